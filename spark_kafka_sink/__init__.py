@@ -1,0 +1,1 @@
+"""spark-kafka-sink."""
