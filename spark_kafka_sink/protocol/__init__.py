@@ -1,1 +1,1 @@
-"""The protocol layer."""
+"""Kafka's wire protocol: messages, headers, versions and frames, without any I/O."""

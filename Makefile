@@ -1,0 +1,62 @@
+# `make demo` shows it, `make test` proves it, `make help` lists the rest.
+SHELL := /bin/bash
+VENV ?= .venv
+VENV41 ?= .venv-pyspark41
+PY := $(VENV)/bin/python
+PHASES ?=
+
+# The default python3 where it will do, else the newest that does; venv needs ensurepip.
+FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& { echo $$p; exit 0; }; done; \
+	echo 'Python 3.11 or newer with venv is needed: install it, or name it with make PYTHON=...' >&2; \
+	exit 1
+PIP = -m pip --quiet --disable-pip-version-check --no-input install
+
+.DEFAULT_GOAL := help
+.PHONY: help venv install java needs jars demo test bench lint format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+venv: $(VENV)/bin/python ## make the virtual environment
+
+install: $(VENV)/.installed ## install the package and all tools into it
+
+demo: java install ## Spark writes 336,776 flights to the embedded broker; a foreign client checks
+	@$(PY) -m spark_kafka_sink.cli.main demo
+
+test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some)
+	@$(PY) -m tests.tools.run $(PHASES)
+
+bench: java install jars ## measure this sink and its peers, side by side
+	@$(PY) -m tests.benchmarks
+
+lint: install ## ruff, mypy, import-linter, sizes
+	@$(PY) -m tests.tools.run lint
+
+format: install ## write the code as ruff would
+	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) $(VENV41) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find spark_kafka_sink tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@python=$$($(FIND_PYTHON)) && $$python tests/tools/needs.py java
+
+needs:
+	@python=$$($(FIND_PYTHON)) && $$python tests/tools/needs.py java debian
+
+jars: install
+	@$(PY) -m tests.kafka.jars
+
+%/bin/python:
+	@python=$$($(FIND_PYTHON)) && $$python -m venv $*
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo 'installing into $(VENV)' && $(PY) $(PIP) -e '.[dev]' && touch $@
+
+$(VENV41)/.installed: pyproject.toml | $(VENV41)/bin/python
+	@echo 'installing into $(VENV41)' && $(VENV41)/bin/python $(PIP) -e '.[dev]' 'pyspark==4.1.*' && touch $@

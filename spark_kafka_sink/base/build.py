@@ -1,0 +1,111 @@
+"""Puts options together: names, then a profile below the user's values, then types, then rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.base.names import PREFIX, supported
+from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.base.parsing import parse_value
+from spark_kafka_sink.base.profiles import load_profile
+from spark_kafka_sink.base.rules import apply_rules
+from spark_kafka_sink.base.uris import refuse_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.base.option import Option
+
+BOOTSTRAP = "bootstrap.servers"
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+_LEVELS = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+_FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
+_CONVERTED = frozenset({"acks", "compression.type", "partitioner.class", *_LEVELS.values()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The fields of the two configs, by name, typed and settled."""
+
+    producer: dict[str, Any]
+    sink: dict[str, Any]
+
+
+def build(options: Mapping[str, str]) -> Settings:
+    """Validate all options of a write.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`.
+    """
+    producer, sink = supported(options)
+    sink_values = _typed(SINK_OPTIONS, sink, "")
+    profile = Profile(sink_values["profile"])
+    return Settings(
+        producer=_producer_fields(load_profile(profile) | producer),
+        sink=_sink_fields(sink_values) | {"profile": profile},
+    )
+
+
+def _typed(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    return {
+        option.name: parse_value(option, given[option.name], f"{prefix}{option.name}")
+        if option.name in given
+        else option.default
+        for option in table
+    }
+
+
+def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
+    if BOOTSTRAP not in given:
+        raise ConfigError(
+            f"option {PREFIX}{BOOTSTRAP} is required",
+            hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
+        )
+    values = apply_rules(_typed(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
+    codec = Codec.named(values["compression.type"])
+    plain = {
+        _FIELDS.get(option.name, option.field): values[option.name]
+        for option in PRODUCER_OPTIONS
+        if option.name not in _CONVERTED
+    }
+    return plain | {
+        "acks": Acks.named(values["acks"]),
+        "compression_type": codec,
+        "compression_level": values[_LEVELS[codec]] if codec in _LEVELS else None,
+        "partitioner": Partitioner(values["partitioner.class"]),
+    }
+
+
+def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    topic, report_path = values["topic"], values["reportPath"]
+    if topic is not None:
+        check_topic(topic)
+    if report_path is not None:
+        refuse_credentials(report_path, "reportPath")
+    return {
+        "topic": topic,
+        "include_headers": values["includeHeaders"],
+        "use_timestamp_column": values["useTimestampColumn"],
+        "report_path": report_path or None,
+    }
+
+
+def check_topic(topic: str) -> None:
+    """Refuse a name that no Kafka topic can have (Kafka's Topic.validate).
+
+    Raises:
+        ConfigError: the name is empty, too long, "." or "..", or has other characters.
+    """
+    if topic in (".", "..") or not _TOPIC.fullmatch(topic):
+        raise ConfigError(
+            f"option topic is {topic[:300]!r}, which is no name for a topic",
+            hint="Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens.",
+        )

@@ -1,0 +1,51 @@
+"""The options that are a choice among names, as enums."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum, StrEnum
+
+
+class Codec(IntEnum):
+    """compression.type; the number is the one in a batch's attributes (Kafka's CompressionType)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def named(cls, name: str) -> Codec:
+        """The codec that Java calls `name`, such as "lz4"."""
+        return cls[name.upper()]
+
+
+class Acks(IntEnum):
+    """How many acknowledgements a Produce request asks for; the number is the protocol's."""
+
+    ALL = -1
+    NONE = 0
+    LEADER = 1
+
+    @classmethod
+    def named(cls, name: str) -> Acks:
+        """The value that Java spells `name`: all, -1, 0 or 1."""
+        return cls.ALL if name == "all" else cls(int(name))
+
+
+class Partitioner(Enum):
+    """partitioner.class, by Java's class name."""
+
+    DEFAULT = ""
+    """Murmur2 of the key as Java's; without a key sticky, switching at batch.size (KIP-794)."""
+    ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+
+
+class Profile(StrEnum):
+    """A named set of options, one file each in `conf/`."""
+
+    NONE = "none"
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    SAFE = "safe"
+    JAVA = "java"

@@ -1,0 +1,92 @@
+"""The validated configuration of a write: built once on the driver, frozen, sent to every task."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.build import build
+from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Acks", "Codec", "Partitioner", "ProducerConfig", "Profile", "SinkConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """What a producer needs to know; the fields are Java's options, units in the names.
+
+    It holds no secret: only values of options in the table get here.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    """Addresses as "host:port", IPv6 hosts in brackets."""
+    acks: Acks
+    enable_idempotence: bool
+    batch_size: int
+    """Bytes, uncompressed, the batch's header included."""
+    linger_ms: int
+    buffer_memory: int
+    """Bytes."""
+    compression_type: Codec
+    compression_level: int | None
+    """Level for the chosen codec; None where it has none."""
+    max_request_size: int
+    """Bytes."""
+    max_in_flight: int
+    """Requests under way per connection."""
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    max_block_ms: int
+    retries: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    client_id: str
+    partitioner: Partitioner
+    partitioner_ignore_keys: bool
+    allow_auto_create_topics: bool
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    connections_max_idle_ms: int
+    send_buffer_bytes: int
+    """Bytes; -1 leaves it to the system."""
+    receive_buffer_bytes: int
+    """Bytes; -1 leaves it to the system."""
+    socket_connection_setup_timeout_ms: int
+
+    def fingerprint(self) -> str:
+        """A short text that is equal for equal configs, in every process."""
+        values = repr([(field.name, getattr(self, field.name)) for field in fields(self)])
+        return hashlib.sha256(values.encode()).hexdigest()[:16]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ProducerConfig:
+        """Read `kafka.*` options without a sink around them; see `SinkConfig.parse`."""
+        return SinkConfig.parse(options).producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkConfig:
+    """What a write needs to know: the producer's config and the sink's own options."""
+
+    producer: ProducerConfig
+    topic: str | None = None
+    include_headers: bool = False
+    use_timestamp_column: bool = False
+    report_path: str | None = None
+    profile: Profile = Profile.NONE
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkConfig:
+        """Validate the options of a write as Spark passes them, keys in any case.
+
+        Raises:
+            ConfigError: an option is wrong, missing, unknown or at odds with another; the message
+                has its name, its value, what is allowed, and the nearest name for a typo.
+        """
+        settings = build(options)
+        return cls(producer=ProducerConfig(**settings.producer), **settings.sink)

@@ -1,0 +1,70 @@
+"""What became of records that were handed to the producer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_LINES = 20
+
+
+class DeliveryStatus(StrEnum):
+    """The outcome of a record, as far as the producer can know it."""
+
+    PERSISTED = "persisted"
+    """Acknowledged by the broker with the acks that were asked for."""
+    POSSIBLY_PERSISTED = "possibly_persisted"
+    """Was on its way when the answer was lost: it may or may not be in the log."""
+    NOT_PERSISTED = "not_persisted"
+    """Never sent, or refused: it is not in the log."""
+    SENT = "sent"
+    """Sent with acks=0: nobody will ever confirm it, and it never counts as delivered."""
+
+
+_WORDS = {
+    DeliveryStatus.PERSISTED: "persisted",
+    DeliveryStatus.POSSIBLY_PERSISTED: "possibly persisted",
+    DeliveryStatus.NOT_PERSISTED: "not persisted",
+    DeliveryStatus.SENT: "sent, unconfirmed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """Records of one partition that share one outcome.
+
+    `error` is Kafka's name of the error (or the name of ours), None where there was none.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    status: DeliveryStatus
+    error: str | None = None
+
+    def __str__(self) -> str:
+        reason = f" ({self.error})" if self.error else ""
+        return f"{self.topic}-{self.partition}: {_WORDS[self.status]} {self.records:,}{reason}"
+
+
+def describe_statuses(statuses: Iterable[PartitionStatus]) -> str:
+    """Sum up outcomes: one line of totals, then one per partition, at most `MAX_LINES` of them."""
+    entries = sorted(statuses, key=lambda entry: (entry.topic, entry.partition, entry.status))
+    if not entries:
+        return ""
+    lines = [_totals(entries), *(f"  {entry}" for entry in entries[:MAX_LINES])]
+    if len(entries) > MAX_LINES:
+        lines.append(f"  and {len(entries) - MAX_LINES:,} more partitions")
+    return "\n".join(lines)
+
+
+def _totals(entries: Iterable[PartitionStatus]) -> str:
+    totals: dict[DeliveryStatus, int] = {}
+    for entry in entries:
+        totals[entry.status] = totals.get(entry.status, 0) + entry.records
+    parts = (f"{words} {totals[status]:,}" for status, words in _WORDS.items() if status in totals)
+    return f"Records: {', '.join(parts)}"

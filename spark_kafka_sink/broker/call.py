@@ -1,0 +1,82 @@
+"""One request on its way through a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spark_kafka_sink.broker.delayed import Delayed
+from spark_kafka_sink.protocol.build import Values
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.state import Cluster
+    from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+
+class Outcome(Enum):
+    """What a handler may return instead of a response's fields."""
+
+    LATER = "the answer follows through Call.reply"
+    SILENT = "there is no answer"
+    CLOSE = "there is no answer, and the connection ends"
+
+
+Answer: TypeAlias = Values | Outcome
+"""A handler's result; field names as in the newest version of the response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request with all that its handler may use.
+
+    Args:
+        cluster: the state.
+        node: id of the node that was asked.
+        version: the request's version.
+        request: kio's request of that version.
+        client_id: the client's name for itself, "" if it has none.
+        client_host: the client's address.
+        reply: gives the answer of a handler that returned LATER.
+        is_closed: whether the client has gone meanwhile.
+    """
+
+    cluster: Cluster
+    node: int
+    version: int
+    request: Any
+    client_id: str
+    client_host: str
+    reply: Callable[[Values], None]
+    is_closed: Callable[[], bool]
+
+    def get(self, field: str, default: Any) -> Any:
+        """A field that not all versions of the request have."""
+        return getattr(self.request, field, default)
+
+    def wait(
+        self, time: timedelta, ready: Callable[[], bool], answer: Callable[[], Values]
+    ) -> Outcome:
+        """Answer when `ready`, at the latest after `time`."""
+        deadline = self.cluster.clock.monotonic() + time.total_seconds()
+        self.cluster.delayed.add(
+            Delayed(
+                deadline=deadline,
+                ready=ready,
+                complete=lambda: self.reply(answer()),
+                abandoned=self.is_closed,
+            )
+        )
+        return Outcome.LATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How one API is served; `announced` is what ApiVersions says where that differs."""
+
+    api: ApiKey
+    versions: VersionRange
+    handle: Callable[[Call], Answer]
+    announced: VersionRange | None = None

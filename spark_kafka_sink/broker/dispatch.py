@@ -1,0 +1,78 @@
+"""From a frame to its handler and back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.broker.call import Call, Outcome
+from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
+from spark_kafka_sink.protocol.build import Values, build
+from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.messages import read_request_header, response_parts
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.connection import Connection
+    from spark_kafka_sink.broker.state import Cluster
+
+Answered: TypeAlias = Callable[["Connection"], None]
+
+_START = struct.Struct(">hhi")
+
+
+class Dispatcher:
+    """Hands requests to handlers; `answered` is told when a connection may go on."""
+
+    __slots__ = ("_answered", "_cluster")
+
+    def __init__(self, cluster: Cluster, answered: Answered) -> None:
+        self._cluster = cluster
+        self._answered = answered
+
+    def dispatch(self, frame: memoryview, connection: Connection) -> None:
+        """Serve one request.
+
+        Raises:
+            ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
+        """
+        if len(frame) < _START.size:
+            raise ProtocolError(f"a request of {len(frame)} bytes")
+        api, version, correlation_id = _START.unpack_from(frame)
+        handler = HANDLERS.get(api)
+        if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
+            self._send(connection, (api, 0, correlation_id), unsupported_version())
+            return
+        if handler is None or version not in handler.versions:
+            raise ProtocolError(f"a request of API {api} version {version} is not served here")
+        header = read_request_header(frame)
+        request, _ = decode(request_type(api, version), frame, header.body_offset)
+        about = (api, version, correlation_id)
+        call = Call(
+            cluster=self._cluster,
+            node=connection.node,
+            version=version,
+            request=request,
+            client_id=header.client_id or "",
+            client_host=connection.peer,
+            reply=lambda values: self._send(connection, about, values),
+            is_closed=lambda: connection.closed,
+        )
+        answer = handler.handle(call)
+        if answer is Outcome.CLOSE:
+            raise ProtocolError("a request without an answer failed, so the connection ends")
+        if answer is Outcome.SILENT:
+            connection.answered(())
+        elif not isinstance(answer, Outcome):
+            self._send(connection, about, answer)
+
+    def _send(self, connection: Connection, about: tuple[int, int, int], values: Values) -> None:
+        if connection.closed:
+            return
+        api, version, correlation_id = about
+        response = build(response_type(api, version), values)
+        connection.answered(response_parts(response, correlation_id))
+        self._answered(connection)

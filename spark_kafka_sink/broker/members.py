@@ -1,0 +1,58 @@
+"""Members of a consumer group, and what they say and hear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Answers a request that waits, with the response's fields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """What a JoinGroup request says; timeouts in seconds."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocol_type: str
+    protocols: dict[str, bytes]
+    needs_known_id: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A member; `join` and `sync` answer its waiting requests, `expires` is monotonic seconds."""
+
+    id: str
+    joined: Joining
+    expires: float
+    assignment: bytes = b""
+    join: Reply | None = field(default=None, repr=False)
+    sync: Reply | None = field(default=None, repr=False)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the broker owes it an answer: it can't be late meanwhile."""
+        return self.join is not None or self.sync is not None
+
+    def seen(self, now: float) -> None:
+        """Start its session anew."""
+        self.expires = now + self.joined.session_timeout
+
+    def answer_join(self, values: Mapping[str, Any]) -> None:
+        """Answer its JoinGroup, if it waits for one."""
+        reply, self.join = self.join, None
+        if reply is not None:
+            reply({"member_id": self.id} | dict(values))
+
+    def answer_sync(self, values: Mapping[str, Any]) -> None:
+        """Answer its SyncGroup, if it waits for one."""
+        reply, self.sync = self.sync, None
+        if reply is not None:
+            reply(values)

@@ -1,0 +1,197 @@
+"""The event loop: sockets in, sockets out, one thread that owns all state."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.broker.connection import Connection
+from spark_kafka_sink.broker.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.broker.state import Cluster
+
+LOG = logging.getLogger(__name__)
+RECEIVE: Final = 256 * 1024
+TICK_SECONDS: Final = 0.1
+BACKLOG: Final = 512
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket; OSError if the port is taken."""
+    listener = socket.create_server((host, port), backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+class Server:
+    """Serves the connections of all nodes until it is told to stop.
+
+    `call_soon` and `stop` may be called from other threads; all else belongs to the loop.
+    """
+
+    def __init__(self, cluster: Cluster, listeners: dict[int, socket.socket]) -> None:
+        self._cluster = cluster
+        self._selector = selectors.DefaultSelector()
+        self._sockets: dict[Connection, socket.socket] = {}
+        self._answered: deque[Connection] = deque()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._dispatcher = Dispatcher(cluster, self._answered.append)
+        self._stopping = False
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
+        self._selector.register(self._wake_out, selectors.EVENT_READ, None)
+        for node, listener in listeners.items():
+            self._selector.register(listener, selectors.EVENT_READ, node)
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run a function on the loop's thread."""
+        self._calls.append(function)
+        self._wake()
+
+    def stop(self) -> None:
+        """End the loop soon."""
+        self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._wake_in.send(b"\0")
+        except OSError:  # Full: it is awake anyway. Closed: it has ended.
+            LOG.debug("the broker's loop needs no waking")
+
+    def run(self) -> None:
+        """Serve until `stop`; then close every socket."""
+        try:
+            while not self._stopping:
+                self._turn()
+        finally:
+            self._close_all()
+
+    def _turn(self) -> None:
+        for key, events in self._selector.select(self._timeout()):
+            if isinstance(key.data, Connection):
+                self._serve(key.data, events)
+            elif key.data is None:
+                self._drain_wakes()
+            else:
+                self._accept(key.fileobj, key.data)
+        while self._calls:
+            self._calls.popleft()()
+        self._cluster.tick()
+        while self._answered:
+            self._advance(self._answered.popleft())
+
+    def _timeout(self) -> float:
+        deadline = self._cluster.delayed.next_deadline()
+        if deadline is None:
+            return TICK_SECONDS
+        return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
+
+    def _drain_wakes(self) -> None:
+        try:
+            while self._wake_out.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _accept(self, listener: object, node: int) -> None:
+        if not isinstance(listener, socket.socket):
+            return
+        try:
+            client, address = listener.accept()
+        except OSError as error:  # Gone before it was accepted, or no file descriptor is left.
+            LOG.debug("a connection was not accepted: %s", error)
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(node, f"/{address[0]}")
+        self._sockets[connection] = client
+        self._selector.register(client, selectors.EVENT_READ, connection)
+
+    def _serve(self, connection: Connection, events: int) -> None:
+        if events & selectors.EVENT_READ and not self._receive(connection):
+            self._close(connection)
+            return
+        self._advance(connection)
+
+    def _receive(self, connection: Connection) -> bool:
+        """Read once; False when the connection has to end."""
+        try:
+            data = self._sockets[connection].recv(RECEIVE)
+            connection.received(data)
+        except BlockingIOError:
+            return True
+        except (OSError, ProtocolError) as error:
+            LOG.debug("%s is disconnected: %s", connection.peer, error)
+            return False
+        return bool(data)
+
+    def _advance(self, connection: Connection) -> None:
+        """Serve what is there, send what can be sent, and wait for what is missing."""
+        if connection.closed:
+            return
+        if not self._answer_all(connection) or not self._send(connection):
+            self._close(connection)
+            return
+        events = selectors.EVENT_READ if connection.wants_input else 0
+        events |= selectors.EVENT_WRITE if connection.unsent else 0
+        self._watch(connection, events)
+
+    def _answer_all(self, connection: Connection) -> bool:
+        while (frame := connection.next_request()) is not None:
+            try:
+                self._dispatcher.dispatch(frame, connection)
+            except ProtocolError as error:
+                LOG.debug("%s is disconnected: %s", connection.peer, error)
+                return False
+            except Exception:
+                LOG.exception("a request of %s failed", connection.peer)
+                return False
+        return True
+
+    def _send(self, connection: Connection) -> bool:
+        client = self._sockets[connection]
+        try:
+            while connection.unsent:
+                connection.sent(client.sendmsg(connection.to_send()))
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            LOG.debug("%s has gone: %s", connection.peer, error)
+            return False
+        return True
+
+    def _watch(self, connection: Connection, events: int) -> None:
+        client = self._sockets[connection]
+        registered = self._selector.get_map().get(client)
+        if registered is None:
+            if events:
+                self._selector.register(client, events, connection)
+        elif not events:
+            self._selector.unregister(client)
+        elif registered.events != events:
+            self._selector.modify(client, events, connection)
+
+    def _close(self, connection: Connection) -> None:
+        if connection.closed:
+            return
+        connection.closed = True
+        self._watch(connection, 0)
+        self._sockets.pop(connection).close()
+
+    def _close_all(self) -> None:
+        for connection in list(self._sockets):
+            self._close(connection)
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._wake_in.close()
+        self._selector.close()

@@ -1,0 +1,151 @@
+"""The topics of a cluster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.partition import Partition
+from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.broker.config import BrokerConfig
+
+DEFAULT = -1
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicError(Exception):
+    """A topic can't be made or found.
+
+    Args:
+        error: Kafka's code for it.
+        message: what is wrong, for the response.
+    """
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to be made; -1 stands for the broker's default."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Topic:
+    """A topic, its partitions by index, and its id (KIP-516)."""
+
+    name: str
+    id: UUID = field(default_factory=uuid4)
+    config: TopicConfig
+    partitions: list[Partition]
+
+    @property
+    def replication_factor(self) -> int:
+        """How many nodes appear to hold each partition."""
+        return len(self.partitions[0].replicas)
+
+    def partition(self, index: int) -> Partition | None:
+        """Find a partition."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+class Topics:
+    """All topics, by name and by id."""
+
+    __slots__ = ("_by_id", "_by_name", "_config", "_nodes")
+
+    def __init__(self, config: BrokerConfig, nodes: list[int]) -> None:
+        self._config = config
+        self._nodes = nodes
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+
+    def all(self) -> list[Topic]:
+        """Every topic, by name."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def named(self, name: str | None) -> Topic | None:
+        """Find a topic by its name."""
+        return self._by_name.get(name) if name is not None else None
+
+    def with_id(self, topic_id: UUID | None) -> Topic | None:
+        """Find a topic by its id."""
+        return self._by_id.get(topic_id) if topic_id is not None else None
+
+    def check(self, new: NewTopic) -> None:
+        """See whether a topic could be made.
+
+        Raises:
+            TopicError: it could not.
+        """
+        if new.name in {".", ".."} or not _NAME.fullmatch(new.name):
+            raise TopicError(
+                ErrorCode.invalid_topic_exception,
+                f"Topic name '{new.name}' must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
+            )
+        if new.name in self._by_name:
+            raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
+        if new.partitions != DEFAULT and new.partitions < 1:
+            raise TopicError(
+                ErrorCode.invalid_partitions, "Number of partitions must be larger than 0."
+            )
+        if new.replication_factor != DEFAULT and not (
+            1 <= new.replication_factor <= len(self._nodes)
+        ):
+            raise TopicError(
+                ErrorCode.invalid_replication_factor,
+                f"Unable to replicate the partition {new.replication_factor} time(s): "
+                f"{len(self._nodes)} broker(s) are registered.",
+            )
+        if problem := problem_with(new.configs):
+            raise TopicError(ErrorCode.invalid_config, problem)
+
+    def create(self, new: NewTopic) -> Topic:
+        """Make a topic; its partitions are led by the nodes in turn.
+
+        Raises:
+            TopicError: it can't be made.
+        """
+        self.check(new)
+        count = self._config.default_partitions if new.partitions == DEFAULT else new.partitions
+        own = {key: value for key, value in new.configs.items() if value is not None}
+        topic = Topic(
+            name=new.name,
+            config=TopicConfig(own=own, broker_max_bytes=self._config.message_max_bytes),
+            partitions=[self._partition(new, index) for index in range(count)],
+        )
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        return topic
+
+    def _partition(self, new: NewTopic, index: int) -> Partition:
+        copies = 1 if new.replication_factor == DEFAULT else new.replication_factor
+        nodes = self._nodes
+        replicas = [nodes[(index + copy) % len(nodes)] for copy in range(copies)]
+        return Partition(
+            topic=new.name,
+            index=index,
+            leader=replicas[0],
+            replicas=replicas,
+            in_sync=list(replicas),
+        )
+
+    def delete(self, topic: Topic) -> None:
+        """Forget a topic and its data."""
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]

@@ -1,0 +1,97 @@
+"""A client lives in the worker process: sockets, metadata, and the thread that runs the sender.
+
+It serves one task at a time and outlives it, so that the next task finds open connections.
+"""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Protocol
+
+from spark_kafka_sink.base.clock import Clock, SystemClock
+from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.transport import TcpTransport
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.client.network import Connect
+
+_LOG = logging.getLogger(__name__)
+_IDLE_WAIT = 1.0
+
+
+class Loop(Protocol):
+    """What the client's thread runs while a task is attached."""
+
+    def run_once(self) -> None:
+        """One turn: send, wait for the network, take the answers."""
+
+    def crashed(self, error: BaseException) -> None:
+        """`run_once` raised; nothing will run any more."""
+
+
+class Client:
+    """Connections and metadata for one configuration, driven by one daemon thread."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        connect: Connect = TcpTransport,
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.random = random or Random()
+        self.network = Network(config, self.random, connect)
+        self.metadata = Metadata(config, self.random)
+        self._lock = Lock()
+        """Guards `_loop`, `_closed`: held while the thread runs a turn with neither changing."""
+        self._loop: Loop | None = None
+        self._closed = False
+        self._thread: Thread | None = None
+
+    def attach(self, loop: Loop) -> None:
+        """Let the thread run `loop`; it is started with the first one."""
+        self._switch(loop)
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="kafkaprod-sender", daemon=True)
+            self._thread.start()
+
+    def detach(self) -> None:
+        """Take the loop away; when this returns, no turn of it is running."""
+        self._switch(None)
+
+    def close(self) -> None:
+        """Stop the thread and close the connections."""
+        self._closed = True
+        self._switch(None)
+        if self._thread is not None:
+            self._thread.join()
+        self.network.close(self.clock.monotonic())
+
+    def _switch(self, loop: Loop | None) -> None:
+        self.network.wakeup()
+        with self._lock:
+            self._loop = loop
+        self.network.wakeup()
+
+    def _run(self) -> None:
+        while not self._closed:
+            with self._lock:
+                self._turn()
+
+    def _turn(self) -> None:
+        loop = self._loop
+        if loop is None:
+            self.network.poll(_IDLE_WAIT, self.clock.monotonic)
+            return
+        try:
+            loop.run_once()
+        except Exception as error:
+            _LOG.exception("the sender crashed")
+            self._loop = None
+            loop.crashed(error)

@@ -1,0 +1,143 @@
+"""What the brokers have said of the cluster: an immutable snapshot, replaced as a whole.
+
+The sender thread replaces it, any thread may read it. Source: ``MetadataResponse``, KIP-516
+(topic ids), KIP-951 (leaders named in a Produce response).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Mapping
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker's address; bootstrap nodes have negative ids, as in Java."""
+
+    node_id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic that exists: `leaders` and `leader_epochs` are indexed by partition."""
+
+    name: str
+    topic_id: uuid.UUID | None
+    leaders: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it has."""
+        return len(self.leaders)
+
+    @property
+    def led_partitions(self) -> tuple[int, ...]:
+        """The partitions that have a leader now."""
+        if NO_LEADER not in self.leaders:
+            return tuple(range(len(self.leaders)))
+        return tuple(i for i, leader in enumerate(self.leaders) if leader != NO_LEADER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Brokers by id, topics by name; `errors` holds the error code of each topic that failed."""
+
+    nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, TopicInfo] = field(default_factory=lambda: MappingProxyType({}))
+    errors: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    cluster_id: str | None = None
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Node id of a partition's leader, NO_LEADER where none is known."""
+        info = self.topics.get(topic)
+        if info is None or partition >= info.partition_count:
+            return NO_LEADER
+        leader = info.leaders[partition]
+        return leader if leader in self.nodes else NO_LEADER
+
+    def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> Cluster:
+        """The cluster with one partition's leader moved, where `epoch` is news (KIP-951)."""
+        info = self.topics.get(topic)
+        if info is None or partition >= info.partition_count:
+            return self
+        if epoch <= info.leader_epochs[partition] or leader not in self.nodes:
+            return self
+        moved = replace(
+            info,
+            leaders=_put(info.leaders, partition, leader),
+            leader_epochs=_put(info.leader_epochs, partition, epoch),
+        )
+        return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
+
+    def with_nodes(self, nodes: Mapping[int, Node]) -> Cluster:
+        """The cluster with these brokers' addresses added or replaced."""
+        return replace(self, nodes=MappingProxyType({**self.nodes, **nodes}))
+
+    def updated(self, response: Any) -> Cluster:
+        """The cluster after a MetadataResponse of any version; topics it omits are kept."""
+        nodes = {int(b.node_id): Node(int(b.node_id), b.host, int(b.port)) for b in response.brokers}
+        topics, errors = dict(self.topics), dict(self.errors)
+        for topic in response.topics:
+            if topic.name is None:
+                continue
+            code = error_number(topic.error_code)
+            if topic.partitions and code in {0, _LEADER_NOT_AVAILABLE}:
+                topics[topic.name] = _newest(topics.get(topic.name), _topic_info(topic))
+                errors.pop(topic.name, None)
+            else:
+                topics.pop(topic.name, None)
+                errors[topic.name] = code
+        return Cluster(
+            nodes=MappingProxyType(nodes),
+            topics=MappingProxyType(topics),
+            errors=MappingProxyType(errors),
+            cluster_id=getattr(response, "cluster_id", None),
+        )
+
+
+_LEADER_NOT_AVAILABLE = 5
+
+
+def error_number(code: Any) -> int:
+    """The number of an error code, whether it is a known one or not."""
+    return int(code.value)
+
+
+def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
+    return (*values[:index], value, *values[index + 1 :])
+
+
+def _topic_info(topic: Any) -> TopicInfo:
+    count = 1 + max(int(partition.partition_index) for partition in topic.partitions)
+    leaders, epochs = [NO_LEADER] * count, [-1] * count
+    for partition in topic.partitions:
+        index = int(partition.partition_index)
+        leaders[index] = int(partition.leader_id)
+        epochs[index] = int(getattr(partition, "leader_epoch", -1))
+    return TopicInfo(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
+
+
+def _newest(known: TopicInfo | None, told: TopicInfo) -> TopicInfo:
+    """A broker that lags behind must not take back a leader of a later epoch (KAFKA-6614)."""
+    if known is None or known.topic_id != told.topic_id:
+        return told
+    if known.partition_count > told.partition_count:
+        return told
+    leaders, epochs = list(told.leaders), list(told.leader_epochs)
+    for index, epoch in enumerate(known.leader_epochs):
+        if -1 < epochs[index] < epoch:
+            leaders[index], epochs[index] = known.leaders[index], epoch
+    return replace(told, leaders=tuple(leaders), leader_epochs=tuple(epochs))

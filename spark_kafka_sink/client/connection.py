@@ -1,0 +1,185 @@
+"""One connection's protocol, without I/O: what to send, what the received bytes mean.
+
+    DISCONNECTED -> CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> DISCONNECTED
+
+Responses arrive in the order of the requests. Source: ``NetworkClient``, KIP-35, KIP-511.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.client.cluster import error_number
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.messages import (
+    read_correlation_id,
+    read_response,
+    request_header,
+)
+from spark_kafka_sink.protocol.versions import (
+    CLIENT_VERSIONS,
+    ApiKey,
+    VersionRange,
+    negotiate,
+    request_type,
+    response_type,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_UNSUPPORTED_VERSION = 35
+_SOFTWARE = ("spark-kafka-sink", "0.1.0")
+
+
+class State(Enum):
+    """Where a connection stands."""
+
+    DISCONNECTED = auto()
+    CONNECTING = auto()
+    NEGOTIATING = auto()
+    READY = auto()
+
+
+_NEXT: dict[State, frozenset[State]] = {
+    State.DISCONNECTED: frozenset({State.CONNECTING}),
+    State.CONNECTING: frozenset({State.NEGOTIATING, State.DISCONNECTED}),
+    State.NEGOTIATING: frozenset({State.READY, State.DISCONNECTED}),
+    State.READY: frozenset({State.DISCONNECTED}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request ready to be sent: its body as buffers, and what the sender keeps with it.
+
+    `context` comes back with the response; `expects_response` is false for acks=0 alone.
+    """
+
+    api: ApiKey
+    version: int
+    body: list[Buffer]
+    context: Any = None
+    expects_response: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A request on its way; `sent_at` in seconds of the monotonic clock."""
+
+    correlation_id: int
+    request: Request
+    sent_at: float
+
+
+class Connection:
+    """The state of one connection; the caller moves the bytes and tells the time."""
+
+    def __init__(self, client_id: str) -> None:
+        self.state = State.DISCONNECTED
+        self.versions: dict[int, VersionRange] = {}
+        self.out: deque[memoryview] = deque()
+        self.in_flight: deque[InFlight] = deque()
+        self.silent: deque[InFlight] = deque()
+        """Requests that get no response (acks=0) and are not yet written whole."""
+        self._client_id = client_id
+        self._frames = FrameReader()
+        self._correlation_id = 0
+
+    def move(self, state: State) -> None:
+        """Change state; anything not in the table is a bug."""
+        if state not in _NEXT[self.state]:
+            raise AssertionError(f"connection cannot go from {self.state} to {state}")
+        self.state = state
+
+    def connected(self, now: float) -> None:
+        """The socket is open: ask for the versions first."""
+        self.move(State.NEGOTIATING)
+        self._ask_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
+
+    def version(self, api: ApiKey, cap: int | None = None) -> int:
+        """The version to use for an API here; ProtocolError if there is none in common."""
+        return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), cap)
+
+    def enqueue(self, request: Request, now: float) -> None:
+        """Put a request behind those that wait to be written."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        message = request_type(request.api, request.version)
+        header = request_header(message, self._correlation_id, self._client_id)
+        size = len(header) + sum(memoryview(part).nbytes for part in request.body)
+        self.out.append(memoryview(size.to_bytes(4, "big") + header))
+        self.out.extend(memoryview(part) for part in request.body)
+        queue = self.in_flight if request.expects_response else self.silent
+        queue.append(InFlight(self._correlation_id, request, now))
+
+    def wrote(self, count: int) -> None:
+        """Drop `count` bytes from the front of what is to be written."""
+        while count:
+            first = self.out[0]
+            if len(first) > count:
+                self.out[0] = first[count:]
+                return
+            count -= len(first)
+            self.out.popleft()
+
+    def received(self, data: bytes, now: float) -> list[tuple[InFlight, Any]]:
+        """Take bytes; return the requests they answer with their responses, decoded.
+
+        Raises:
+            ProtocolError: the bytes are not Kafka's, or answer something that was not asked.
+        """
+        answered: list[tuple[InFlight, Any]] = []
+        for frame in self._frames.feed(data):
+            if not self.in_flight:
+                raise ProtocolError("the broker sent a response that nothing was asked for")
+            asked = self.in_flight.popleft()
+            if read_correlation_id(frame) != asked.correlation_id:
+                raise ProtocolError("the broker answered a request out of turn")
+            if asked.request.api is ApiKey.API_VERSIONS and self.state is State.NEGOTIATING:
+                self._learn_versions(frame, asked, now)
+                continue
+            kind = response_type(asked.request.api, asked.request.version)
+            answered.append((asked, read_response(kind, frame)[1]))
+        return answered
+
+    def written_silently(self) -> list[InFlight]:
+        """Requests without a response that are written now: nothing more will be heard of them."""
+        if self.out or not self.silent:
+            return []
+        done = list(self.silent)
+        self.silent.clear()
+        return done
+
+    def oldest_sent(self) -> float | None:
+        """When the request was sent that has waited longest for its response."""
+        return self.in_flight[0].sent_at if self.in_flight else None
+
+    def _ask_versions(self, version: int, now: float) -> None:
+        kind = request_type(ApiKey.API_VERSIONS, version)
+        name, release = _SOFTWARE
+        named = {"client_software_name": name, "client_software_version": release}
+        body: list[Buffer] = [encode(kind(**named) if version >= 3 else kind())]
+        self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
+
+    def _learn_versions(self, frame: memoryview, asked: InFlight, now: float) -> None:
+        """Take the broker's ranges; on error 35 they come in version 0's form, so ask lower."""
+        asked_version = asked.request.version
+        if int.from_bytes(frame[4:6], "big") == _UNSUPPORTED_VERSION and asked_version:
+            _, refusal = read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
+            theirs = {int(api.api_key): int(api.max_version) for api in refusal.api_keys}
+            lower = min(theirs.get(ApiKey.API_VERSIONS, 0), asked_version - 1)
+            self._ask_versions(lower, now)
+            return
+        _, answer = read_response(response_type(ApiKey.API_VERSIONS, asked_version), frame)
+        if code := error_number(answer.error_code):
+            raise ProtocolError(f"the broker refused ApiVersions with error {code}")
+        for api in answer.api_keys:
+            self.versions[int(api.api_key)] = VersionRange(
+                int(api.min_version), int(api.max_version)
+            )
+        self.move(State.READY)

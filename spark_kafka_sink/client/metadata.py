@@ -1,0 +1,156 @@
+"""Keeping the cluster snapshot fresh without ever blocking the sender.
+
+Metadata is asked for when a topic is new, when an error says that it is stale, and every
+metadata.max.age.ms. Source: ``Metadata``, ``DefaultMetadataUpdater``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.cluster import Cluster, Node
+from spark_kafka_sink.client.connection import Request
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.client.network import Completion, Network
+
+_RETRIABLE = frozenset({3, 5, 6, 7, 13, 100, 103})
+"""Topic errors that pass: unknown (yet), no leader, not leader, time-out, network, unknown id."""
+
+_BLOCKED_WAIT = 0.05
+"""Seconds between two looks for a broker that can be asked."""
+
+
+class Metadata:
+    """The snapshot, the topics it must cover, and when it is due again; sender thread only.
+
+    `cluster` and `errors_seen` may be read by any thread: they are replaced, never changed.
+    """
+
+    def __init__(self, config: ProducerConfig, random: Random) -> None:
+        self.cluster = Cluster()
+        self.updates = 0
+        """Responses taken so far."""
+        self._config = config
+        self._random = random
+        self._topics: set[str] = set()
+        self._due_at = 0.0
+        self._under_way = False
+        self._failures = 0
+        self._stale = False
+        self._blocked = False
+        self._bootstrap = [
+            Node(-1 - index, *_split(server)) for index, server in enumerate(config.bootstrap_servers)
+        ]
+        random.shuffle(self._bootstrap)
+
+    def want(self, topics: set[str]) -> None:
+        """From now on the snapshot must cover these topics."""
+        if topics - self._topics:
+            self._topics |= topics
+            self._due_at = 0.0
+
+    def refresh(self) -> None:
+        """Something says that the snapshot is stale: ask again, after a back-off."""
+        self._stale = True
+
+    def is_fatal(self, topic: str) -> bool:
+        """Whether a topic's latest error will not go away by waiting."""
+        code = self.cluster.errors.get(topic, 0)
+        return code != 0 and code not in _RETRIABLE
+
+    def pump(self, network: Network, now: float) -> None:
+        """Send the next request when it is due and a broker is ready."""
+        if self._stale and self._due_at > now + self._config.retry_backoff_ms / 1000:
+            self._due_at = now + self._back_off(0)
+        if self._under_way or now < self._due_at:
+            return
+        node = self.pick(network, now)
+        self._blocked = node is None
+        if node is not None:
+            self._under_way = True
+            network.send(node.node_id, self._request(network, node), now)
+
+    def pick(self, network: Network, now: float) -> Node | None:
+        """A broker for a request that any broker can serve: a ready one, with least under way.
+
+        While none is ready, one more is asked to connect: known brokers first, then bootstrap.
+        """
+        known = list(self.cluster.nodes.values())
+        candidates = known + self._bootstrap
+        able = [node for node in network.connected() if network.ready(node, now)]
+        if able:
+            return min(able, key=lambda node: network.in_flight(node.node_id))
+        self._random.shuffle(known)
+        for node in known + self._bootstrap if known else candidates:
+            network.ready(node, now)
+        return None
+
+    def wait(self, now: float) -> float:
+        """Seconds until `pump` has something to do; connections that open wake the loop anyway."""
+        if self._under_way:
+            return 1.0
+        return _BLOCKED_WAIT if self._blocked else max(0.0, self._due_at - now)
+
+    def take(self, completion: Completion, now: float) -> None:
+        """Use the answer to a request of `pump`, or plan the next attempt."""
+        self._under_way = False
+        response = completion.response
+        if response is None:
+            self._retry_later(now)
+            return
+        self.cluster = self.cluster.updated(response)
+        self.updates += 1
+        self._stale = False
+        pending = any(self._is_pending(topic) for topic in self._topics)
+        if pending or not self.cluster.nodes:
+            self._retry_later(now)
+        else:
+            self._failures = 0
+            self._due_at = now + self._config.metadata_max_age_ms / 1000
+
+    def _is_pending(self, topic: str) -> bool:
+        info = self.cluster.topics.get(topic)
+        return info is None or len(info.led_partitions) < info.partition_count
+
+    def _retry_later(self, now: float) -> None:
+        self._due_at = now + self._back_off(self._failures)
+        self._failures += 1
+
+    def _back_off(self, attempt: int) -> float:
+        config = self._config
+        return full_jitter(
+            attempt, config.retry_backoff_ms, config.retry_backoff_max_ms, self._random
+        )
+
+    def _request(self, network: Network, node: Node) -> Request:
+        version = network.link(node.node_id).connection.version(ApiKey.METADATA)
+        payload = make_request(
+            ApiKey.METADATA,
+            version,
+            topics=tuple(_topic_entry(version, name) for name in sorted(self._topics)),
+            allow_auto_topic_creation=self._config.allow_auto_create_topics,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        return Request(api=ApiKey.METADATA, version=version, body=[encode(payload)], context=self)
+
+
+def _topic_entry(version: int, name: str) -> Any:
+    """A topic of a MetadataRequest, whose class is nested in the request's own."""
+    (nested, *_) = get_args(request_type(ApiKey.METADATA, version).__dataclass_fields__["topics"].type)
+    kind = next(arg for arg in (nested, *get_args(nested)) if is_dataclass(arg))
+    with_id = {"topic_id": None} if "topic_id" in kind.__dataclass_fields__ else {}
+    return kind(name=name, **with_id)
+
+
+def _split(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host, int(port)

@@ -1,0 +1,254 @@
+"""All connections of a client behind one selector: the only place that waits for the network.
+
+Used by the sender thread alone; `wakeup` may be called from any thread.
+Source: ``NetworkClient``, ``ClusterConnectionStates``.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.connection import State
+from spark_kafka_sink.client.link import Link, reason_of
+from spark_kafka_sink.client.transport import TcpTransport, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.connection import InFlight, Request
+    from spark_kafka_sink.client.transport import Transport
+
+    Connect = Callable[[tuple[int, tuple[str, int]], tuple[int, int]], Transport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A request that has its answer, or never will: then `failure` says why.
+
+    Both `response` and `failure` are None for a request without a response that was written.
+    `latency` is in seconds from writing to answer.
+    """
+
+    node: Node
+    request: Request
+    response: Any | None
+    failure: str | None
+    latency: float
+
+
+class Network:
+    """Opens, watches and closes connections; nothing here knows what a request means."""
+
+    def __init__(
+        self, config: ProducerConfig, random: Random, connect: Connect = TcpTransport
+    ) -> None:
+        self.failures: dict[str, str] = {}
+        """Why the latest attempt failed, by address; emptied when one works."""
+        self._config = config
+        self._random = random
+        self._connect = connect
+        self._links: dict[int, Link] = {}
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._done: list[Completion] = []
+
+    def ready(self, node: Node, now: float) -> bool:
+        """Whether requests can go to this broker now; begins to connect if need be."""
+        link = self._links.get(node.node_id)
+        if link is None or link.node != node:
+            self._forget(node.node_id, "the broker has a new address", now)
+            link = self._links[node.node_id] = Link(node, self._config.client_id)
+        if link.connection.state is State.DISCONNECTED and now >= link.retry_at:
+            self._open(link, now)
+        return link.is_ready and now >= link.throttled_until
+
+    def in_flight(self, node_id: int) -> int:
+        """Requests under way to a broker."""
+        link = self._links.get(node_id)
+        if link is None:
+            return 0
+        return len(link.connection.in_flight) + len(link.connection.silent)
+
+    def link(self, node_id: int) -> Link:
+        """The link to a broker that `ready` was asked about."""
+        return self._links[node_id]
+
+    def send(self, node_id: int, request: Request, now: float) -> None:
+        """Send to a ready broker; a failure shows up as a completion."""
+        link = self._links[node_id]
+        try:
+            link.send(request, now)
+        except OSError as error:
+            self._fail(link, error, now)
+        else:
+            self._watch(link)
+
+    def throttle(self, node_id: int, until: float) -> None:
+        """Leave a broker alone until then, as it asked (KIP-219)."""
+        if link := self._links.get(node_id):
+            link.throttled_until = max(link.throttled_until, until)
+
+    def disconnect(self, node_id: int, why: str, now: float) -> None:
+        """Close a connection; what was under way there completes without a response."""
+        if link := self._links.get(node_id):
+            self._fail(link, ConnectionAbortedError(why), now)
+
+    def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
+        """Wait at most `timeout` seconds for the network; everything that completed since."""
+        wait = 0.0 if self._done else max(0.0, timeout)
+        for key, events in self._selector.select(wait):
+            if key.data is None:
+                self._drain_wakeups()
+            else:
+                self._serve(key.data, events, clock())
+        self._expire(clock())
+        done, self._done = self._done, []
+        return done
+
+    def next_deadline(self, now: float) -> float:
+        """Seconds until something here may time out or be tried again."""
+        times = [link.connect_by for link in self._links.values() if link.connect_by]
+        times += [link.retry_at for link in self._links.values() if link.retry_at > now]
+        times += [link.throttled_until for link in self._links.values()]
+        oldest = (link.connection.oldest_sent() for link in self._links.values())
+        times += [sent + self._config.request_timeout_ms / 1000 for sent in oldest if sent]
+        return min((time - now for time in times if time > now), default=1.0)
+
+    def wakeup(self) -> None:
+        """End the current or the next `poll` at once."""
+        try:
+            self._wake_write.send(b"\0")
+        except (BlockingIOError, OSError):
+            return  # full: it is awake, closed: nobody waits
+
+    def connected(self) -> Iterable[Node]:
+        """Brokers with a connection that is ready."""
+        return [link.node for link in self._links.values() if link.is_ready]
+
+    def close(self, now: float) -> None:
+        """Close every connection."""
+        for node_id in list(self._links):
+            self._forget(node_id, "the client was closed", now)
+        self._selector.close()
+        self._wake_read.close()
+        self._wake_write.close()
+
+    def _drain_wakeups(self) -> None:
+        try:
+            self._wake_read.recv(4096)
+        except BlockingIOError:
+            return
+
+    def _open(self, link: Link, now: float) -> None:
+        buffers = (self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
+        try:
+            if not link.addresses:
+                link.addresses = resolve(link.node.host, link.node.port)
+            link.connection.move(State.CONNECTING)
+            link.transport = self._connect(link.addresses.pop(0), buffers)
+        except OSError as error:
+            self._fail(link, error, now)
+            return
+        link.connect_by = now + self._config.socket_connection_setup_timeout_ms / 1000
+        link.last_used = now
+        self._selector.register(link.transport, selectors.EVENT_WRITE, link)
+
+    def _serve(self, link: Link, events: int, now: float) -> None:
+        if link.transport is None:
+            return
+        try:
+            if link.connection.state is State.CONNECTING:
+                if link.transport.finish_connect():
+                    link.connection.connected(now)
+                    link.flush()
+            else:
+                if events & selectors.EVENT_WRITE:
+                    link.flush()
+                if events & selectors.EVENT_READ:
+                    self._answer(link, link.receive(now), now)
+        except (OSError, ProtocolError) as error:
+            self._fail(link, error, now)
+        else:
+            self._watch(link)
+
+    def _answer(self, link: Link, answered: list[tuple[InFlight, Any]], now: float) -> None:
+        if link.is_ready and link.connect_by:
+            link.connect_by, link.failures = 0.0, 0
+            self.failures.clear()
+        for asked, response in answered:
+            self._done.append(_completion(link, asked, (response, None), now))
+
+    def _watch(self, link: Link) -> None:
+        for written in link.connection.written_silently():
+            self._done.append(_completion(link, written, (None, None), written.sent_at))
+        if link.transport is not None:
+            writing = selectors.EVENT_WRITE if link.connection.out else 0
+            wanted = selectors.EVENT_READ | writing
+            if self._selector.get_key(link.transport).events != wanted:
+                self._selector.modify(link.transport, wanted, link)
+
+    def _expire(self, now: float) -> None:
+        patience = self._config.request_timeout_ms / 1000
+        idle = self._config.connections_max_idle_ms / 1000
+        for link in list(self._links.values()):
+            oldest = link.connection.oldest_sent()
+            if link.connect_by and now >= link.connect_by:
+                self._fail(link, TimeoutError("no connection within the time allowed"), now)
+            elif oldest is not None and now >= oldest + patience:
+                self._fail(link, TimeoutError("no response within request.timeout.ms"), now)
+            elif link.is_ready and oldest is None and 0 <= idle < now - link.last_used:
+                self._forget(link.node.node_id, "idle", now)
+
+    def _fail(self, link: Link, error: Exception, now: float) -> None:
+        """Give the connection up: back off, or go on with the name's next address."""
+        reason = reason_of(error)
+        self.failures[str(link.node)] = reason
+        was_ready = link.is_ready
+        self._drop(link, reason, now)
+        if link.addresses and not was_ready:
+            return
+        link.addresses = []
+        delay = full_jitter(
+            link.failures,
+            self._config.reconnect_backoff_ms,
+            self._config.reconnect_backoff_max_ms,
+            self._random,
+        )
+        link.failures += 1
+        link.retry_at = now + delay
+
+    def _drop(self, link: Link, reason: str, now: float) -> None:
+        if link.transport is not None:
+            self._selector.unregister(link.transport)
+        link.connect_by = 0.0
+        for asked in link.take_over():
+            self._done.append(_completion(link, asked, (None, reason), now))
+
+    def _forget(self, node_id: int, reason: str, now: float) -> None:
+        link = self._links.pop(node_id, None)
+        if link is not None:
+            self._drop(link, reason, now)
+
+
+def _completion(
+    link: Link, asked: InFlight, outcome: tuple[Any | None, str | None], now: float
+) -> Completion:
+    response, failure = outcome
+    return Completion(
+        node=link.node,
+        request=asked.request,
+        response=response,
+        failure=failure,
+        latency=now - asked.sent_at,
+    )

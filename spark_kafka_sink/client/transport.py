@@ -1,0 +1,95 @@
+"""One non-blocking TCP connection: the place where tests lose, delay and cut bytes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+RECEIVE_SIZE = 64 * 1024
+MAX_BUFFERS = 1024
+"""Buffers that one sendmsg takes (IOV_MAX)."""
+
+
+class Transport(Protocol):
+    """What a connection needs of a socket; all calls return at once, OSError means it is gone."""
+
+    def fileno(self) -> int:
+        """The descriptor to select on."""
+
+    def finish_connect(self) -> bool:
+        """True once connected; raises OSError when the connection was refused."""
+
+    def write(self, buffers: Sequence[Buffer]) -> int:
+        """Write what fits; returns the number of bytes taken."""
+
+    def read(self) -> bytes | None:
+        """Bytes that have arrived: None if there are none yet, empty at the end of the stream."""
+
+    def close(self) -> None:
+        """Close the socket."""
+
+
+class TcpTransport:
+    """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 leaves them to the system."""
+
+    def __init__(self, address: tuple[int, tuple[str, int]], buffers: tuple[int, int]) -> None:
+        family, target = address
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), buffers, strict=True):
+            if size >= 0:
+                self._socket.setsockopt(socket.SOL_SOCKET, option, size)
+        code = self._socket.connect_ex(target)
+        if code not in {0, errno.EINPROGRESS, errno.EWOULDBLOCK}:
+            self._socket.close()
+            raise OSError(code, os.strerror(code))
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
+
+    def finish_connect(self) -> bool:
+        """True once connected; raises OSError when the connection was refused."""
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        try:
+            self._socket.getpeername()
+        except OSError:
+            return False
+        return True
+
+    def write(self, buffers: Sequence[Buffer]) -> int:
+        """Gather the buffers into one system call."""
+        try:
+            return self._socket.sendmsg(buffers)
+        except BlockingIOError:
+            return 0
+
+    def read(self) -> bytes | None:
+        """At most RECEIVE_SIZE bytes."""
+        try:
+            return self._socket.recv(RECEIVE_SIZE)
+        except BlockingIOError:
+            return None
+
+    def close(self) -> None:
+        """Close the socket; what it still held is lost."""
+        with suppress(OSError):
+            self._socket.close()
+
+
+def resolve(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
+    """Every address of a name as (family, target); raises OSError when there is none."""
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    return [(int(entry[0]), entry[4][:2]) for entry in found]  # type: ignore[misc]

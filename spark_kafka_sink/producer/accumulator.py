@@ -1,0 +1,286 @@
+"""The one object that the writer thread and the sender thread share, under one lock.
+
+The writer reserves memory, plans, and appends encoded records to open batches; batches close when
+they are full, when they have lingered, on flush, or when memory runs short. Closed batches wait
+here, in order per partition, until the sender drains them. Source: ``RecordAccumulator``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Condition
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.base.errors import BufferTimeoutError
+from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.memory import COPY_BELOW, Charge, Memory
+from spark_kafka_sink.producer.plan import OpenBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.base.clock import Clock
+    from spark_kafka_sink.base.config import ProducerConfig
+
+
+class Piece(NamedTuple):
+    """A slice of encoded records for one batch, as the plan laid it out; times in milliseconds."""
+
+    partition: TopicPartition
+    data: Buffer
+    records: int
+    opens: bool
+    base_timestamp: int
+    max_timestamp: int
+
+
+class Accumulator:
+    """Open and closed batches, and the memory they take.
+
+    `changed` guards every attribute. It is notified when memory is freed, when a batch is settled,
+    when an error ends the session, and when metadata arrives.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        on_closed: Callable[[ProducerBatch], None],
+        wake_sender: Callable[[], None],
+    ) -> None:
+        self.changed = Condition()
+        self.memory = Memory(config.buffer_memory)
+        self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.error: BaseException | None = None
+        self.unsettled = 0
+        """Batches that are neither acknowledged nor failed."""
+        self.waited = 0.0
+        """Seconds that the writer has waited for memory."""
+        self._open: dict[TopicPartition, ProducerBatch] = {}
+        self._config = config
+        self._clock = clock
+        self._on_closed = on_closed
+        self._wake_sender = wake_sender
+        self._appending = False
+        self._starving = False
+        self._created = 0
+        self._wanted: set[str] = set()
+
+    # The writer's side.
+
+    def wait_for(self, done: Callable[[], bool], seconds: float | None) -> bool:
+        """Wait until `done`, called under the lock, is true; raises the session's error."""
+        deadline = None if seconds is None else self._clock.monotonic() + seconds
+        with self.changed:
+            while True:
+                if self.error is not None:
+                    raise self.error
+                if done():
+                    return True
+                left = None if deadline is None else deadline - self._clock.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self.changed.wait(left)
+
+    def reserve(self, size: int) -> None:
+        """Charge `size` bytes; waits while the buffer is full, at most max.block.ms.
+
+        Raises:
+            BufferTimeoutError: the buffer stayed full.
+        """
+        with self.changed:
+            self._check()
+            if self.memory.fits(size):
+                self.memory.take(size)
+                return
+            self._starving = True
+        started = self._clock.monotonic()
+        self._wake_sender()
+        try:
+            if not self.wait_for(lambda: self.memory.fits(size), self._config.max_block_ms / 1000):
+                raise self._buffer_timeout(size)
+        finally:
+            self._starving = False
+            self.waited += self._clock.monotonic() - started
+        with self.changed:
+            self.memory.take(size)
+
+    def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
+        """What a plan must know of a partition's open batch; call between begin and append."""
+        batch = self._open.get(partition)
+        if batch is None:
+            return None
+        return OpenBatch(batch.records, batch.raw_size, batch.base_timestamp)
+
+    def begin(self) -> None:
+        """From here until `append`, open batches stay as they are: a plan is built on them."""
+        with self.changed:
+            self._check()
+            self._appending = True
+
+    def append(self, pieces: Sequence[Piece], chunk: Charge, reserved: int) -> None:
+        """Put a chunk's encoded slices into their batches, as planned.
+
+        Args:
+            pieces: the slices, in the order of the plan.
+            chunk: the charge for the chunk's buffer, with no holders yet.
+            reserved: bytes that `reserve` charged for it.
+        """
+        now = self._clock.monotonic()
+        with self.changed:
+            self._appending = False
+            for piece in pieces:
+                self._append(piece, chunk, now)
+            if chunk.holders:
+                self.memory.take(chunk.size)
+            self.memory.give_back(reserved)
+        self._wake_sender()
+
+    def give_up_plan(self) -> None:
+        """Encoding failed between begin and append: open batches may close again."""
+        with self.changed:
+            self._appending = False
+
+    def flush(self) -> None:
+        """Close all batches and wait until each is settled; raises the session's error."""
+        with self.changed:
+            for partition in list(self._open):
+                self._close(partition)
+        self._wake_sender()
+        self.wait_for(lambda: self.unsettled == 0, None)
+
+    def want_topics(self, topics: tuple[str, ...]) -> None:
+        """Ask the sender to learn about these topics."""
+        with self.changed:
+            self._wanted.update(topics)
+        self._wake_sender()
+
+    # The sender's side.
+
+    def wanted_topics(self) -> set[str]:
+        """Every topic that the writer has asked for."""
+        with self.changed:
+            return set(self._wanted)
+
+    def close_due(self, now: float) -> None:
+        """Close the batches that have lingered, or all while the writer waits for memory."""
+        linger = self._config.linger_ms / 1000
+        with self.changed:
+            if self._appending:
+                return
+            for partition, batch in list(self._open.items()):
+                if not self._starving and now < batch.created + linger:
+                    break
+                self._close(partition)
+
+    def next_linger(self, now: float) -> float:
+        """Seconds until the oldest open batch has lingered."""
+        with self.changed:
+            oldest = next(iter(self._open.values()), None)
+            if oldest is None:
+                return 1.0
+            return max(0.0, oldest.created + self._config.linger_ms / 1000 - now)
+
+    def settle(self, batch: ProducerBatch) -> None:
+        """A batch is acknowledged or has failed: free its memory."""
+        with self.changed:
+            self.memory.let_go(batch.charges)
+            batch.parts = []
+            self.unsettled -= 1
+            self.changed.notify_all()
+
+    def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
+        """A batch was split: its pieces take over its charges."""
+        with self.changed:
+            self.unsettled += len(pieces) - 1
+            self.memory.let_go(batch.charges)
+            for piece in pieces:
+                self._charge(piece, piece.size)
+
+    def compressed(self, batch: ProducerBatch, payload: bytes, codec: Codec) -> None:
+        """The codec thread is done with a batch: it may be sent."""
+        with self.changed:
+            self.memory.let_go(batch.charges)
+            batch.parts, batch.codec = [payload], codec
+            self._charge(batch, len(payload))
+            batch.ready = True
+            self.changed.notify_all()
+        self._wake_sender()
+
+    def fail(self, error: BaseException) -> None:
+        """End the session: every wait of the writer raises `error`."""
+        with self.changed:
+            self.error = self.error or error
+            self.changed.notify_all()
+
+    def notify(self) -> None:
+        """Something else that the writer may wait for has changed."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def take_expired(self, born_before: float) -> list[ProducerBatch]:
+        """Batches that were never drained and were created before that; they leave their queues."""
+        expired: list[ProducerBatch] = []
+        with self.changed:
+            for queue in self.queues.values():
+                while queue and queue[0].created <= born_before:
+                    expired.append(queue.popleft())
+        return expired
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Every batch that was never drained, open ones included: the session has failed."""
+        with self.changed:
+            rest = [batch for queue in self.queues.values() for batch in queue]
+            rest += self._open.values()
+            self.queues.clear()
+            self._open.clear()
+            return rest
+
+    # Under the lock.
+
+    def _append(self, piece: Piece, chunk: Charge, now: float) -> None:
+        batch = self._open.get(piece.partition)
+        if piece.opens and batch is not None:
+            self._close(piece.partition)
+            batch = None
+        if batch is None:
+            batch = ProducerBatch(piece.partition, now, piece.base_timestamp, piece.base_timestamp)
+            self._created += 1
+            batch.order = (self._created,)
+            self._open[piece.partition] = batch
+            self.unsettled += 1
+        data = piece.data
+        if memoryview(data).nbytes * COPY_BELOW < chunk.size:
+            data = bytes(data)
+            self._charge(batch, len(data))
+        else:
+            chunk.holders += 1
+            batch.charges.append(chunk)
+        batch.add(data, piece.records, piece.max_timestamp)
+        if batch.raw_size >= self._config.batch_size - self._config.batch_size // 64:
+            self._close(piece.partition)
+
+    def _charge(self, batch: ProducerBatch, size: int) -> None:
+        self.memory.take(size)
+        batch.charges.append(Charge(size))
+
+    def _close(self, partition: TopicPartition) -> None:
+        batch = self._open.pop(partition)
+        self.queues.setdefault(partition, deque()).append(batch)
+        batch.ready = self._config.compression_type is Codec.NONE
+        if not batch.ready:
+            self._on_closed(batch)
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def _buffer_timeout(self, size: int) -> BufferTimeoutError:
+        return BufferTimeoutError(
+            f"no room for {size:,} bytes within max.block.ms = {self._config.max_block_ms}: "
+            f"{self.memory.used:,} of {self.memory.limit:,} bytes wait for acknowledgement",
+            hint="check that the brokers take data; raise kafka.buffer.memory or kafka.max.block.ms",
+        )

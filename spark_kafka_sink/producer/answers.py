@@ -1,0 +1,269 @@
+"""Carrying out what `outcomes.decide` decides about each batch that was answered, lost or late.
+
+Sender thread only. The first failure for good ends the session: nothing new is sent, what is
+under way is waited for, and the error then says of every record what became of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
+from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.producer.outcomes import (
+    DISCONNECTED,
+    Action,
+    Decision,
+    Facts,
+    decide,
+    error_name,
+    is_unclear,
+)
+from spark_kafka_sink.producer.requests import PartitionAnswer, Pick, read_answers
+from spark_kafka_sink.producer.split import split
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.report import ReportBuilder
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.producer.accumulator import Accumulator
+    from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.identity import Identity
+    from spark_kafka_sink.producer.lane import Lane
+
+_LOST = PartitionAnswer(code=DISCONNECTED)
+_MISSING = PartitionAnswer(code=-1, message="the response does not mention the partition")
+_EXPIRED = "DELIVERY_TIMEOUT"
+_ABANDONED = "SESSION_FAILED"
+
+
+class Answers:
+    """Settles batches, or sends them back to their lanes."""
+
+    def __init__(
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        report: ReportBuilder,
+        lanes: dict[TopicPartition, Lane],
+    ) -> None:
+        self.failure: DeliveryError | None = None
+        """The first failure for good; its statuses are filled in by `finish_failure`."""
+        self._client = client
+        self._config = client.config
+        self._accumulator = accumulator
+        self._report = report
+        self._lanes = lanes
+
+    def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
+        """Act on the answer to a Produce request, or on its loss."""
+        response = completion.response
+        answers: dict[Any, PartitionAnswer] = {}
+        if response is not None:
+            self._report.request_latency(completion.latency)
+            self._obey_throttling(completion, now)
+            self._learn_nodes(response)
+            answers = read_answers(response, self._client.metadata.cluster)
+        default = _LOST if response is None else _MISSING
+        for lane, batch in picks:
+            if batch in lane.under_way:
+                answer = answers.get(tuple(batch.partition), default)
+                self._act(lane, batch, answer, now)
+
+    def written(self, picks: list[Pick]) -> None:
+        """acks=0: the batches are on the wire, and that is all that will be known."""
+        for lane, batch in picks:
+            if batch in lane.under_way:
+                lane.settled(batch)
+                self._report.sent(_done(batch))
+                self._accumulator.settle(batch)
+
+    def expire(self, now: float) -> None:
+        """Fail what delivery.timeout.ms has overtaken, wherever it is."""
+        born_before = now - self._config.delivery_timeout_ms / 1000
+        for lane in self._lanes.values():
+            late = [batch for batch in lane.under_way if batch.created <= born_before]
+            for batch in late:
+                batch.ambiguous = True
+                lane.settled(batch)
+            again = [batch for batch in lane.again if batch.created <= born_before]
+            for batch in again:
+                lane.again.remove(batch)
+            for batch in again + late:
+                self._fail_batch(batch, _status(batch), _EXPIRED)
+                self.fail(self._timeout_error(batch))
+        for batch in self._accumulator.take_expired(born_before):
+            self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _EXPIRED)
+            self.fail(self._timeout_error(batch))
+
+    def renumber(self, lane: Lane, identity: Identity) -> None:
+        """Give a partition a new epoch; a batch that may be in the log can't be sent under it."""
+        lane.renumber = False
+        identity.bump(lane.partition)
+        for batch in list(lane.again):
+            if batch.ambiguous:
+                lane.again.remove(batch)
+                self._fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, "UNKNOWN_PRODUCER_ID")
+                self.fail(self._batch_error(batch, PartitionAnswer(code=59)))
+            else:
+                batch.unnumber()
+
+    def fail(self, error: DeliveryError) -> None:
+        """Remember the first failure for good."""
+        self.failure = self.failure or error
+
+    def finish_failure(self) -> None:
+        """Once nothing is under way after a failure, settle the rest and tell the writer."""
+        if self.failure is None or self._accumulator.error is not None:
+            return
+        if any(lane.under_way for lane in self._lanes.values()):
+            return
+        for lane in self._lanes.values():
+            for batch in lane.again:
+                self._fail_batch(batch, _status(batch), _ABANDONED)
+            lane.again.clear()
+        for batch in self._accumulator.take_all():
+            self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
+        self.failure.statuses = self._report.failures()
+        self._accumulator.fail(self.failure)
+
+    def _act(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, now: float) -> None:
+        decision = decide(answer.code, self._facts(lane, batch, answer, now))
+        if is_unclear(answer.code):
+            batch.ambiguous = True
+        match decision.action:
+            case Action.COMPLETE:
+                lane.settled(batch)
+                self._report.acknowledged(_done(batch), answer.base_offset)
+                self._accumulator.settle(batch)
+            case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
+                self._retry(lane, batch, answer, decision, now)
+            case Action.SPLIT:
+                self._split(lane, batch)
+            case Action.FAIL | Action.FATAL | Action.FAIL_RECORDS:
+                lane.settled(batch)
+                self._fail_batch(batch, decision.status, error_name(answer.code))
+                self.fail(self._batch_error(batch, answer))
+
+    def _facts(
+        self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, now: float
+    ) -> Facts:
+        return Facts(
+            idempotent=self._config.enable_idempotence,
+            head=lane.is_head(batch),
+            records=batch.records,
+            ambiguous=batch.ambiguous,
+            expired=now >= batch.created + self._config.delivery_timeout_ms / 1000,
+            attempts_left=batch.attempts <= self._config.retries,
+            names_records=bool(answer.record_errors),
+        )
+
+    def _retry(
+        self,
+        lane: Lane,
+        batch: ProducerBatch,
+        answer: PartitionAnswer,
+        decision: Decision,
+        now: float,
+    ) -> None:
+        config = self._config
+        at = now + full_jitter(
+            batch.attempts - 1,
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
+            self._client.random,
+        )
+        if decision.action is Action.REFRESH_AND_RETRY and self._moved(batch, answer):
+            at = now
+        elif decision.action is Action.REFRESH_AND_RETRY:
+            self._client.metadata.refresh()
+        elif decision.action is Action.BUMP_AND_RETRY:
+            lane.renumber = True
+        lane.retry(batch, at)
+        self._report.retried(error_name(answer.code))
+
+    def _moved(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
+        """Use the leader that the response names (KIP-951); whether it was news."""
+        metadata = self._client.metadata
+        before = metadata.cluster
+        metadata.cluster = before.with_leader(
+            batch.partition.topic, batch.partition.partition, answer.leader, answer.leader_epoch
+        )
+        return metadata.cluster is not before
+
+    def _learn_nodes(self, response: Any) -> None:
+        endpoints = getattr(response, "node_endpoints", ())
+        if endpoints:
+            nodes = {int(e.node_id): Node(int(e.node_id), e.host, int(e.port)) for e in endpoints}
+            self._client.metadata.cluster = self._client.metadata.cluster.with_nodes(nodes)
+
+    def _split(self, lane: Lane, batch: ProducerBatch) -> None:
+        pieces = split(batch, batch.codec, self._config.compression_level)
+        self._report.split()
+        lane.split(batch, pieces)
+        self._accumulator.replace(batch, pieces)
+
+    def _obey_throttling(self, completion: Completion, now: float) -> None:
+        pause = getattr(completion.response, "throttle_time", None)
+        if pause:
+            seconds = pause.total_seconds()
+            self._report.throttled(int(seconds * 1000))
+            self._client.network.throttle(completion.node.node_id, now + seconds)
+
+    def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+        topic, partition = batch.partition
+        self._report.failed(topic, partition, batch.records, status, error)
+        self._accumulator.settle(batch)
+
+    def _timeout_error(self, batch: ProducerBatch) -> DeliveryError:
+        reasons = self._client.network.failures
+        seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
+        return DeliveryError(
+            f"records were not acknowledged within delivery.timeout.ms = "
+            f"{self._config.delivery_timeout_ms}" + (f" ({seen})" if seen else ""),
+            topic=batch.partition.topic,
+            partition=batch.partition.partition,
+            hint="check that the partition has a leader that can be reached, "
+            "then run the write again",
+        )
+
+    def _batch_error(self, batch: ProducerBatch, answer: PartitionAnswer) -> DeliveryError:
+        details = [answer.message] if answer.message else []
+        details += [f"record {index}: {text}" for index, text in answer.record_errors[:5]]
+        return DeliveryError(
+            f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
+            + (f": {'; '.join(details)}" if details else ""),
+            topic=batch.partition.topic,
+            partition=batch.partition.partition,
+            error=error_name(answer.code),
+            hint=_HINTS.get(answer.code, "see Kafka's documentation of this error"),
+        )
+
+
+_HINTS = {
+    10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
+    29: "grant Write on the topic",
+    17: "correct the topic's name",
+    45: "records that were acknowledged may be gone from the log; check the partition",
+    DISCONNECTED: "check the connection to the brokers, then run the write again",
+    87: "correct the records that are named, or the topic's settings (compaction needs keys)",
+}
+
+
+def _status(batch: ProducerBatch) -> DeliveryStatus:
+    if batch.ambiguous:
+        return DeliveryStatus.POSSIBLY_PERSISTED
+    return DeliveryStatus.NOT_PERSISTED
+
+
+def _done(batch: ProducerBatch) -> BatchDone:
+    topic, partition = batch.partition
+    return BatchDone(
+        topic=topic,
+        partition=partition,
+        records=batch.records,
+        raw_bytes=batch.raw_size,
+        wire_bytes=batch.size,
+    )

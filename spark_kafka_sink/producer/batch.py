@@ -1,0 +1,108 @@
+"""A batch on its way: the records of one partition that travel, retry and fail together.
+
+The writer thread fills it, the codec thread compresses it, the sender thread sends it; it is
+handed from one to the next through the accumulator. Source: ``ProducerBatch``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.records.batch import (
+    HEADER_SIZE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+)
+from spark_kafka_sink.records.compression import compress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.producer.memory import Charge
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True, eq=False)
+class ProducerBatch:
+    """Times in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
+
+    `parts` is the records section as buffers, compressed once `codec` is not NONE; `raw_size` is
+    its uncompressed size with the header. `ambiguous`: it was sent, and an answer never came.
+    `order` places it among its partition's batches: a number, and one more for each split.
+    """
+
+    partition: TopicPartition
+    created: float
+    base_timestamp: int
+    max_timestamp: int
+    parts: list[Buffer] = field(default_factory=list)
+    charges: list[Charge] = field(default_factory=list)
+    codec: Codec = Codec.NONE
+    records: int = 0
+    raw_size: int = HEADER_SIZE
+    ready: bool = False
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    sequence: int = NO_SEQUENCE
+    attempts: int = 0
+    ambiguous: bool = False
+    sent_at: float = 0.0
+    order: tuple[int, ...] = ()
+
+    def add(self, part: Buffer, records: int, max_timestamp: int) -> None:
+        """Append encoded records."""
+        self.parts.append(part)
+        self.records += records
+        self.raw_size += memoryview(part).nbytes
+        self.max_timestamp = max(self.max_timestamp, max_timestamp)
+
+    def compressed(self, codec: Codec, level: int | None) -> bytes:
+        """The compressed records section; the batch itself stays as it is."""
+        whole = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        return compress(codec, whole, level)
+
+    def number(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """Give it its place in the partition's sequence; it keeps it over all retries."""
+        self.producer_id, self.epoch, self.sequence = producer_id, epoch, sequence
+
+    def unnumber(self) -> None:
+        """Take the place away again, for a new epoch."""
+        self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the record after this batch; wraps as Kafka's 31-bit sequences do."""
+        return (self.sequence + self.records) & _SEQUENCE_MASK
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, header included."""
+        return HEADER_SIZE + sum(memoryview(part).nbytes for part in self.parts)
+
+    def encode(self) -> Sequence[Buffer]:
+        """Header and records as they go into a Produce request."""
+        header = BatchHeader(
+            attributes=int(self.codec),
+            last_offset_delta=self.records - 1,
+            base_timestamp=self.base_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
+            record_count=self.records,
+        )
+        return [header.pack(self.parts), *self.parts]

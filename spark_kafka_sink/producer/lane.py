@@ -1,0 +1,88 @@
+"""One partition's batches on the sender's side: what is under way, what goes out again, in order.
+
+Rules that keep sequences gapless and records in order:
+- a batch that must go again waits until nothing of its partition is under way;
+- batches that go again go first, lowest sequence first;
+- a partition that has moved waits until its old leader has answered.
+
+Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
+librdkafka's introduction (seed) on leader changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.cluster import NO_LEADER
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+
+
+@dataclass(slots=True)
+class Lane:
+    """`under_way` and `again` are in sequence order; `retry_at` in seconds of the clock.
+
+    `leader` is where the batches under way were sent. `renumber`: a new epoch begins once nothing
+    is under way.
+    """
+
+    partition: TopicPartition
+    under_way: list[ProducerBatch] = field(default_factory=list)
+    again: list[ProducerBatch] = field(default_factory=list)
+    retry_at: float = 0.0
+    leader: int = NO_LEADER
+    renumber: bool = False
+
+    def next(
+        self, queue: deque[ProducerBatch] | None, leader: int, now: float
+    ) -> ProducerBatch | None:
+        """The batch that may be sent to `leader` now; it stays where it is until `sent`."""
+        if leader == NO_LEADER or now < self.retry_at:
+            return None
+        if self.under_way and (self.again or self.renumber or leader != self.leader):
+            return None
+        if self.again:
+            return self.again[0]
+        if queue and queue[0].ready:
+            return queue[0]
+        return None
+
+    def sent(self, batch: ProducerBatch, queue: deque[ProducerBatch] | None, leader: int) -> None:
+        """`batch`, which `next` returned, is on its way."""
+        if self.again and self.again[0] is batch:
+            self.again.pop(0)
+        else:
+            assert queue is not None
+            queue.popleft()
+        self.under_way.append(batch)
+        self.leader = leader
+
+    def is_head(self, batch: ProducerBatch) -> bool:
+        """No earlier batch of the partition is unsettled."""
+        earlier_again = bool(self.again) and self.again[0].order < batch.order
+        return not earlier_again and self.under_way[0] is batch
+
+    def settled(self, batch: ProducerBatch) -> None:
+        """The batch is acknowledged or has failed."""
+        self.under_way.remove(batch)
+
+    def retry(self, batch: ProducerBatch, at: float) -> None:
+        """The batch goes again, not before `at`."""
+        self.under_way.remove(batch)
+        self._insert([batch])
+        self.retry_at = max(self.retry_at, at)
+
+    def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+        """The batch goes again as these pieces."""
+        self.under_way.remove(batch)
+        self._insert(pieces)
+
+    def _insert(self, batches: list[ProducerBatch]) -> None:
+        position = 0
+        while position < len(self.again) and self.again[position].order < batches[0].order:
+            position += 1
+        self.again[position:position] = batches

@@ -1,0 +1,117 @@
+"""What to do about the outcome of a sent batch: one pure decision, one table.
+
+Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction
+(seed), KIP-360, KIP-467, KIP-890, KIP-951.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.base.report import DeliveryStatus
+
+
+class Action(Enum):
+    """The one next step for a batch."""
+
+    COMPLETE = auto()
+    RETRY = auto()
+    REFRESH_AND_RETRY = auto()
+    SPLIT = auto()
+    BUMP_AND_RETRY = auto()
+    FAIL_RECORDS = auto()
+    FAIL = auto()
+    FATAL = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the decision depends on beside the error code.
+
+    `head`: no earlier batch of the partition is unsettled. `ambiguous`: an earlier attempt got no
+    answer. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is not used up.
+    """
+
+    idempotent: bool
+    head: bool
+    records: int
+    ambiguous: bool
+    expired: bool
+    attempts_left: bool
+    names_records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An action, and the status of the records where it ends them."""
+
+    action: Action
+    status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
+
+
+DISCONNECTED = -2
+"""Our own code: the connection was lost, or the request timed out, before an answer came."""
+
+_REFRESH = frozenset({3, 5, 6, 9, 13, 56, 72, 74, 100, 103})
+_RETRY = frozenset({2, 7, 19, 20})
+_FATAL = frozenset({90, 49, 31, 53})
+_UNCLEAR = frozenset({7, 20, DISCONNECTED})
+"""The records may be in the log although no success was reported."""
+
+_NAMES = {code.value: code.name for code in ErrorCode} | {DISCONNECTED: "DISCONNECTED"}
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, in capitals; unknown ones by number."""
+    return _NAMES.get(code, f"UNKNOWN_ERROR_{code}").upper()
+
+
+def decide(code: int, facts: Facts) -> Decision:
+    """The next step for a batch that was answered with `code` (or DISCONNECTED)."""
+    if code == 0 or (code == ErrorCode.duplicate_sequence_number.value and facts.idempotent):
+        return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+    if code == ErrorCode.message_too_large.value or code == ErrorCode.record_list_too_large.value:
+        return _too_large(facts)
+    if code in _FATAL:
+        return Decision(Action.FATAL, _status(code, facts))
+    action = _retriable(code, facts)
+    if action is not None and not facts.expired and facts.attempts_left:
+        return Decision(action)
+    if facts.names_records and facts.records > 1:
+        return Decision(Action.FAIL_RECORDS, _status(code, facts))
+    return Decision(Action.FAIL, _status(code, facts))
+
+
+def _too_large(facts: Facts) -> Decision:
+    """Splitting is no retry, so attempts don't count; a single record can't be split."""
+    if facts.records > 1 and not facts.expired:
+        return Decision(Action.SPLIT)
+    return Decision(Action.FAIL, DeliveryStatus.NOT_PERSISTED)
+
+
+def _retriable(code: int, facts: Facts) -> Action | None:
+    if code in _REFRESH or code == DISCONNECTED:
+        return Action.REFRESH_AND_RETRY
+    if code in _RETRY:
+        return Action.RETRY
+    if not facts.idempotent:
+        return None
+    if code == ErrorCode.out_of_order_sequence_number.value and not facts.head:
+        return Action.RETRY
+    if code == ErrorCode.unknown_producer_id.value and not facts.ambiguous:
+        return Action.BUMP_AND_RETRY
+    return None
+
+
+def is_unclear(code: int) -> bool:
+    """Whether the records may be in the log although no success was reported."""
+    return code in _UNCLEAR or code == -1 or code not in _NAMES
+
+
+def _status(code: int, facts: Facts) -> DeliveryStatus:
+    if facts.ambiguous or is_unclear(code):
+        return DeliveryStatus.POSSIBLY_PERSISTED
+    return DeliveryStatus.NOT_PERSISTED

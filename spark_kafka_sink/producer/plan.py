@@ -1,0 +1,179 @@
+"""The plan of a chunk: which row becomes which offset delta of which batch. Pure.
+
+It comes before encoding, because a record states its offset delta, which depends on where its
+batch begins. Rows are grouped by partition, keeping their order, and cut at batch.size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from spark_kafka_sink.records.batch import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+_T = TypeVar("_T", bound=np.generic)
+
+_FEW_RUNS = 16
+"""Rows that lie in at most this many runs are taken as they are: sorting would only copy them."""
+
+MAX_BATCH_RECORDS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """What the plan must know of a partition's open batch; sizes in bytes, header included."""
+
+    records: int
+    size: int
+    base_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Planned rows start..stop (after `Plan.order`): consecutive records of one batch."""
+
+    target: int
+    start: int
+    stop: int
+    first_delta: int
+    base_timestamp: int
+
+    @property
+    def opens(self) -> bool:
+        """The first row is the first record of a new batch."""
+        return self.first_delta == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`order` lists row numbers in the order of the segments (None: rows as they are).
+
+    `offset_deltas` (n,) and `timestamp_deltas` (n,) or one for all are in the rows' own order.
+    """
+
+    order: NDArray[np.intp] | None
+    segments: list[Segment]
+    offset_deltas: NDArray[np.int32]
+    timestamp_deltas: NDArray[np.int64] | int
+
+
+def plan(
+    targets: NDArray[np.integer],
+    sizes: NDArray[np.int64],
+    timestamps: NDArray[np.int64] | int,
+    open_batch: Callable[[int], OpenBatch | None],
+    batch_size: int,
+) -> Plan:
+    """Lay n rows out over batches.
+
+    Args:
+        targets: partition number of each row, shape (n,).
+        sizes: upper bound of each record in bytes, shape (n,).
+        timestamps: milliseconds, shape (n,), or one for all rows.
+        open_batch: the open batch of a target, if it has one.
+        batch_size: most bytes of a batch, its header included; one larger record stands alone.
+    """
+    order = _order(targets)
+    planned = targets if order is None else targets[order]
+    ends = np.cumsum(sizes if order is None else sizes[order])
+    stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
+    cutter = _Cutter(ends, stamps, open_batch, batch_size)
+    bounds = _run_bounds(planned)
+    for target, start, stop in zip(planned[bounds[:-1]].tolist(), bounds, bounds[1:], strict=False):
+        cutter.cut(target, int(start), int(stop))
+    return _finish(order, cutter.segments, len(targets), timestamps)
+
+
+def _order(targets: NDArray[np.integer]) -> NDArray[np.intp] | None:
+    steps = targets[1:] != targets[:-1]
+    if int(np.count_nonzero(steps)) < _FEW_RUNS or bool((targets[1:] >= targets[:-1]).all()):
+        return None
+    return np.argsort(targets, kind="stable")
+
+
+def _run_bounds(planned: NDArray[np.integer]) -> NDArray[np.intp]:
+    changes = np.flatnonzero(planned[1:] != planned[:-1]) + 1
+    return np.concatenate(([0], changes, [len(planned)])).astype(np.intp)
+
+
+class _Cutter:
+    """Cuts runs of one target at batch.size; remembers what it has put into each open batch."""
+
+    def __init__(
+        self,
+        ends: NDArray[np.int64],
+        timestamps: NDArray[np.int64] | int,
+        open_batch: Callable[[int], OpenBatch | None],
+        batch_size: int,
+    ) -> None:
+        self.segments: list[Segment] = []
+        self._ends = ends
+        self._timestamps = timestamps
+        self._open_batch = open_batch
+        self._batch_size = batch_size
+        self._touched: dict[int, OpenBatch] = {}
+
+    def cut(self, target: int, start: int, stop: int) -> None:
+        batch = self._touched.get(target) or self._open_batch(target)
+        while start < stop:
+            end = start if batch is None else self._fit(start, stop, batch)
+            if end == start:
+                batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
+                end = max(self._fit(start, stop, batch), start + 1)
+            assert batch is not None
+            self.segments.append(
+                Segment(target, start, end, batch.records, batch.base_timestamp)
+            )
+            size = batch.size + int(self._ends[end - 1]) - self._before(start)
+            batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
+            start = end
+        if batch is not None:
+            self._touched[target] = batch
+
+    def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
+        """The first row from `start` on that no longer fits into the batch."""
+        limit = self._before(start) + self._batch_size - batch.size
+        if int(self._ends[stop - 1]) <= limit:
+            end = stop
+        else:
+            end = start + int(np.searchsorted(self._ends[start:stop], limit, side="right"))
+        return min(end, start + MAX_BATCH_RECORDS - batch.records)
+
+    def _before(self, row: int) -> int:
+        return int(self._ends[row - 1]) if row else 0
+
+    def _stamp(self, row: int) -> int:
+        return self._timestamps if isinstance(self._timestamps, int) else int(self._timestamps[row])
+
+
+def _finish(
+    order: NDArray[np.intp] | None,
+    segments: list[Segment],
+    rows: int,
+    timestamps: NDArray[np.int64] | int,
+) -> Plan:
+    counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
+    firsts = np.array([segment.first_delta - segment.start for segment in segments], np.int32)
+    deltas = np.arange(rows, dtype=np.int32) + np.repeat(firsts, counts)
+    bases = np.array([segment.base_timestamp for segment in segments], np.int64)
+    if isinstance(timestamps, int) and (bases == bases[0]).all():
+        since: NDArray[np.int64] | int = timestamps - int(bases[0])
+        return Plan(order, segments, _unsort(deltas, order), since)
+    base_of = _unsort(np.repeat(bases, counts), order)
+    return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
+
+
+def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
+    """Values in planned order, back in the rows' own order."""
+    if order is None:
+        return values
+    original = np.empty_like(values)
+    original[order] = values
+    return original

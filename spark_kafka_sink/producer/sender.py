@@ -1,0 +1,202 @@
+"""The sender: drains batches into Produce requests and acts on the answers, one turn at a time.
+
+Each turn is close, drain, send, poll, complete; nothing in it blocks but the poll. Runs in the
+client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.runOnce``; seed
+"Producer throughput improvement".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.config import Acks
+from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.producer.answers import Answers
+from spark_kafka_sink.producer.identity import IdentityState
+from spark_kafka_sink.producer.lane import Lane
+from spark_kafka_sink.producer.producer_id import ProducerIdRequester
+from spark_kafka_sink.producer.requests import Pick, produce_request
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.report import ReportBuilder
+    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.producer.accumulator import Accumulator
+    from spark_kafka_sink.producer.batch import TopicPartition
+    from spark_kafka_sink.producer.identity import Identity
+
+_LONGEST_WAIT = 0.1
+"""Seconds: how late an expiry may be noticed."""
+
+
+class Sender:
+    """One session's sender; everything here belongs to the thread that calls `run_once`."""
+
+    def __init__(
+        self, client: Client, accumulator: Accumulator, identity: Identity, report: ReportBuilder
+    ) -> None:
+        self._client = client
+        self._network = client.network
+        self._metadata = client.metadata
+        self._config = client.config
+        self._accumulator = accumulator
+        self._report = report
+        self._ids = ProducerIdRequester(client, identity)
+        self._identity = identity
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._answers = Answers(client, accumulator, report, self._lanes)
+        self._expiry_due = 0.0
+        self._metadata_seen = 0
+        self._turn = 0
+
+    def run_once(self) -> None:
+        """One turn of the loop."""
+        now = self._client.clock.monotonic()
+        self._accumulator.close_due(now)
+        self._metadata.want(self._accumulator.wanted_topics())
+        if self._answers.failure is None:
+            self._drain(now)
+        self._expire(now)
+        self._metadata.pump(self._network, now)
+        for completion in self._network.poll(self._wait(now), self._client.clock.monotonic):
+            self._complete(completion)
+        if self._metadata.updates != self._metadata_seen:
+            self._metadata_seen = self._metadata.updates
+            self._accumulator.notify()
+        self._answers.finish_failure()
+
+    def crashed(self, error: BaseException) -> None:
+        """The loop is dead: the writer must not wait for it."""
+        failure = KafkaProdError(
+            f"the sender thread stopped: {type(error).__name__}: {error}",
+            hint="this is a bug in spark-kafka-sink; please report it with the log",
+        )
+        failure.__cause__ = error
+        self._accumulator.fail(failure)
+
+    def is_idle(self) -> bool:
+        """Nothing is under way or waiting to go again."""
+        return not any(lane.under_way or lane.again for lane in self._lanes.values())
+
+    def _drain(self, now: float) -> None:
+        if self._config.enable_idempotence:
+            self._ids.pump(now)
+            if self._identity.state is not IdentityState.KNOWN:
+                return
+        while picked := self._pick(now):
+            for node_id, picks in picked.items():
+                self._send(node_id, picks, now)
+
+    def _pick(self, now: float) -> dict[int, list[Pick]]:
+        """For each broker that can take a request, the batches of its next one."""
+        picked: dict[int, list[Pick]] = {}
+        room: dict[int, int] = {NO_LEADER: 0}
+        with self._accumulator.changed:
+            queues = self._accumulator.queues
+            waiting = [partition for partition, queue in queues.items() if queue]
+            waiting += [p for p, lane in self._lanes.items() if lane.again and not queues.get(p)]
+            self._turn += 1
+            start = self._turn % len(waiting) if waiting else 0
+            for partition in waiting[start:] + waiting[:start]:
+                leader = self._leader(partition)
+                if leader not in room:
+                    room[leader] = self._room(leader, now)
+                if room[leader] > 0:
+                    self._pick_from(partition, leader, picked, room, now)
+        return picked
+
+    def _pick_from(
+        self,
+        partition: TopicPartition,
+        leader: int,
+        picked: dict[int, list[Pick]],
+        room: dict[int, int],
+        now: float,
+    ) -> None:
+        """Take the partition's next batch, if it may go and fits into the request."""
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = Lane(partition)
+        queue = self._accumulator.queues.get(partition)
+        if lane.renumber and not lane.under_way:
+            self._answers.renumber(lane, self._identity)
+        batch = lane.next(queue, leader, now)
+        if batch is None:
+            return
+        size = batch.size
+        if leader in picked and size > room[leader]:
+            return
+        lane.sent(batch, queue, leader)
+        room[leader] -= size
+        picked.setdefault(leader, []).append(Pick(lane, batch))
+
+    def _leader(self, partition: TopicPartition) -> int:
+        leader = self._metadata.cluster.leader(partition.topic, partition.partition)
+        if leader == NO_LEADER:
+            self._metadata.refresh()
+        return leader
+
+    def _room(self, node_id: int, now: float) -> int:
+        """Bytes that a request to this broker may have now; 0 while it can't take one."""
+        node = self._metadata.cluster.nodes[node_id]
+        if not self._network.ready(node, now):
+            return 0
+        if self._network.in_flight(node_id) >= self._config.max_in_flight:
+            return 0
+        return self._config.max_request_size
+
+    def _send(self, node_id: int, picks: list[Pick], now: float) -> None:
+        for _, batch in picks:
+            if self._config.enable_idempotence and batch.sequence < 0:
+                self._identity.number(batch)
+            if not batch.attempts:
+                self._report.queue_latency(now - batch.created)
+            batch.attempts += 1
+            batch.sent_at = now
+        connection = self._network.link(node_id).connection
+        request = produce_request(self._config, connection, self._metadata.cluster, picks)
+        self._network.send(node_id, request, now)
+
+    def _complete(self, completion: Completion) -> None:
+        now = self._client.clock.monotonic()
+        context = completion.request.context
+        if isinstance(context, Metadata):
+            context.take(completion, now)
+        elif isinstance(context, ProducerIdRequester):
+            self._complete_producer_id(completion, context, now)
+        elif completion.failure is None and self._config.acks is Acks.NONE:
+            self._answers.written(context)
+        else:
+            self._answers.take(completion, context, now)
+
+    def _complete_producer_id(
+        self, completion: Completion, requester: ProducerIdRequester, now: float
+    ) -> None:
+        if requester is not self._ids:
+            return  # asked for by a session that is gone
+        try:
+            requester.take(completion, now)
+        except DeliveryError as error:
+            self._answers.fail(error)
+
+    def _expire(self, now: float) -> None:
+        if now >= self._expiry_due:
+            self._expiry_due = now + _LONGEST_WAIT
+            self._answers.expire(now)
+
+    def _wait(self, now: float) -> float:
+        """Seconds that the poll may wait at most."""
+        if self._answers.failure is not None:
+            return 0.02
+        waits = [
+            _LONGEST_WAIT,
+            max(self._accumulator.next_linger(now), 0.001),
+            self._network.next_deadline(now),
+            self._metadata.wait(now),
+        ]
+        if self._config.enable_idempotence:
+            waits.append(self._ids.wait(now))
+        waits += [lane.retry_at - now for lane in self._lanes.values() if lane.retry_at > now]
+        return max(0.0, min(waits))

@@ -1,0 +1,270 @@
+"""One task's producer: rows go in, acknowledged batches and a delivery report come out.
+
+The writer thread's side of the pipeline: route, plan, encode, append. See the package docstring
+for the way of a record.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.base.config import ProducerConfig
+from spark_kafka_sink.base.errors import (
+    BrokerUnavailableError,
+    DeliveryError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.accumulator import Accumulator, Piece
+from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.identity import Identity
+from spark_kafka_sink.producer.memory import Charge
+from spark_kafka_sink.producer.outcomes import error_name
+from spark_kafka_sink.producer.partitioner import Partitioner, Route, Rows
+from spark_kafka_sink.producer.plan import Plan, plan
+from spark_kafka_sink.producer.sender import Sender
+from spark_kafka_sink.records.batch import HEADER_SIZE
+from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.client.cluster import TopicInfo
+
+MAX_CHUNK_BYTES = 4 << 20
+"""Rows are encoded in chunks of at most so many bytes: what is not yet charged stays small."""
+
+CHUNKS_PER_BUFFER = 8
+
+
+class ProducerSession:
+    """An idempotent producer session for one task; used by one thread.
+
+    Args:
+        client: connections and metadata, which may outlive the session.
+        identity: the producer id to go on with, or a new one.
+    """
+
+    def __init__(self, client: Client, identity: Identity | None = None) -> None:
+        self.identity = identity or Identity()
+        self.client = client
+        self._config = client.config
+        self._clock = client.clock
+        self._started = self._clock.monotonic()
+        self._report = ReportBuilder()
+        self._codec = ThreadPoolExecutor(1, thread_name_prefix="kafkaprod-codec")
+        self._accumulator = Accumulator(
+            client.config, client.clock, self._compress_later, client.network.wakeup
+        )
+        self._partitioner = Partitioner(client.config, client.random)
+        self._sender = Sender(client, self._accumulator, self.identity, self._report)
+        client.attach(self._sender)
+
+    def append(self, rows: Rows) -> None:
+        """Take n rows over; blocks while the buffer is full.
+
+        Raises:
+            KafkaProdError: a row is wrong, or the session has failed, as the message says.
+        """
+        if not len(rows):
+            return
+        topics = self._topics(rows.topics)
+        sizes = size_bounds(rows.columns)
+        largest = int(sizes.argmax())
+        if int(sizes[largest]) + HEADER_SIZE > self._largest_record():
+            self._refuse_oversized(rows, topics, sizes, largest)
+        limit = min(MAX_CHUNK_BYTES, self._config.buffer_memory // CHUNKS_PER_BUFFER)
+        for start, stop in _chunks(sizes, limit):
+            self._append(rows.slice(start, stop), topics, sizes[start:stop])
+
+    def flush(self) -> None:
+        """Wait until every record is acknowledged; raises what ended the session otherwise."""
+        self._accumulator.flush()
+
+    def report(self, task: TaskInfo) -> DeliveryReport:
+        """What was delivered where; complete after `flush`."""
+        duration = self._clock.monotonic() - self._started
+        return self._report.build(task, int(duration * 1000))
+
+    def close(self) -> None:
+        """Let go of the client; what was not flushed is dropped."""
+        self.client.detach()
+        self._codec.shutdown(wait=True, cancel_futures=True)
+
+    def _append(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
+        reserved = int(sizes.sum())
+        self._accumulator.reserve(reserved)
+        route = self._partitioner.assign(rows, topics, sizes)
+        now_ms = self._clock.wall_ms()
+        stamps = now_ms if rows.columns.timestamps is None else rows.columns.timestamps
+        names = _Names(route)
+        self._accumulator.begin()
+        try:
+            layout = plan(
+                route.targets,
+                sizes,
+                stamps,
+                lambda target: self._accumulator.open_batch(names[target]),
+                self._config.batch_size,
+            )
+            framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas)
+            pieces, charge = _cut(framed, layout, names, stamps)
+        except BaseException:
+            self._accumulator.give_up_plan()
+            raise
+        self._accumulator.append(pieces, charge, reserved)
+
+    def _largest_record(self) -> int:
+        return min(self._config.max_request_size, self._config.buffer_memory)
+
+    def _topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What the cluster says of the topics; waits for it at most max.block.ms."""
+        known = self.client.metadata.cluster.topics
+        if all(name in known for name in names):
+            return tuple(known[name] for name in names)
+        self._accumulator.want_topics(names)
+        self._accumulator.wait_for(lambda: self._settled(names), self._config.max_block_ms / 1000)
+        known = self.client.metadata.cluster.topics
+        for name in names:
+            if name not in known:
+                raise self._missing(name)
+        return tuple(known[name] for name in names)
+
+    def _settled(self, names: tuple[str, ...]) -> bool:
+        metadata = self.client.metadata
+        if any(metadata.is_fatal(name) for name in names):
+            return True
+        return all(name in metadata.cluster.topics for name in names)
+
+    def _missing(self, topic: str) -> UnknownTopicError | BrokerUnavailableError:
+        cluster, waited = self.client.metadata.cluster, self._config.max_block_ms
+        code = cluster.errors.get(topic)
+        if code is None:
+            return self._unreachable()
+        return UnknownTopicError(
+            f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
+            if not self.client.metadata.is_fatal(topic)
+            else "the brokers refuse the topic",
+            topic=topic,
+            error=error_name(code),
+            hint="create the topic, or correct its name; brokers create topics by themselves "
+            "only with auto.create.topics.enable=true and kafka.allow.auto.create.topics=true",
+        )
+
+    def _unreachable(self) -> BrokerUnavailableError:
+        failures = dict(self.client.network.failures)
+        for server in self._config.bootstrap_servers:
+            failures.setdefault(server, "no answer")
+        tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
+        return BrokerUnavailableError(
+            f"no broker answered within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
+            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
+            "machine that runs this task",
+        )
+
+    def _refuse_oversized(
+        self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64], row: int
+    ) -> None:
+        route = self._partitioner.assign(rows, topics, sizes)
+        topic, partition = route.target(int(route.targets[row]))
+        limit = self._largest_record()
+        name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
+        raise RecordTooLargeError(
+            f"row {row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when serialized, "
+            f"more than {name} = {limit:,}",
+            topic=topic.name,
+            partition=partition,
+            hint=f"raise kafka.{name} (and the topic's max.message.bytes), or make the row smaller",
+        )
+
+    def _compress_later(self, batch: ProducerBatch) -> None:
+        self._codec.submit(self._compress, batch)
+
+    def _compress(self, batch: ProducerBatch) -> None:
+        codec = self._config.compression_type
+        try:
+            payload = batch.compressed(codec, self._config.compression_level)
+        except Exception as error:
+            failure = DeliveryError(f"compression failed: {error}", topic=batch.partition.topic)
+            self._accumulator.fail(failure)
+            return
+        self._accumulator.compressed(batch, payload, codec)
+
+
+class _Names(dict[int, TopicPartition]):
+    """Topic and partition of each target number of a route, made when first asked for."""
+
+    def __init__(self, route: Route) -> None:
+        super().__init__()
+        self._route = route
+
+    def __missing__(self, target: int) -> TopicPartition:
+        topic, partition = self._route.target(target)
+        name = self[target] = TopicPartition(topic.name, partition)
+        return name
+
+
+def _chunks(sizes: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
+    """Row ranges of at most `limit` bytes each; one larger row stands alone."""
+    ends = np.cumsum(sizes)
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
+        stop = int(np.searchsorted(ends, before + limit, side="right"))
+        bounds.append(max(stop, bounds[-1] + 1))
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def _cut(
+    framed: pa.BinaryArray, layout: Plan, names: _Names, stamps: NDArray[np.int64] | int
+) -> tuple[list[Piece], Charge]:
+    """The planned slices of the encoded rows, and the charge for the buffer that they share."""
+    if layout.order is not None:
+        framed = framed.take(layout.order)
+        stamps = stamps if isinstance(stamps, int) else stamps[layout.order]
+    pieces = [
+        Piece(
+            partition=names[segment.target],
+            data=records_section(framed, segment.start, segment.stop),
+            records=segment.stop - segment.start,
+            opens=segment.opens,
+            base_timestamp=segment.base_timestamp,
+            max_timestamp=stamps
+            if isinstance(stamps, int)
+            else int(stamps[segment.start : segment.stop].max()),
+        )
+        for segment in layout.segments
+    ]
+    size = memoryview(records_section(framed, 0, len(framed))).nbytes
+    return pieces, Charge(size, holders=0)
+
+
+_cache: dict[tuple[int, str], tuple[Client, Identity]] = {}
+"""The healthy client and identity that the last task left, by process and configuration."""
+
+
+def borrow_session(config: ProducerConfig) -> ProducerSession:
+    """A session on the client that the last task of this process left, or on a new one."""
+    kept = _cache.pop((os.getpid(), config.fingerprint()), None)
+    client, identity = kept or (Client(config), Identity())
+    return ProducerSession(client, identity)
+
+
+def give_back_session(session: ProducerSession) -> None:
+    """Keep a flushed session's client and identity for the next task."""
+    session.close()
+    key = (os.getpid(), session.client.config.fingerprint())
+    _cache[key] = (session.client, session.identity)
+
+
+def discard_session(session: ProducerSession) -> None:
+    """Drop a failed session whole: its producer id must not be used again."""
+    session.close()
+    session.client.close()

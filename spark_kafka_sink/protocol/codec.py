@@ -1,0 +1,284 @@
+"""Messages to bytes and back.
+
+The message classes are kio's, and so is the writer. The reader is this one, as bytes from a socket
+must not be able to end the process or to raise anything but ProtocolError: lengths are checked
+before anything is allocated, unknown tags are skipped (KIP-482), unknown error codes kept.
+
+A class is compiled once into a few closures. Neighbouring fields of fixed size are read by one
+`struct` call, which is most of a Metadata or Produce response.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import fields
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from kio.serial import entity_writer
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.protocol import primitives
+from spark_kafka_sink.protocol.primitives import Reader, read_uvarint
+from spark_kafka_sink.protocol.schema import FieldShape, shape_of
+
+if TYPE_CHECKING:
+    from kio.static.protocol import Entity
+
+E = TypeVar("E", bound="Entity")
+
+Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
+"""Reads some fields at an offset, appends their values, and returns the next offset."""
+Read: TypeAlias = tuple[Reader, int]
+"""A reader, and the fewest bytes that it can consume."""
+
+_READERS: dict[type[Any], Read] = {}
+
+BAD_BYTES = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
+
+FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
+    "int8": ("b", None),
+    "int16": ("h", None),
+    "int32": ("i", None),
+    "int64": ("q", None),
+    "uint8": ("B", None),
+    "uint16": ("H", None),
+    "uint32": ("I", None),
+    "uint64": ("Q", None),
+    "float64": ("d", None),
+    "bool": ("?", None),
+    "uuid": ("16s", primitives.uuid),
+    "error_code": ("h", primitives.error_code),
+    "timedelta_i32": ("i", primitives.milliseconds),
+    "timedelta_i64": ("q", primitives.milliseconds),
+    "datetime_i64": ("q", primitives.timestamp),
+    "datetime_i64?": ("q", primitives.optional_timestamp),
+}
+
+
+def encode(entity: Entity) -> bytes:
+    """Write a message, without header or length."""
+    buffer = BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> tuple[E, int]:
+    """Read one message of `entity_type` at `offset`; return it and the offset behind it.
+
+    Fields of records and bytes are slices of `data`, not copies. Codes that ErrorCode lacks come
+    as `primitives.UnknownErrorCode`.
+
+    Raises:
+        ProtocolError: the bytes are not a message of this type.
+    """
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    try:
+        entity, end = _entity_reader(entity_type)[0](view, offset)
+    except BAD_BYTES as error:
+        raise ProtocolError(f"not a {entity_type.__name__}: {error}") from error
+    except ProtocolError as error:
+        error.add_note(f"while reading a {entity_type.__name__} v{entity_type.__version__}")
+        raise
+    return cast("E", entity), end
+
+
+def _entity_reader(entity_type: type[Any]) -> Read:
+    if entity_type not in _READERS:
+        _READERS[entity_type] = _compile(entity_type)
+    return _READERS[entity_type]
+
+
+def _compile(entity_type: type[Any]) -> Read:
+    shapes = [shape_of(entity_type, field) for field in fields(entity_type)]
+    plain = [shape for shape in shapes if shape.tag is None]
+    steps, least = _steps(plain)
+    names = tuple(shape.name for shape in plain)
+    if not entity_type.__flexible__:
+        return _untagged(entity_type, names, steps), least
+    tagged = [shape for shape in shapes if shape.tag is not None]
+    return _tagged(entity_type, (names, steps), tagged), least + 1
+
+
+def _untagged(entity_type: type[Any], names: tuple[str, ...], steps: list[Step]) -> Reader:
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        values: list[Any] = []
+        for step in steps:
+            at = step(data, at, values)
+        return entity_type(**dict(zip(names, values, strict=True))), at
+
+    return read
+
+
+def _tagged(
+    entity_type: type[Any], body: tuple[tuple[str, ...], list[Step]], tagged: list[FieldShape]
+) -> Reader:
+    names, steps = body
+    readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
+    absent = {shape.name: shape.absent for shape in tagged}
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        values: list[Any] = []
+        for step in steps:
+            at = step(data, at, values)
+        kwargs = dict(zip(names, values, strict=True), **absent)
+        count, at = read_uvarint(data, at)
+        for _ in range(count):
+            at = _read_tag(data, at, readers, kwargs)
+        return entity_type(**kwargs), at
+
+    return read
+
+
+def _read_tag(
+    data: memoryview,
+    at: int,
+    readers: dict[int | None, tuple[str, Reader]],
+    kwargs: dict[str, Any],
+) -> int:
+    tag, at = read_uvarint(data, at)
+    size, at = read_uvarint(data, at)
+    end = at + size
+    if end > len(data):
+        raise ProtocolError(f"tagged field {tag} of {size} bytes with {len(data) - at} left")
+    if tag in readers:
+        name, read = readers[tag]
+        kwargs[name], stopped = read(data, at)
+        if stopped != end:
+            raise ProtocolError(f"tagged field {tag} takes {stopped - at} bytes and says {size}")
+    return end
+
+
+def _steps(shapes: list[FieldShape]) -> tuple[list[Step], int]:
+    """Compile fields in wire order; runs of fixed size become one step."""
+    steps: list[Step] = []
+    run: list[FieldShape] = []
+    least = 0
+    for shape in shapes:
+        if shape.is_fixed:
+            run.append(shape)
+            continue
+        if run:
+            steps.append(_fixed_step(run))
+        run = []
+        read, size = _field_reader(shape)
+        steps.append(_variable_step(read))
+        least += size
+    if run:
+        steps.append(_fixed_step(run))
+    fixed = sum(struct.calcsize(">" + FIXED[s.kind][0]) for s in shapes if s.is_fixed)
+    return steps, least + fixed
+
+
+def _variable_step(read: Reader) -> Step:
+    def step(data: memoryview, at: int, values: list[Any]) -> int:
+        value, at = read(data, at)
+        values.append(value)
+        return at
+
+    return step
+
+
+def _fixed_step(run: list[FieldShape]) -> Step:
+    layout = struct.Struct(">" + "".join(FIXED[shape.kind][0] for shape in run))
+    unpack, size = layout.unpack_from, layout.size
+    converts = [(i, c) for i, shape in enumerate(run) if (c := FIXED[shape.kind][1])]
+
+    def step(data: memoryview, at: int, values: list[Any]) -> int:
+        raw = unpack(data, at)
+        start = len(values)
+        values += raw
+        for i, convert in converts:
+            values[start + i] = convert(raw[i])
+        return at + size
+
+    return step
+
+
+def _field_reader(shape: FieldShape) -> Read:
+    if shape.is_array:
+        return _array_reader(shape)
+    if shape.entity is None:
+        return _scalar_reader(shape, nullable=shape.nullable)
+    reader, least = _entity_reader(shape.entity)
+    return (_nullable_struct(reader), 1) if shape.nullable else (reader, least)
+
+
+def _scalar_reader(shape: FieldShape, *, nullable: bool) -> Read:
+    if shape.kind in FIXED:
+        return _fixed_reader(shape.kind)
+    text = shape.kind == "string"
+    if shape.flexible:
+        return primitives.sized_reader(primitives.compact_length, text=text, nullable=nullable), 1
+    length_of, least = (primitives.string_length, 2) if text else (primitives.long_length, 4)
+    return primitives.sized_reader(length_of, text=text, nullable=nullable), least
+
+
+def _fixed_reader(kind: str) -> Read:
+    letter, convert = FIXED[kind]
+    layout = struct.Struct(">" + letter)
+    unpack, size = layout.unpack_from, layout.size
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        value = unpack(data, at)[0]
+        return (convert(value) if convert else value), at + size
+
+    return read, size
+
+
+def _nullable_struct(read: Reader) -> Reader:
+    """A struct behind a byte that says whether it is there (KIP-893)."""
+
+    def read_nullable(data: memoryview, at: int) -> tuple[object, int]:
+        if data[at] >= 0x80:
+            return None, at + 1
+        return read(data, at + 1)
+
+    return read_nullable
+
+
+def _array_reader(shape: FieldShape) -> Read:
+    length_of = primitives.compact_length if shape.flexible else primitives.long_length
+    if shape.entity is None:
+        element, least = _scalar_reader(shape, nullable=False)
+    else:
+        element, least = _entity_reader(shape.entity)
+    items = _packed_items(shape.kind) or _each_item(element)
+    least = max(least, 1)  # An element of no bytes would make any count plausible.
+    nullable = shape.nullable
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        length, at = length_of(data, at)
+        if length < 0:
+            if nullable:
+                return None, at
+            raise ProtocolError("null where the protocol wants an array")
+        if length * least > len(data) - at:
+            raise ProtocolError(f"an array of {length} with {len(data) - at} bytes left")
+        return items(data, at, length)
+
+    return read, 1 if shape.flexible else 4
+
+
+def _each_item(read: Reader) -> Callable[[memoryview, int, int], tuple[object, int]]:
+    def read_items(data: memoryview, at: int, length: int) -> tuple[object, int]:
+        items = []
+        for _ in range(length):
+            item, at = read(data, at)
+            items.append(item)
+        return tuple(items), at
+
+    return read_items
+
+
+def _packed_items(kind: str) -> Callable[[memoryview, int, int], tuple[object, int]] | None:
+    letter, convert = FIXED.get(kind, ("", None))
+    if not letter or convert:
+        return None
+    size = struct.calcsize(">" + letter)
+
+    def read_items(data: memoryview, at: int, length: int) -> tuple[object, int]:
+        return struct.unpack_from(f">{length}{letter}", data, at), at + length * size
+
+    return read_items

@@ -1,0 +1,83 @@
+"""Splits a stream of bytes into frames: four bytes of size, then that many bytes."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.base.errors import ProtocolError
+
+SIZE_BYTES = 4
+MAX_FRAME = 100 * 1024 * 1024
+"""Kafka's default of socket.request.max.bytes."""
+
+_FOREIGN = (
+    (b"\x15\x03", "this is a TLS alert", "The port speaks TLS: set kafka.security.protocol"),
+    (b"\x16\x03", "this is a TLS handshake", "The port speaks TLS: set kafka.security.protocol"),
+    (b"HTTP", "this is an HTTP answer", "The address is that of a web server, not of a broker"),
+    (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
+    (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
+)
+
+
+class FrameReader:
+    """Collects received bytes and hands out whole frames, without doing any I/O.
+
+    A frame that arrived in one piece is a slice of that piece; others are joined once, when they
+    are complete. Nothing is allocated on the word of a size alone.
+    """
+
+    __slots__ = ("_chunks", "_held", "_limit", "_wanted")
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._limit = limit
+        self._chunks: list[memoryview] = []
+        self._held = 0
+        self._wanted = SIZE_BYTES
+
+    @property
+    def held(self) -> int:
+        """Bytes received that do not make a whole frame yet."""
+        return self._held
+
+    def feed(self, data: bytes) -> list[memoryview]:
+        """Take received bytes; return the frames that are complete now, without their sizes.
+
+        Raises:
+            ProtocolError: a size is negative or above the limit; the stream is lost then.
+        """
+        self._chunks.append(memoryview(data))
+        self._held += len(data)
+        frames: list[memoryview] = []
+        while self._held >= self._wanted:
+            joined = self._join()
+            at = 0
+            while len(joined) - at >= SIZE_BYTES:
+                size = self._size(joined[at : at + SIZE_BYTES])
+                end = at + SIZE_BYTES + size
+                if end > len(joined):
+                    break
+                frames.append(joined[at + SIZE_BYTES : end])
+                at = end
+            self._keep(joined[at:])
+        return frames
+
+    def _join(self) -> memoryview:
+        return self._chunks[0] if len(self._chunks) == 1 else memoryview(b"".join(self._chunks))
+
+    def _keep(self, rest: memoryview) -> None:
+        self._chunks = [rest] if rest else []
+        self._held = len(rest)
+        self._wanted = SIZE_BYTES
+        if len(rest) >= SIZE_BYTES:
+            self._wanted += self._size(rest[:SIZE_BYTES])
+
+    def _size(self, prefix: memoryview) -> int:
+        size = int.from_bytes(prefix, "big", signed=True)
+        if 0 <= size <= self._limit:
+            return size
+        first = bytes(prefix)
+        for mark, what, hint in _FOREIGN:
+            if first.startswith(mark):
+                raise ProtocolError(f"not Kafka's protocol: {what}", hint=hint)
+        raise ProtocolError(
+            f"a frame of {size:,} bytes, the limit is {self._limit:,}",
+            hint="Check that the address is that of a Kafka broker's listener",
+        )

@@ -1,0 +1,140 @@
+"""Requests and responses with their headers, as they travel in frames."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import BAD_BYTES, decode, encode
+from spark_kafka_sink.protocol.gather import gather
+from spark_kafka_sink.protocol.primitives import read_uvarint, sized_reader, string_length
+from spark_kafka_sink.protocol.versions import request_type
+
+if TYPE_CHECKING:
+    from kio.static.protocol import ResponsePayload
+
+P = TypeVar("P", bound="ResponsePayload")
+
+_SIZE = struct.Struct(">i")
+_REQUEST = struct.Struct(">hhi")
+_CLIENT_ID = sized_reader(string_length, text=True, nullable=True)
+_EMPTY_TAGS = b"\x00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHeader:
+    """A request's header, of any header version, and where its body begins in the frame."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def request_header(payload_type: type[Any], correlation_id: int, client_id: str | None) -> bytes:
+    """Write a request's header: v1, or v2 with (no) tags; the client id is never compact."""
+    name = None if client_id is None else client_id.encode()
+    return b"".join(
+        (
+            _REQUEST.pack(payload_type.__api_key__, payload_type.__version__, correlation_id),
+            struct.pack(">h", -1 if name is None else len(name)),
+            name or b"",
+            _EMPTY_TAGS if payload_type.__header_schema__ is FlexibleRequestHeader else b"",
+        )
+    )
+
+
+def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> bytes:
+    """Write a whole request: size, header, body."""
+    header = request_header(type(payload), correlation_id, client_id)
+    body = encode(payload)
+    return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+
+
+def read_request_header(frame: memoryview | bytes) -> RequestHeader:
+    """Read a request's header; the frame comes without its size.
+
+    Raises:
+        ProtocolError: the header is broken, or of an API or version that does not exist.
+    """
+    view = memoryview(frame)
+    try:
+        api_key, version, correlation_id = _REQUEST.unpack_from(view)
+        client_id, at = _CLIENT_ID(view, _REQUEST.size)
+        if request_type(api_key, version).__header_schema__ is FlexibleRequestHeader:
+            at = _skip_tags(view, at)
+    except BAD_BYTES as error:
+        raise ProtocolError(f"not a request header: {error}") from error
+    return RequestHeader(
+        api_key=api_key,
+        version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+        body_offset=at,
+    )
+
+
+def _skip_tags(view: memoryview, at: int) -> int:
+    count, at = read_uvarint(view, at)
+    for _ in range(count):
+        _, at = read_uvarint(view, at)
+        size, at = read_uvarint(view, at)
+        at += size
+        if at > len(view):
+            raise ProtocolError("a tagged field of the header ends behind the frame")
+    return at
+
+
+def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes | memoryview]:
+    """Write a whole response as parts to send one after the other; large records stay in place."""
+    header = _SIZE.pack(correlation_id)
+    if payload.__header_schema__.__flexible__:
+        header += _EMPTY_TAGS
+    body = gather(payload, header)
+    first, *rest = body.parts
+    return [_SIZE.pack(body.size) + first, *(memoryview(part) for part in rest if len(part))]
+
+
+def response_frame(payload: ResponsePayload, correlation_id: int) -> bytes:
+    """Write a whole response: size, header, body."""
+    return b"".join(response_parts(payload, correlation_id))
+
+
+def read_correlation_id(frame: memoryview | bytes) -> int:
+    """Read the number that says which request a response answers.
+
+    Raises:
+        ProtocolError: the frame is too short for it.
+    """
+    if len(frame) < _SIZE.size:
+        raise ProtocolError(f"a response of {len(frame)} bytes")
+    return int(_SIZE.unpack_from(frame)[0])
+
+
+def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[int, P]:
+    """Read a response of a known type; the frame comes without its size.
+
+    ApiVersions responses have header v0 in every version, so that a client can read them before
+    it knows anything. Bytes behind the body are ignored, as Kafka's own clients do.
+
+    Returns:
+        The correlation id, and the payload.
+
+    Raises:
+        ProtocolError: the bytes are not such a response.
+    """
+    view = memoryview(frame)
+    correlation_id = read_correlation_id(view)
+    at = _SIZE.size
+    try:
+        if response_type.__header_schema__.__flexible__:
+            at = _skip_tags(view, at)
+    except BAD_BYTES as error:
+        raise ProtocolError(f"not a response header: {error}") from error
+    payload, _ = decode(response_type, view, at)
+    return correlation_id, payload

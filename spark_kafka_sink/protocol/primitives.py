@@ -1,0 +1,122 @@
+"""Readers of Kafka's wire types: each takes (data, offset) and returns (value, next offset).
+
+They trust nothing: a length is compared with the bytes left before anything is sliced or built.
+A read past the end surfaces as IndexError or struct.error, which `codec.decode` turns into
+ProtocolError together with everything raised here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.base.errors import ProtocolError
+
+Reader: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+
+MAX_VARINT_BYTES = 5
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ERRORS = {int(code): code for code in ErrorCode}
+_UUID_ZERO = bytes(16)
+
+
+class UnknownErrorCode(int):
+    """An error code that this version of the protocol has no name for; still a plain int."""
+
+    @property
+    def value(self) -> int:
+        """The number itself, as ErrorCode has it: what the writer asks for."""
+        return int(self)
+
+
+def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most five bytes and 32 bits."""
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value = byte & 0x7F
+    for position in range(1, MAX_VARINT_BYTES):
+        byte = data[at + position]
+        value |= (byte & 0x7F) << (7 * position)
+        if byte < 0x80:
+            if value >> 32:
+                break
+            return value, at + position + 1
+    raise ProtocolError("a varint does not fit into 32 bits")
+
+
+def compact_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a length of the flexible format; -1 stands for null."""
+    length, at = read_uvarint(data, at)
+    return length - 1, at
+
+
+def string_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a string's length before KIP-482; negative stands for null."""
+    return _INT16.unpack_from(data, at)[0], at + 2
+
+
+def long_length(data: memoryview, at: int) -> tuple[int, int]:
+    """Read the length of bytes or of an array before KIP-482; negative stands for null."""
+    return _INT32.unpack_from(data, at)[0], at + 4
+
+
+def _text(data: memoryview, start: int, end: int) -> str:
+    return str(data[start:end], "utf-8")
+
+
+def _slice(data: memoryview, start: int, end: int) -> memoryview:
+    return data[start:end]
+
+
+def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
+    """Make the reader of a string (text) or of bytes, which come as a slice without a copy."""
+    take = _text if text else _slice
+
+    def read(data: memoryview, at: int) -> tuple[object, int]:
+        length, start = length_of(data, at)
+        if length < 0:
+            if nullable:
+                return None, start
+            raise ProtocolError("null where the protocol wants a value")
+        end = start + length
+        if end > len(data):
+            raise ProtocolError(f"a length of {length} with {len(data) - start} bytes left")
+        return take(data, start, end), end
+
+    return read
+
+
+def error_code(value: int) -> ErrorCode | UnknownErrorCode:
+    """Name the error where it has a name."""
+    known = _ERRORS.get(value)
+    return UnknownErrorCode(value) if known is None else known
+
+
+def milliseconds(value: int) -> timedelta:
+    """Turn milliseconds into a duration; OverflowError beyond what timedelta holds."""
+    return timedelta(milliseconds=value)
+
+
+def timestamp(value: int) -> datetime:
+    """Turn milliseconds since 1970 into UTC time; OverflowError after the year 9999."""
+    if value < 0:
+        raise ProtocolError(f"a timestamp of {value}")
+    return _EPOCH + timedelta(milliseconds=value)
+
+
+def optional_timestamp(value: int) -> datetime | None:
+    """As `timestamp`, where Kafka's -1 is no time at all."""
+    return None if value == -1 else timestamp(value)
+
+
+def uuid(value: bytes) -> UUID | None:
+    """Turn 16 bytes into a UUID; Kafka's zero id is no id."""
+    return None if value == _UUID_ZERO else UUID(bytes=value)

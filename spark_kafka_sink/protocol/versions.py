@@ -1,0 +1,159 @@
+"""APIs, their versions, and the choice of one that both sides speak (KIP-35)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+
+from spark_kafka_sink.base.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ApiKey(IntEnum):
+    """The APIs this package speaks, on either side, with the names of Kafka's ApiKeys."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class VersionRange:
+    """Versions `lowest` to `highest` of an API, both included."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+    def __str__(self) -> str:
+        return f"{self.lowest}-{self.highest}"
+
+
+CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
+    ApiKey.PRODUCE: VersionRange(3, 13),
+    ApiKey.FETCH: VersionRange(4, 17),
+    ApiKey.LIST_OFFSETS: VersionRange(1, 10),
+    ApiKey.METADATA: VersionRange(0, 13),
+    ApiKey.OFFSET_FETCH: VersionRange(1, 10),
+    ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
+    ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
+    ApiKey.API_VERSIONS: VersionRange(0, 4),
+    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
+    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
+    ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
+    ApiKey.ADD_PARTITIONS_TO_TXN: VersionRange(0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: VersionRange(0, 4),
+    ApiKey.END_TXN: VersionRange(0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: VersionRange(0, 5),
+    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+    ApiKey.SASL_AUTHENTICATE: VersionRange(0, 2),
+    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.DESCRIBE_PRODUCERS: VersionRange(0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: VersionRange(0, 0),
+    ApiKey.LIST_TRANSACTIONS: VersionRange(0, 2),
+}
+"""What the client side can ask for; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
+
+
+def negotiate(
+    api: ApiKey, ours: VersionRange, theirs: VersionRange | None, cap: int | None = None
+) -> int:
+    """Choose the highest version that both sides speak, at most `cap`.
+
+    Args:
+        api: the API in question, for the error's text.
+        ours: what this side speaks.
+        theirs: what the broker announced, None where it did not name the API.
+        cap: a limit of this request, such as 11 for Produce on transactions V1 (KIP-890).
+
+    Raises:
+        ProtocolError: there is no such version.
+    """
+    if theirs is None:
+        raise ProtocolError(
+            f"the broker does not serve {api.name}; this client speaks versions {ours}",
+            hint="It needs a broker that is compatible with Apache Kafka 2.1 or later",
+        )
+    highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
+    if highest >= max(ours.lowest, theirs.lowest):
+        return highest
+    limit = "" if cap is None else f" and needs at most {cap} here"
+    raise ProtocolError(
+        f"no common version of {api.name}: this client speaks {ours}{limit}, the broker {theirs}",
+        hint="Upgrade the older of the two",
+    )
+
+
+@cache
+def request_type(api: int, version: int) -> type[Any]:
+    """Find the request class of an API version.
+
+    Raises:
+        ProtocolError: there is no such API or version.
+    """
+    try:
+        return load_request_schema(api, version)
+    except KioIndexError as error:
+        raise ProtocolError(f"no request of API {_name(api)} version {version}") from error
+
+
+@cache
+def response_type(api: int, version: int) -> type[Any]:
+    """Find the response class of an API version.
+
+    Raises:
+        ProtocolError: there is no such API or version.
+    """
+    try:
+        return load_response_schema(api, version)
+    except KioIndexError as error:
+        raise ProtocolError(f"no response of API {_name(api)} version {version}") from error
+
+
+def make_request(api: int, version: int, **values: Any) -> Any:
+    """Make a request of a version from the values of all versions: those it lacks are left out."""
+    kind = request_type(api, version)
+    return kind(**{name: values[name] for name in kind.__dataclass_fields__ if name in values})
+
+
+def _name(api: int) -> str:
+    return ApiKey(api).name if api in ApiKey.__members__.values() else str(api)

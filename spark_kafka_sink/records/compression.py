@@ -1,0 +1,149 @@
+"""The five codecs of a RecordBatch, each in the framing that Java's client writes and reads.
+
+Every function works on whole batches, outside the GIL. Source: Kafka's ``org.apache.kafka.common
+.compress`` package; KIP-390 (levels), KIP-110 (zstd).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import cache
+from threading import local
+from typing import TYPE_CHECKING, Any, cast
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.base.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+    Compressor = Callable[[Buffer, int | None], bytes]
+    Decompressor = Callable[[memoryview, int], bytes]
+
+JAVA_LZ4_DEFAULT_LEVEL = 9
+ZSTD_DEFAULT_LEVEL = 3
+_GZIP_WINDOW = 31
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_INT32 = struct.Struct(">i")
+
+_per_thread = local()
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
+    """The compressed records section; `level` None is Java's default for the codec."""
+    return _COMPRESSORS[codec](data, level)
+
+
+def decompress(codec: Codec, data: Buffer, limit: int) -> bytes:
+    """The records section again; ProtocolError for bytes of no such codec or over `limit` bytes."""
+    try:
+        plain = _DECOMPRESSORS[codec](memoryview(data), limit)
+    except (ValueError, RuntimeError, EOFError, zlib.error, struct.error) as error:
+        raise ProtocolError(f"records that claim to be {codec.name} do not decompress") from error
+    except (zstandard.ZstdError, cramjam.DecompressionError) as error:
+        raise ProtocolError(f"records that claim to be {codec.name} do not decompress") from error
+    if len(plain) > limit:
+        raise ProtocolError(f"{codec.name} records decompress to more than {limit} bytes")
+    return plain
+
+
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _gunzip(data: memoryview, limit: int) -> bytes:
+    return zlib.decompressobj(_GZIP_WINDOW).decompress(data, limit + 1)
+
+
+def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy has no levels
+    """Xerial framing: Java reads nothing else."""
+    view = memoryview(data)
+    framed = bytearray(_XERIAL_HEADER)
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        framed += _INT32.pack(len(block)) + block
+    return bytes(framed)
+
+
+def _unsnappy(data: memoryview, limit: int) -> bytes:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _unsnappy_block(data, limit)
+    plain, position = bytearray(), len(_XERIAL_HEADER)
+    while position < len(data) and len(plain) <= limit:
+        (size,) = _INT32.unpack_from(data, position)
+        position += _INT32.size
+        if not 0 <= size <= len(data) - position:
+            raise ValueError("snappy block longer than its frame")
+        plain += _unsnappy_block(data[position : position + size], limit)
+        position += size
+    return bytes(plain)
+
+
+def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > limit:
+        raise ValueError("snappy block over the limit")
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _lz4(data: Buffer, level: int | None) -> bytes:
+    """Independent blocks of 64 KiB; Java's level 9 means its fast compressor, not the high one."""
+    fast = level is None or level == JAVA_LZ4_DEFAULT_LEVEL
+    compressed = lz4.frame.compress(
+        data,
+        compression_level=0 if fast else max(level or 0, lz4.frame.COMPRESSIONLEVEL_MINHC),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return cast("bytes", compressed)
+
+
+def _unlz4(data: memoryview, limit: int) -> bytes:
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    return cast("bytes", decompressor.decompress(data, max_length=limit + 1))
+
+
+@cache
+def _zstd_parameters(level: int) -> zstandard.ZstdCompressionParameters:
+    return zstandard.ZstdCompressionParameters.from_level(level, write_content_size=True)
+
+
+def _zstd(data: Buffer, level: int | None) -> bytes:
+    chosen = ZSTD_DEFAULT_LEVEL if level is None else level
+    contexts: dict[int, Any] = _per_thread.__dict__
+    key = f"zstd{chosen}"
+    if key not in contexts:
+        # A context may serve one thread at a time, and making one costs more than a small batch.
+        contexts[key] = zstandard.ZstdCompressor(compression_params=_zstd_parameters(chosen))
+    return cast("bytes", contexts[key].compress(data))
+
+
+def _unzstd(data: memoryview, limit: int) -> bytes:
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        return reader.read(limit + 1)
+
+
+_COMPRESSORS: dict[Codec, Compressor] = {
+    Codec.NONE: lambda data, _level: bytes(data),
+    Codec.GZIP: _gzip,
+    Codec.SNAPPY: _snappy,
+    Codec.LZ4: _lz4,
+    Codec.ZSTD: _zstd,
+}
+_DECOMPRESSORS: dict[Codec, Decompressor] = {
+    Codec.NONE: lambda data, _limit: bytes(data),
+    Codec.GZIP: _gunzip,
+    Codec.SNAPPY: _unsnappy,
+    Codec.LZ4: _unlz4,
+    Codec.ZSTD: _unzstd,
+}

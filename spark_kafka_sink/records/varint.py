@@ -1,0 +1,92 @@
+"""Zig-zag varints as Arrow columns: one encoded varint per row, without Python per row.
+
+Small numbers (lengths, offset deltas) are looked up in a table of encoded varints; anything else
+is built byte position by byte position in numpy. Source: Kafka's ``ByteUtils.writeVarlong``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TABLE_SIZE = 1 << 16
+"""Values -1 .. TABLE_SIZE - 2 are answered from the table."""
+
+_SEVEN_BITS = np.uint64(0x7F)
+_MORE = np.uint8(0x80)
+
+
+def varint(value: int) -> bytes:
+    """One zig-zag varint, for headers and constants."""
+    rest = (value << 1) ^ (value >> 63)
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def varint_size(value: int) -> int:
+    """Bytes that `varint` takes for this value."""
+    zigzag = (value << 1) ^ (value >> 63)
+    return max(1, (zigzag.bit_length() + 6) // 7)
+
+
+def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer) -> pa.BinaryArray:
+    """A BinaryArray without nulls over n + 1 int32 offsets and their bytes; nothing is copied."""
+    body = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+    buffers = [None, pa.py_buffer(offsets), body]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
+    """The n + 1 int32 offsets of a binary array, as a view that respects its slice."""
+    buffer = array.buffers()[1]
+    if len(array) == 0 or buffer is None:
+        return np.zeros(1, np.int32)
+    whole = np.frombuffer(buffer, np.int32)
+    return whole[array.offset : array.offset + len(array) + 1]
+
+
+def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
+    """Byte length of every row of a binary array without nulls, as int32 of shape (n,)."""
+    return np.diff(offsets_of(array))
+
+
+def build_varints(values: NDArray[np.int64]) -> pa.BinaryArray:
+    """Encode any int64 values, shape (n,), into n binary rows of 1 to 10 bytes."""
+    zigzag = ((values << 1) ^ (values >> 63)).astype(np.uint64)
+    sizes = np.ones(len(values), np.int32)
+    for position in range(1, 10):
+        sizes += zigzag >= np.uint64(1 << 7 * position)
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = np.zeros(offsets[-1], np.uint8)
+    starts, rows = offsets[:-1], np.arange(len(values))
+    for position in range(int(sizes.max(initial=0))):
+        rows = rows[sizes[rows] > position]
+        septet = ((zigzag[rows] >> np.uint64(7 * position)) & _SEVEN_BITS).astype(np.uint8)
+        septet[sizes[rows] > position + 1] |= _MORE
+        data[starts[rows] + position] = septet
+    return binary_array(offsets, data)
+
+
+@cache
+def _table() -> pa.BinaryArray:
+    return build_varints(np.arange(-1, TABLE_SIZE - 1, dtype=np.int64))
+
+
+def varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArray:
+    """Encode values, shape (n,), into n binary rows; -1 and small numbers come from the table."""
+    if len(values) == 0:
+        return build_varints(np.zeros(0, np.int64))
+    if values.min() < -1 or values.max() >= TABLE_SIZE - 1:
+        return build_varints(values.astype(np.int64))
+    return _table().take(pa.array(values.astype(np.int32) + np.int32(1)))

@@ -1,0 +1,1 @@
+"""Everything that proves the package: see each folder's own docstring."""

@@ -1,0 +1,19 @@
+"""Kafka's own classes for every golden test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.jvm import Jvm, kafka_jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[Jvm]:
+    """One JVM for the whole session."""
+    with kafka_jvm() as running:
+        yield running

@@ -1,0 +1,1 @@
+"""A real Apache Kafka for tests and benches: jars, brokers, foreign readers, golden bytes."""

@@ -1,0 +1,69 @@
+"""What the machine must have: `needs.py java` for the demo, `needs.py java debian` for the tests.
+
+Runs before anything is installed, so it uses the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+LEAST_JAVA = 17
+DEBIAN_PACKAGES = {"kcat": "kcat"}
+"""Command to the Debian package that brings it."""
+
+
+def find_java() -> str | None:
+    """Path of `java` as Spark finds it: from JAVA_HOME where that is set, else from the path."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+
+
+def java_problem() -> str | None:
+    """One sentence when Java is missing or too old."""
+    java = find_java()
+    needed = f"Java {LEAST_JAVA} or newer is needed: install a JRE and put `java` on the path"
+    if java is None:
+        return f"{needed} (there is none)."
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    matched = re.search(r'version "(?:1\.)?(\d+)', printed)
+    if matched is None or int(matched.group(1)) < LEAST_JAVA:
+        return f"{needed} ({java} is version {matched.group(1) if matched else 'unknown'})."
+    return None
+
+
+def debian_problem() -> str | None:
+    """Install the missing Debian packages as root; one sentence when that can't be done."""
+    missing = _missing()
+    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
+        _install(missing)
+        missing = _missing()
+    if not missing:
+        return None
+    names = " ".join(missing)
+    return f"The tests need the Debian packages: {names}; run `apt-get install {names}` as root."
+
+
+def _missing() -> list[str]:
+    return [package for command, package in DEBIAN_PACKAGES.items() if not shutil.which(command)]
+
+
+def _install(packages: list[str]) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for step in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", *packages]):
+        subprocess.run(["apt-get", *step], stdin=subprocess.DEVNULL, env=environment, check=False)
+
+
+def main() -> None:
+    """Print what is missing; exit status 1 when anything is."""
+    checks = {"java": java_problem, "debian": debian_problem}
+    problems = [problem for name in sys.argv[1:] if (problem := checks[name]())]
+    sys.stderr.write("".join(f"{problem}\n" for problem in problems))
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Counts of one pytest run, read from its JUnit XML."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Tests that passed and that didn't; a skipped test counts as failed."""
+
+    passed: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(passed=self.passed + other.passed, failed=self.failed + other.failed)
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed"
+
+    @classmethod
+    def read(cls, report: Path) -> Self:
+        """Count the test suites of `report`; one failure where pytest didn't get to write it."""
+        if not report.exists():
+            return cls(failed=1)
+        total = failed = 0
+        for suite in ET.parse(report).getroot().iter("testsuite"):
+            total += int(suite.get("tests", 0))
+            failed += sum(int(suite.get(kind, 0)) for kind in ("failures", "errors", "skipped"))
+        return cls(passed=max(total - failed, 0), failed=failed)
