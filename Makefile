@@ -1,7 +1,7 @@
 # `make demo` shows it, `make test` proves it, `make help` lists the rest.
 SHELL := /bin/bash
-VENV ?= .venv
-VENV41 ?= .venv-pyspark41
+VENV := .venv
+VENV41 := .venv-pyspark41
 PY := $(VENV)/bin/python
 PHASES ?=
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +10,9 @@ from spark_kafka_sink.broker.delayed import Delayed
 from spark_kafka_sink.protocol.build import Values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
     from spark_kafka_sink.broker.state import Cluster
     from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 

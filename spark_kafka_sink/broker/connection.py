@@ -23,7 +23,17 @@ class Connection:
     to wait.
     """
 
-    __slots__ = ("_outgoing", "_reader", "backlog", "busy", "closed", "node", "peer", "unsent")
+    __slots__ = (
+        "_outgoing",
+        "_reader",
+        "backlog",
+        "busy",
+        "closed",
+        "node",
+        "peer",
+        "unsent",
+        "watched",
+    )
 
     def __init__(self, node: int, peer: str) -> None:
         self.node = node
@@ -32,6 +42,7 @@ class Connection:
         self.busy = False
         self.closed = False
         self.unsent = 0
+        self.watched = 0
         self._reader = FrameReader()
         self._outgoing: deque[memoryview] = deque()
 

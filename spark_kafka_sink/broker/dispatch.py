@@ -58,7 +58,7 @@ class Dispatcher:
             request=request,
             client_id=header.client_id or "",
             client_host=connection.peer,
-            reply=lambda values: self._send(connection, about, values),
+            reply=lambda values: self._reply(connection, about, values),
             is_closed=lambda: connection.closed,
         )
         answer = handler.handle(call)
@@ -69,10 +69,13 @@ class Dispatcher:
         elif not isinstance(answer, Outcome):
             self._send(connection, about, answer)
 
+    def _reply(self, connection: Connection, about: tuple[int, int, int], values: Values) -> None:
+        self._send(connection, about, values)
+        self._answered(connection)
+
     def _send(self, connection: Connection, about: tuple[int, int, int], values: Values) -> None:
         if connection.closed:
             return
         api, version, correlation_id = about
         response = build(response_type(api, version), values)
         connection.answered(response_parts(response, correlation_id))
-        self._answered(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -71,9 +72,16 @@ class Server:
         """Serve until `stop`; then close every socket."""
         try:
             while not self._stopping:
-                self._turn()
+                self._safe_turn()
         finally:
             self._close_all()
+
+    def _safe_turn(self) -> None:
+        try:
+            self._turn()
+        except Exception:
+            LOG.exception("the broker's loop goes on after an error")
+            time.sleep(TICK_SECONDS)
 
     def _turn(self) -> None:
         for key, events in self._selector.select(self._timeout()):
@@ -114,7 +122,7 @@ class Server:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(node, f"/{address[0]}")
         self._sockets[connection] = client
-        self._selector.register(client, selectors.EVENT_READ, connection)
+        self._watch(connection, selectors.EVENT_READ)
 
     def _serve(self, connection: Connection, events: int) -> None:
         if events & selectors.EVENT_READ and not self._receive(connection):
@@ -170,15 +178,16 @@ class Server:
         return True
 
     def _watch(self, connection: Connection, events: int) -> None:
+        if events == connection.watched:
+            return
         client = self._sockets[connection]
-        registered = self._selector.get_map().get(client)
-        if registered is None:
-            if events:
-                self._selector.register(client, events, connection)
-        elif not events:
+        if not events:
             self._selector.unregister(client)
-        elif registered.events != events:
+        elif not connection.watched:
+            self._selector.register(client, events, connection)
+        else:
             self._selector.modify(client, events, connection)
+        connection.watched = events
 
     def _close(self, connection: Connection) -> None:
         if connection.closed:

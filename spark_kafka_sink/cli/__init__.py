@@ -1,1 +1,1 @@
-"""The cli layer."""
+"""The command line: kafkaprod."""

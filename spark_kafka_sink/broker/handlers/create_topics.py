@@ -1,0 +1,78 @@
+"""CreateTopics 2-7: partition count, replication factor, explicit assignments (counted only).
+
+Unknown or invalid configs are refused (topic_config.py). Versions 5 and later tell the configs of
+the new topic (KIP-525), version 7 its id.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
+from spark_kafka_sink.broker.topics import NewTopic, Topic, TopicError
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    names = [item.name for item in call.request.topics]
+    return {"topics": [_create(call, item, names) for item in call.request.topics]}
+
+
+def _create(call: Call, item: Any, names: list[str]) -> dict[str, Any]:
+    topics = call.cluster.topics
+    new = NewTopic(
+        name=item.name,
+        partitions=len(item.assignments) or item.num_partitions,
+        replication_factor=_replication(item),
+        configs={config.name: config.value for config in item.configs},
+    )
+    if names.count(item.name) > 1:
+        return _refused(new, TopicError(ErrorCode.invalid_request, "Duplicate topic name."))
+    try:
+        topics.check(new)
+        if call.request.validate_only:
+            return {"name": new.name, "num_partitions": new.partitions, "replication_factor": -1}
+        return _created(topics.create(new))
+    except TopicError as error:
+        return _refused(new, error)
+
+
+def _refused(new: NewTopic, error: TopicError) -> dict[str, Any]:
+    return {
+        "name": new.name,
+        "error_code": error.error,
+        "error_message": error.message,
+        "num_partitions": -1,
+        "replication_factor": -1,
+    }
+
+
+def _replication(item: Any) -> int:
+    return len(item.assignments[0].broker_ids) if item.assignments else item.replication_factor
+
+
+def _created(topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "error_code": ErrorCode.none,
+        "num_partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+        "configs": [
+            {
+                "name": name,
+                "value": topic.config[name],
+                "read_only": False,
+                "config_source": int(topic.config.source(name)),
+                "is_sensitive": False,
+            }
+            for name in TOPIC_KEYS
+        ],
+    }
+
+
+HANDLER = Handler(api=ApiKey.CREATE_TOPICS, versions=VersionRange(2, 7), handle=handle)

@@ -1,0 +1,33 @@
+"""DeleteGroups 0-2: groups without members, and their offsets, go."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    return {
+        "results": [
+            {"group_id": group_id, "error_code": _delete(call, group_id)}
+            for group_id in call.request.groups_names
+        ]
+    }
+
+
+def _delete(call: Call, group_id: str) -> ErrorCode:
+    if call.cluster.coordinator(group_id).id != call.node:
+        return ErrorCode.not_coordinator
+    group = call.cluster.groups.find(group_id)
+    if group is None:
+        return ErrorCode.group_id_not_found
+    if group.members:
+        return ErrorCode.non_empty_group
+    call.cluster.groups.delete(group_id)
+    return ErrorCode.none
+
+
+HANDLER = Handler(api=ApiKey.DELETE_GROUPS, versions=VersionRange(0, 2), handle=handle)

@@ -1,0 +1,38 @@
+"""DeleteTopics 1-6: by name, since version 6 also by id (KIP-516). The data goes at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import missing, topic_of
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    if call.version >= 6:
+        return {"responses": [_delete_state(call, item) for item in call.request.topics]}
+    return {"responses": [_delete_name(call, name) for name in call.request.topic_names]}
+
+
+def _delete_state(call: Call, item: Any) -> Values:
+    topic = topic_of(call, item)
+    if topic is None:
+        return {"name": item.name, "topic_id": item.topic_id, "error_code": missing(item)}
+    call.cluster.topics.delete(topic)
+    return {"name": topic.name, "topic_id": topic.id}
+
+
+def _delete_name(call: Call, name: str) -> Values:
+    topic = call.cluster.topics.named(name)
+    if topic is None:
+        return {"name": name, "error_code": missing(None)}
+    call.cluster.topics.delete(topic)
+    return {"name": name}
+
+
+HANDLER = Handler(api=ApiKey.DELETE_TOPICS, versions=VersionRange(1, 6), handle=handle)

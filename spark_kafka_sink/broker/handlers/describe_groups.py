@@ -1,0 +1,59 @@
+"""DescribeGroups 0-6: state and members of groups; unknown ones are Dead (KIP-1043 since 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.members import Member
+    from spark_kafka_sink.protocol.build import Values
+
+NOT_FOUND_VERSION = 6
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    return {"groups": [_describe(call, group_id) for group_id in call.request.groups]}
+
+
+def _describe(call: Call, group_id: str) -> Values:
+    if call.cluster.coordinator(group_id).id != call.node:
+        return {"group_id": group_id, "error_code": ErrorCode.not_coordinator}
+    group = call.cluster.groups.find(group_id)
+    if group is None:
+        known = call.version < NOT_FOUND_VERSION
+        error = ErrorCode.none if known else ErrorCode.group_id_not_found
+        return {
+            "group_id": group_id,
+            "group_state": "Dead",
+            "error_code": error,
+            "authorized_operations": NO_OPERATIONS,
+        }
+    return {
+        "group_id": group_id,
+        "group_state": str(group.state),
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol,
+        "members": [_member(member, group.protocol) for member in group.members.values()],
+        "authorized_operations": NO_OPERATIONS,
+    }
+
+
+def _member(member: Member, protocol: str) -> Values:
+    return {
+        "member_id": member.id,
+        "group_instance_id": member.joined.instance_id,
+        "client_id": member.joined.client_id,
+        "client_host": member.joined.client_host,
+        "member_metadata": member.joined.protocols.get(protocol, b""),
+        "member_assignment": member.assignment,
+    }
+
+
+HANDLER = Handler(api=ApiKey.DESCRIBE_GROUPS, versions=VersionRange(0, 6), handle=handle)

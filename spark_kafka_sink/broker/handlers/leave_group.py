@@ -1,0 +1,39 @@
+"""LeaveGroup 0-5: members go; several at once, or by instance id, since version 3 (KIP-345)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.membership import coordinated
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.groups import Group
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    request = call.request
+    if error := coordinated(call):
+        return {"error_code": error}
+    group = call.cluster.groups.get(request.group_id)
+    leaving = request.members if call.version >= 3 else [request]
+    answers = [_leave(group, item, call.cluster.clock.monotonic()) for item in leaving]
+    if call.version >= 3:
+        return {"members": answers}
+    return {"error_code": answers[0]["error_code"]}
+
+
+def _leave(group: Group, item: Any, now: float) -> dict[str, Any]:
+    instance_id = getattr(item, "group_instance_id", None)
+    instance = group.instance(instance_id)
+    member_id = instance.id if instance and not item.member_id else item.member_id
+    error = ErrorCode.none if member_id in group.members else ErrorCode.unknown_member_id
+    group.remove([member_id], now)
+    return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
+
+
+HANDLER = Handler(api=ApiKey.LEAVE_GROUP, versions=VersionRange(0, 5), handle=handle)

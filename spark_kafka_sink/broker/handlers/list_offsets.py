@@ -1,0 +1,77 @@
+"""ListOffsets 1-10: the offset for a time.
+
+-1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734, version 7), -4 earliest
+local (KIP-405, version 8), -5 latest tiered (KIP-1005, version 9; there is none).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import topic_of
+from spark_kafka_sink.broker.log import TimedOffset
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.log import PartitionLog
+    from spark_kafka_sink.protocol.build import Values
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+NOTHING = TimedOffset(-1, -1)
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    return {
+        "topics": [
+            {"name": item.name, "partitions": [_partition(call, item, p) for p in item.partitions]}
+            for item in call.request.topics
+        ]
+    }
+
+
+def _partition(call: Call, item: Any, asked: Any) -> Values:
+    topic = topic_of(call, item)
+    partition = topic.partition(asked.partition_index) if topic else None
+    if partition is None:
+        return _error(asked, ErrorCode.unknown_topic_or_partition)
+    epoch = getattr(asked, "current_leader_epoch", -1)
+    if error := partition.leadership_error(call.node, epoch):
+        return _error(asked, error)
+    found = _find(partition.log, asked.timestamp)
+    return {
+        "partition_index": asked.partition_index,
+        "timestamp": found.timestamp,
+        "offset": found.offset,
+        "leader_epoch": partition.leader_epoch if found.offset >= 0 else -1,
+    }
+
+
+def _find(log: PartitionLog, timestamp: int) -> TimedOffset:
+    if timestamp == LATEST:
+        return TimedOffset(-1, log.end_offset)
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return TimedOffset(-1, log.start_offset)
+    if timestamp == LATEST_TIERED:
+        return NOTHING
+    return (log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)) or NOTHING
+
+
+def _error(asked: Any, error: ErrorCode) -> Values:
+    return {
+        "partition_index": asked.partition_index,
+        "error_code": error,
+        "timestamp": -1,
+        "offset": -1,
+        "leader_epoch": -1,
+    }
+
+
+HANDLER = Handler(api=ApiKey.LIST_OFFSETS, versions=VersionRange(1, 10), handle=handle)

@@ -1,0 +1,53 @@
+"""Finding what a request names, shared by the handlers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from spark_kafka_sink.broker.call import Call
+    from spark_kafka_sink.broker.partition import Partition
+    from spark_kafka_sink.broker.topics import Topic
+    from spark_kafka_sink.protocol.build import Values
+
+
+def topic_of(call: Call, item: Any) -> Topic | None:
+    """The topic that an item of a request names or, in newer versions, has the id of."""
+    if hasattr(item, "topic_id"):
+        found = call.cluster.topics.with_id(item.topic_id)
+        if found is not None:
+            return found
+    return call.cluster.topics.named(name_of(item))
+
+
+def name_of(item: Any) -> str | None:
+    """The topic's name in an item; Fetch calls it `topic`."""
+    name: str | None = getattr(item, "name", getattr(item, "topic", None))
+    return name
+
+
+def id_of(item: Any) -> UUID | None:
+    """The topic's id in an item, None in versions that name it."""
+    found: UUID | None = getattr(item, "topic_id", None)
+    return found
+
+
+def missing(item: Any) -> ErrorCode:
+    """The error for a topic that is not there."""
+    by_id = id_of(item) is not None
+    return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+
+
+def current_leader(partition: Partition) -> Values:
+    """Where to go instead (KIP-951)."""
+    return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
+
+
+def endpoints(call: Call, node_ids: set[int]) -> list[Values]:
+    """Addresses of nodes that an answer sends clients to (KIP-951)."""
+    nodes = (call.cluster.nodes[node_id] for node_id in sorted(node_ids))
+    return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]

@@ -1,0 +1,86 @@
+"""Metadata 0-13: brokers, topics, and who leads each partition.
+
+All topics where none are named (null, and in version 0 also an empty list). Topics by id since
+version 10 (KIP-516). An unknown topic is created where the broker and, since version 4, the client
+allow it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import id_of, missing
+from spark_kafka_sink.broker.topics import NewTopic, Topic, TopicError
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
+NO_OPERATIONS = -(2**31)
+"""The bit field of authorized operations where there is no authorizer."""
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    cluster = call.cluster
+    asked = call.request.topics
+    if asked is None or (call.version == 0 and not asked):
+        topics = [_describe(topic) for topic in cluster.topics.all()]
+    else:
+        topics = [_find(call, item) for item in asked]
+    return {
+        "brokers": [
+            {"node_id": node.id, "host": node.host, "port": node.port}
+            for node in cluster.nodes.values()
+        ],
+        "cluster_id": cluster.config.cluster_id,
+        "controller_id": cluster.controller_id,
+        "topics": topics,
+        "cluster_authorized_operations": NO_OPERATIONS,
+    }
+
+
+def _find(call: Call, item: Any) -> Values:
+    topics = call.cluster.topics
+    by_id = id_of(item)
+    topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
+    if topic is not None:
+        return _describe(topic)
+    if by_id is not None:
+        return {"error_code": missing(item), "topic_id": by_id, "name": None}
+    return _create_or_miss(call, item.name)
+
+
+def _create_or_miss(call: Call, name: str) -> Values:
+    new = NewTopic(name=name)
+    try:
+        call.cluster.topics.check(new)
+        if call.cluster.config.auto_create_topics and call.get("allow_auto_topic_creation", True):
+            return _describe(call.cluster.topics.create(new))
+    except TopicError as error:
+        return {"error_code": error.error, "name": name}
+    return {"error_code": ErrorCode.unknown_topic_or_partition, "name": name}
+
+
+def _describe(topic: Topic) -> Values:
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "topic_authorized_operations": NO_OPERATIONS,
+        "partitions": [
+            {
+                "partition_index": partition.index,
+                "leader_id": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replica_nodes": partition.replicas,
+                "isr_nodes": partition.in_sync,
+            }
+            for partition in topic.partitions
+        ],
+    }
+
+
+HANDLER = Handler(api=ApiKey.METADATA, versions=VersionRange(0, 13), handle=handle)

@@ -1,0 +1,61 @@
+"""OffsetCommit 2-9: by a member of the current generation, or by anyone while there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.groups import CommittedOffset, GroupState
+from spark_kafka_sink.broker.handlers.lookup import topic_of
+from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, speaks
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.groups import Group
+    from spark_kafka_sink.protocol.build import Values
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    request = call.request
+    error = coordinated(call)
+    group = call.cluster.groups.get(request.group_id)
+    error = error or _may_commit(call, group)
+    return {
+        "topics": [
+            {
+                "name": item.name,
+                "partitions": [_commit(call, group, (item, p), error) for p in item.partitions],
+            }
+            for item in request.topics
+        ]
+    }
+
+
+def _may_commit(call: Call, group: Group) -> ErrorCode:
+    generation = call.request.generation_id_or_member_epoch
+    if generation == NO_GENERATION and group.state is GroupState.EMPTY:
+        return ErrorCode.none
+    if error := speaks(call, group, generation):
+        return error
+    group.heartbeat(call.request.member_id, call.cluster.clock.monotonic())
+    return ErrorCode.none
+
+
+def _commit(call: Call, group: Group, place: tuple[Any, Any], error: ErrorCode) -> Values:
+    item, asked = place
+    topic = topic_of(call, item)
+    if not error and (topic is None or topic.partition(asked.partition_index) is None):
+        error = ErrorCode.unknown_topic_or_partition
+    if not error:
+        group.offsets[item.name, asked.partition_index] = CommittedOffset(
+            offset=asked.committed_offset,
+            leader_epoch=getattr(asked, "committed_leader_epoch", -1),
+            metadata=asked.committed_metadata,
+        )
+    return {"partition_index": asked.partition_index, "error_code": error}
+
+
+HANDLER = Handler(api=ApiKey.OFFSET_COMMIT, versions=VersionRange(2, 9), handle=handle)

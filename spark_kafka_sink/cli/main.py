@@ -1,0 +1,86 @@
+"""kafkaprod: a broker for tests and demos, and delivery reports to read."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_kafka_sink.base.delivery_report import DeliveryReport
+from spark_kafka_sink.base.errors import KafkaProdError
+from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.cli.serve import parse_topics, serve
+from spark_kafka_sink.cli.tables import print_report
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        typer.echo(f"kafkaprod {version('spark-kafka-sink')}")
+    except PackageNotFoundError:
+        typer.echo("kafkaprod, run from its source tree")
+    raise typer.Exit
+
+
+@app.callback()
+def kafkaprod(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+    ] = False,
+) -> None:
+    """A columnar, idempotent Kafka sink for PySpark, and tools around it."""
+
+
+@app.command()
+def broker(
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic as name:partitions; may be given more than once."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port of the first node; 0 takes a free one.")] = 9092,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    nodes: Annotated[int, typer.Option(help="Nodes that the cluster appears to have.")] = 1,
+    auto_create: Annotated[
+        bool, typer.Option(help="Create a topic when a client asks for it.")
+    ] = True,
+) -> None:
+    """Run the embedded broker until SIGINT or SIGTERM; its data lives in memory."""
+    try:
+        serve(
+            {
+                "topics": parse_topics(topic or []),
+                "port": port,
+                "host": host,
+                "nodes": nodes,
+                "auto_create_topics": auto_create,
+            }
+        )
+    except KafkaProdError as error:
+        _fail(error)
+
+
+@app.command()
+def report(
+    file: Annotated[str, typer.Argument(help="A delivery report: a path, or a URI of pyarrow.fs.")],
+) -> None:
+    """Show a delivery report as tables."""
+    try:
+        path = file if "://" in file else str(Path(file).expanduser())
+        print_report(DeliveryReport.from_json(read_report(path)))
+    except KafkaProdError as error:
+        _fail(error)
+
+
+def _fail(error: KafkaProdError) -> None:
+    typer.echo(f"kafkaprod: {error}", err=True)
+    raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,84 @@
+"""Delivery reports as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.delivery_report import DeliveryReport
+    from spark_kafka_sink.base.histogram import Histogram
+    from spark_kafka_sink.base.partition_report import PartitionReport
+
+MAX_PARTITIONS = 50
+"""Rows of partitions; those with failures come first."""
+MIB = 1024 * 1024
+
+
+def print_report(report: DeliveryReport, console: Console | None = None) -> None:
+    """Print a report: totals, partitions, errors."""
+    out = console or Console()
+    out.print(_totals(report))
+    out.print(_partitions(report))
+    if report.errors:
+        out.print(_errors(report))
+
+
+def _totals(report: DeliveryReport) -> Table:
+    table = Table(title="Delivery", show_header=False)
+    rows = (
+        ("records", f"{report.records:,}"),
+        ("persisted", f"{report.persisted:,}"),
+        ("MiB encoded", f"{report.bytes_uncompressed / MIB:,.1f}"),
+        ("MiB sent", f"{report.bytes_sent / MIB:,.1f}"),
+        ("tasks", f"{report.tasks:,} ({report.retried_tasks:,} retried)"),
+        ("batches sent again", f"{report.retries:,}"),
+        ("batches split", f"{report.splits:,}"),
+        ("throttled", f"{report.throttle_ms:,} ms"),
+        ("slowest task", f"{report.duration_max_ms / 1000:,.1f} s"),
+        ("request latency", _latency(report.request_latency)),
+        ("queue latency", _latency(report.queue_latency)),
+    )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _latency(times: Histogram) -> str:
+    p50, p99 = times.percentile(50) / 1000, times.percentile(99) / 1000
+    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.max_us / 1000:,.1f} ms"
+
+
+def _partitions(report: DeliveryReport) -> Table:
+    chosen = sorted(report.partitions, key=lambda p: (_delivered(p), p.key))[:MAX_PARTITIONS]
+    left_out = len(report.partitions) - len(chosen)
+    caption = f"and {left_out:,} more partitions" if left_out else None
+    table = Table(title="Partitions", caption=caption)
+    table.add_column("topic-partition")
+    for name in ("persisted", "possibly", "not", "sent", "batches", "MiB sent", "offsets"):
+        table.add_column(name, justify="right")
+    for part in chosen:
+        table.add_row(
+            f"{part.topic}-{part.partition}",
+            *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
+            f"{part.sent:,}",
+            f"{part.batches:,}",
+            f"{part.bytes_sent / MIB:,.1f}",
+            "" if part.first_offset is None else f"{part.first_offset:,}..{part.last_offset:,}",
+        )
+    return table
+
+
+def _delivered(part: PartitionReport) -> bool:
+    return not (part.possibly_persisted or part.not_persisted)
+
+
+def _errors(report: DeliveryReport) -> Table:
+    table = Table(title="Errors met")
+    table.add_column("error")
+    table.add_column("times", justify="right")
+    for name, times in report.errors:
+        table.add_row(name, f"{times:,}")
+    return table

@@ -1,0 +1,127 @@
+"""The columns that a DataFrame must have, checked on the driver before any task runs.
+
+The names and types are those of Spark's own ``format("kafka")`` (``KafkaWriter``), so that a
+write moves over by changing the format's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_kafka_sink.base.errors import ColumnError
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.config import SinkConfig
+
+TABLE_SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""What a SQL table of this format looks like when it is created without columns."""
+
+_TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
+    "value": ((StringType, BinaryType), "STRING or BINARY"),
+    "key": ((StringType, BinaryType), "STRING or BINARY"),
+    "topic": ((StringType,), "STRING"),
+    "partition": ((IntegerType,), "INT"),
+    "headers": ((ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
+    "timestamp": ((TimestampType, TimestampNTZType), "TIMESTAMP"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Where each column stands in the DataFrame; None where it is absent or not used.
+
+    `fixed_topic` is the `topic` option, which wins over the column.
+    """
+
+    value: int
+    key: int | None
+    topic: int | None
+    partition: int | None
+    headers: int | None
+    timestamp: int | None
+    fixed_topic: str | None
+
+    @classmethod
+    def of(cls, schema: StructType, config: SinkConfig) -> Contract:
+        """Check a DataFrame's schema.
+
+        Raises:
+            ColumnError: a column is missing or has the wrong type; the message names it.
+        """
+        places = {name: _place(schema, name) for name in _TYPES if name != "timestamp"}
+        value = places["value"]
+        if value is None:
+            raise ColumnError(
+                "Required attribute 'value' not found: the DataFrame has no column `value`, "
+                f"only {_names(schema)}",
+                hint="name one column `value`, for example with to_json(struct(...)).alias('value')",
+            )
+        if config.topic is None and places["topic"] is None:
+            raise ColumnError(
+                "topic option required when no 'topic' attribute is present",
+                hint="set .option('topic', ...) or add a column `topic`",
+            )
+        return cls(
+            value=value,
+            key=places["key"],
+            topic=places["topic"] if config.topic is None else None,
+            partition=places["partition"],
+            headers=places["headers"],
+            timestamp=_timestamp(schema) if config.use_timestamp_column else None,
+            fixed_topic=config.topic,
+        )
+
+
+def _place(schema: StructType, name: str) -> int | None:
+    """Position of a column, whose type is checked; None when there is none."""
+    if name not in schema.names:
+        return None
+    kinds, allowed = _TYPES[name]
+    data_type = schema[name].dataType
+    fits = _is_headers(data_type) if name == "headers" else isinstance(data_type, kinds)
+    if not fits:
+        raise ColumnError(
+            f"{name} attribute unsupported type {data_type.simpleString()}: "
+            f"column `{name}` must be {allowed}",
+            hint=f"cast the column `{name}`, or rename it if it is not meant for Kafka",
+        )
+    return schema.names.index(name)
+
+
+def _is_headers(data_type: DataType) -> bool:
+    """Exactly an array of (key string, value binary), in this order."""
+    if not isinstance(data_type, ArrayType) or not isinstance(data_type.elementType, StructType):
+        return False
+    fields = data_type.elementType.fields
+    kinds = [(field.name, type(field.dataType)) for field in fields]
+    return kinds == [("key", StringType), ("value", BinaryType)]
+
+
+def _timestamp(schema: StructType) -> int:
+    place = _place(schema, "timestamp")
+    if place is None:
+        raise ColumnError(
+            "useTimestampColumn=true, but the DataFrame has no column `timestamp`, "
+            f"only {_names(schema)}",
+            hint="add a column `timestamp` of type TIMESTAMP, or leave the option out",
+        )
+    return place
+
+
+def _names(schema: StructType) -> str:
+    return ", ".join(f"`{name}`" for name in schema.names) or "no columns"

@@ -1,0 +1,67 @@
+"""`format("kafkaprod")`: where Spark's Data Source V2 API meets this package.
+
+Everything here runs on the driver. A wrong option or column fails here, before any task runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.spark.contract import TABLE_SCHEMA, Contract
+from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class KafkaProdDataSource(DataSource):
+    """A Kafka sink that owns its producer, for batch and streaming writes.
+
+    Spark finds it by itself once the package is installed; it can also be registered by hand with
+    ``spark.dataSource.register(KafkaProdDataSource)``.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return "kafkaprod"
+
+    def schema(self) -> str:
+        """The columns of a SQL table that is created without any."""
+        return TABLE_SCHEMA
+
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
+        """The writer of a batch.
+
+        Raises:
+            ConfigError: an option is wrong, or the save mode is overwrite.
+            ColumnError: the DataFrame breaks the column contract.
+        """
+        if overwrite:
+            raise ConfigError(
+                "save mode overwrite: a Kafka topic can't be overwritten",
+                hint="use .mode('append'); to start over, delete and create the topic",
+            )
+        return KafkaProdWriter(self._task_writer(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaProdStreamWriter:  # noqa: N802
+        """The writer of a stream, made anew for each micro-batch and again for its commit.
+
+        Raises:
+            ConfigError: an option is wrong, or the output mode is complete.
+            ColumnError: the DataFrame breaks the column contract.
+        """
+        if overwrite:
+            raise ConfigError(
+                "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
+                hint="use .outputMode('append')",
+            )
+        return KafkaProdStreamWriter(self._task_writer(schema))
+
+    def _task_writer(self, schema: StructType) -> TaskWriter:
+        config = SinkConfig.parse(self.options)
+        return TaskWriter(config, Contract.of(schema, config))

@@ -1,0 +1,146 @@
+"""The writers that Spark pickles to its tasks: one task is one producer session.
+
+`write` runs in a task's Python worker, `commit` and `abort` in a Python worker on the driver.
+Delivery is at least once: a task that Spark runs again writes its rows again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.base.report_file import write_report
+from spark_kafka_sink.producer.session import (
+    ProducerSession,
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.spark.columns import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spark_kafka_sink.base.config import SinkConfig
+    from spark_kafka_sink.spark.contract import Contract
+
+_LOG = logging.getLogger("spark_kafka_sink")
+
+
+@dataclass
+class DeliveryMessage(WriterCommitMessage):
+    """What a task tells the driver: its delivery report, which carries its own version."""
+
+    report: DeliveryReport
+
+
+class TaskWriter:
+    """Writes one task's rows; pickled from the driver, so it holds nothing but settings."""
+
+    def __init__(self, config: SinkConfig, contract: Contract) -> None:
+        self.config = config
+        self.contract = contract
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+        """Write all rows; returns when each is acknowledged, raises if one can't be."""
+        session: ProducerSession | None = None
+        clock = SystemClock()
+        try:
+            for batch in batches:
+                if batch.num_rows == 0:
+                    continue
+                session = session or borrow_session(self.config.producer)
+                session.append(read_rows(batch, self.contract, clock))
+            if session is None:
+                return DeliveryMessage(DeliveryReport())
+            session.flush()
+            report = session.report(_task_info())
+        except BaseException:
+            if session is not None:
+                discard_session(session)
+            raise
+        give_back_session(session)
+        return DeliveryMessage(report)
+
+
+class KafkaProdWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, task: TaskWriter) -> None:
+        self._task = task
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+        """One task's rows, as Arrow batches."""
+        return self._task.run(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """All tasks are done: show and keep the report of the whole write."""
+        report = _merged(messages)
+        _LOG.warning("%s", report.summary())
+        path = self._task.config.report_path
+        if path is not None:
+            write_report(path, report.to_json())
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """The write has failed: show what the tasks that had finished delivered all the same."""
+        _log_abort(messages, "the write")
+
+
+class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write, one micro-batch after the other."""
+
+    def __init__(self, task: TaskWriter) -> None:
+        self._task = task
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+        """One task's rows of a micro-batch, as Arrow batches."""
+        return self._task.run(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
+        report = _merged(messages)
+        _LOG.warning("micro-batch %d: %s", batchId, report.summary())
+        path = self._task.config.report_path
+        if path is not None:
+            write_report(f"{path.rstrip('/')}/batch-{batchId}.json", report.to_json())
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """A micro-batch has failed; Spark will run it again."""
+        _log_abort(messages, f"micro-batch {batchId}")
+
+
+def _task_info() -> TaskInfo:
+    context = TaskContext.get()
+    if context is None:
+        return TaskInfo()
+    return TaskInfo(
+        partition_id=context.partitionId(),
+        attempt=context.attemptNumber(),
+        task_attempt_id=context.taskAttemptId(),
+    )
+
+
+def _merged(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
+    reports = [message.report for message in messages if isinstance(message, DeliveryMessage)]
+    return DeliveryReport.merge_all(reports)
+
+
+def _log_abort(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
+    report = _merged(messages)
+    _LOG.warning(
+        "%s failed; its tasks that had finished delivered this, and their records stay in Kafka:\n%s",
+        what,
+        report.summary(),
+    )

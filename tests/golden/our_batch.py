@@ -1,0 +1,87 @@
+"""A batch through our columnar encoder and our decoder, in the terms of the golden one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.records import encoder
+from spark_kafka_sink.records.batch import BatchHeader, checksum
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.compression import compress
+from spark_kafka_sink.records.decoder import read_records
+from tests.kafka.jvm_records import GoldenBatch, GoldenRecord
+
+_TRANSACTIONAL = 0x10
+_HEADER_LIST = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+
+
+def write_ours(batch: GoldenBatch, level: int | None = None) -> bytes:
+    """The batch as our encoder writes it."""
+    section = compress(Codec[batch.codec.upper()], records_section(batch), level)
+    stamps = [record.timestamp for record in batch.records]
+    transactional = _TRANSACTIONAL if batch.transactional else 0
+    header = BatchHeader(
+        base_offset=batch.base_offset,
+        attributes=Codec[batch.codec.upper()] | transactional,
+        last_offset_delta=len(batch.records) - 1,
+        base_timestamp=stamps[0],
+        max_timestamp=max(stamps),
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        record_count=len(batch.records),
+    )
+    return header.pack([section]) + section
+
+
+def records_section(batch: GoldenBatch) -> bytes:
+    """The records of a batch, not compressed, cut from the framed column."""
+    stamps = np.array([record.timestamp for record in batch.records], np.int64)
+    framed = encoder.frame(
+        columns(batch), np.arange(len(stamps), dtype=np.int32), stamps - stamps[0]
+    )
+    return bytes(encoder.records_section(framed, 0, len(framed)))
+
+
+def columns(batch: GoldenBatch) -> Columns:
+    """The records as Arrow columns; columns that no record uses are left out, as Spark's are."""
+    keys = [record.key for record in batch.records]
+    headers = [_header_rows(record) for record in batch.records]
+    return Columns(
+        value=pa.array([record.value for record in batch.records], pa.binary()),
+        key=pa.array(keys, pa.binary()) if any(key is not None for key in keys) else None,
+        headers=encoder.encode_headers(pa.array(headers, _HEADER_LIST)) if any(headers) else None,
+    )
+
+
+def _header_rows(record: GoldenRecord) -> list[dict[str, bytes | None]]:
+    return [{"key": key.encode(), "value": value} for key, value in record.headers]
+
+
+def read_ours(data: bytes) -> GoldenBatch:
+    """A batch as our decoder reads it, its checksum checked."""
+    header = BatchHeader.parse(data)
+    assert header.crc == checksum(data)
+    assert header.size == len(data)
+    records = list(read_records(data))
+    offsets = range(header.base_offset, header.base_offset + len(records))
+    assert [record.offset for record in records] == list(offsets)
+    return GoldenBatch(
+        records=tuple(
+            GoldenRecord(
+                timestamp=record.timestamp,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+            )
+            for record in records
+        ),
+        codec=header.codec.name.lower(),
+        base_offset=header.base_offset,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        transactional=header.is_transactional,
+    )

@@ -1,0 +1,65 @@
+"""Request and response headers of every API and version, against Kafka's own parsers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.messages import request_header, response_frame
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.protocol.entities import MESSAGES, entities
+
+ONE = settings(
+    max_examples=1,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+APIS = [api.name.lower() for api in ApiKey]
+
+
+def known(jvm, api, suffix):
+    """The classes of requests or responses whose versions this Kafka has."""
+    key = jvm.common.protocol.ApiKeys.forId(ApiKey[api.upper()].value)
+    found = [t for t in MESSAGES[api] if t.__name__.endswith(suffix)]
+    return key, [t for t in found if key.oldestVersion() <= t.__version__ <= key.latestVersion()]
+
+
+@pytest.mark.parametrize("client_id", ["kafkaprod-1", "", None, "größe"])
+@pytest.mark.parametrize("api", APIS)
+def test_kafka_parses_our_request_headers(jvm, api, client_id):
+    _, requests = known(jvm, api, "Request")
+    assert requests
+    for request in requests:
+        buffer = jvm.buffer(request_header(request, 77, client_id) + b"body")
+        header = jvm.common.requests.RequestHeader.parse(buffer)
+        assert header.data().requestApiKey() == ApiKey[api.upper()]
+        assert header.apiVersion() == request.__version__
+        assert header.correlationId() == 77
+        assert header.clientId() == (client_id or ""), "Kafka makes null an empty id"
+        assert buffer.remaining() == len(b"body")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_kafka_parses_our_response_headers(jvm, api):
+    key, responses = known(jvm, api, "Response")
+    assert responses
+    for response in responses:
+        check_response(jvm, key, response)
+
+
+def check_response(jvm, key, response_type):
+    @ONE
+    @given(payload=entities(response_type))
+    def run(payload):
+        framed = response_frame(payload, 78)
+        assert int.from_bytes(framed[:4]) == len(framed) - 4
+        buffer = jvm.buffer(framed[4:])
+        version = key.responseHeaderVersion(response_type.__version__)
+        header = jvm.common.requests.ResponseHeader.parse(buffer, version)
+        assert header.correlationId() == 78
+        assert buffer.remaining() == len(encode(payload))
+
+    run()

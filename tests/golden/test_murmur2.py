@@ -1,0 +1,57 @@
+"""Our hash of a column of keys against `Utils.murmur2`, and our partition against Java's."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.records.murmur2 import murmur2, partitions_for_keys
+
+
+def random_keys(count, longest):
+    source = random.Random(count + longest)
+    return [source.randbytes(source.randint(0, longest)) for _ in range(count)]
+
+
+EDGES = [
+    b"",
+    *(bytes([byte]) * size for byte in (0x00, 0x7F, 0x80, 0xFF) for size in range(1, 18)),
+    b"N14228",
+    "käse".encode(),
+    b"x" * 5_000,
+]
+
+
+def hashes(keys):
+    return murmur2(keys).view(np.int32).tolist()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [EDGES, random_keys(1_500, 12), random_keys(1_000, 40), [b"same"] * 10, [b"8 bytes!"], []],
+    ids=["edges", "short", "long", "repeated", "one", "none"],
+)
+def test_hashes_are_javas(jvm, keys):
+    assert hashes(pa.array(keys, pa.binary())) == [jvm.murmur2(key) for key in keys]
+
+
+def test_hashes_of_a_slice_are_javas(jvm):
+    keys = random_keys(200, 20)
+    assert hashes(pa.array(keys, pa.binary())[37:150]) == [jvm.murmur2(k) for k in keys[37:150]]
+
+
+def test_nulls_do_not_disturb_their_neighbours(jvm):
+    keys = [None if n % 3 == 0 else key for n, key in enumerate(random_keys(200, 20))]
+    ours = hashes(pa.array(keys, pa.binary()))
+    present = [n for n, key in enumerate(keys) if key is not None]
+    assert [ours[n] for n in present] == [jvm.murmur2(keys[n]) for n in present]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 8, 1_000, 2**31 - 1])
+def test_partitions_are_javas(jvm, partitions):
+    keys = [*EDGES, *random_keys(200, 30)]
+    ours = partitions_for_keys(pa.array(keys, pa.binary()), partitions).tolist()
+    assert ours == [jvm.partition_of(key, partitions) for key in keys]
