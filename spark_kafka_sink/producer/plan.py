@@ -55,13 +55,14 @@ class Segment:
 class Plan:
     """`order` lists row numbers in the order of the segments (None: rows as they are).
 
-    `offset_deltas` (n,) and `timestamp_deltas` (n,) or one for all are in the rows' own order.
+    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the rows' own order; without a timestamp
+    column the latter is None, as every record then has its batch's base timestamp.
     """
 
     order: NDArray[np.intp] | None
     segments: list[Segment]
     offset_deltas: NDArray[np.int32]
-    timestamp_deltas: NDArray[np.int64] | int
+    timestamp_deltas: NDArray[np.int64] | None
 
 
 def plan(
@@ -76,7 +77,7 @@ def plan(
     Args:
         targets: partition number of each row, shape (n,).
         sizes: upper bound of each record in bytes, shape (n,).
-        timestamps: milliseconds, shape (n,), or one for all rows.
+        timestamps: milliseconds, shape (n,), or the time now, which new batches are stamped with.
         open_batch: the open batch of a target, if it has one.
         batch_size: most bytes of a batch, its header included; one larger record stands alone.
     """
@@ -162,10 +163,9 @@ def _finish(
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
     firsts = np.array([segment.first_delta - segment.start for segment in segments], np.int32)
     deltas = np.arange(rows, dtype=np.int32) + np.repeat(firsts, counts)
+    if isinstance(timestamps, int):
+        return Plan(order, segments, _unsort(deltas, order), None)
     bases = np.array([segment.base_timestamp for segment in segments], np.int64)
-    if isinstance(timestamps, int) and (bases == bases[0]).all():
-        since: NDArray[np.int64] | int = timestamps - int(bases[0])
-        return Plan(order, segments, _unsort(deltas, order), since)
     base_of = _unsort(np.repeat(bases, counts), order)
     return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
 

@@ -231,12 +231,12 @@ def _cut(
         stamps = stamps if isinstance(stamps, int) else stamps[layout.order]
     pieces = [
         Piece(
-            partition=names[segment.target],
-            data=records_section(framed, segment.start, segment.stop),
-            records=segment.stop - segment.start,
-            opens=segment.opens,
-            base_timestamp=segment.base_timestamp,
-            max_timestamp=stamps
+            names[segment.target],
+            records_section(framed, segment.start, segment.stop),
+            segment.stop - segment.start,
+            segment.opens,
+            segment.base_timestamp,
+            segment.base_timestamp
             if isinstance(stamps, int)
             else int(stamps[segment.start : segment.stop].max()),
         )

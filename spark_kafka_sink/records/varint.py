@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,14 +80,24 @@ def build_varints(values: NDArray[np.int64]) -> pa.BinaryArray:
 
 
 @cache
-def _table() -> pa.BinaryArray:
-    return build_varints(np.arange(-1, TABLE_SIZE - 1, dtype=np.int64))
+def _table(prefix: bytes) -> pa.BinaryArray:
+    """The encoded varints of -1, 0, 1 … with the same bytes before each."""
+    plain = build_varints(np.arange(-1, TABLE_SIZE - 1, dtype=np.int64))
+    if not prefix:
+        return plain
+    return pc.binary_join_element_wise(pa.scalar(prefix, pa.binary()), plain, pa.scalar(b""))
 
 
-def varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode values, shape (n,), into n binary rows; -1 and small numbers come from the table."""
-    if len(values) == 0:
-        return build_varints(np.zeros(0, np.int64))
-    if values.min() < -1 or values.max() >= TABLE_SIZE - 1:
-        return build_varints(values.astype(np.int64))
-    return _table().take(pa.array(values.astype(np.int32) + np.int32(1)))
+def fits_table(low: int, high: int) -> bool:
+    """Whether `table_varints` knows all values from low to high."""
+    return low >= -1 and high < TABLE_SIZE - 1
+
+
+def table_varints(
+    values: NDArray[np.int32] | NDArray[np.int64], prefix: bytes = b""
+) -> pa.BinaryArray:
+    """Look up values, shape (n,), as n binary rows; each begins with `prefix`.
+
+    There is a table for each prefix, so callers use a few constants only.
+    """
+    return _table(prefix).take(pa.array(values.astype(np.int32) + np.int32(1)))

@@ -1,0 +1,51 @@
+"""The producer core alone, without Spark: `python -m tests.benchmarks.core_ours JOB`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_kafka_sink.base.config import ProducerConfig
+from spark_kafka_sink.producer.session import ProducerSession, Rows, borrow_session
+from spark_kafka_sink.records.columns import Columns
+from tests.benchmarks.job import Job
+from tests.benchmarks.payload import read_lines
+from tests.benchmarks.processes import peak_mib, tree_cpu_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _session(job: Job) -> ProducerSession:
+    options = {f"kafka.{name}": value for name, value in job.options.items()}
+    servers = {"kafka.bootstrap.servers": job.bootstrap_servers}
+    return borrow_session(ProducerConfig.parse({**servers, **options}))
+
+
+def _send(session: ProducerSession, rows: Rows, records: int) -> None:
+    for start in range(0, records, len(rows)):
+        left = records - start
+        session.append(rows if left >= len(rows) else rows.slice(0, left))
+    session.flush()
+
+
+def run(job: Job) -> Mapping[str, float]:
+    """Warm up, send, and measure from the first append to the last acknowledgement."""
+    values = read_lines(job.payload)
+    rows = Rows(columns=Columns(value=values), topics=(job.topic,))
+    session = _session(job)
+    _send(session, rows, job.warmup)
+    started, used = time.perf_counter(), tree_cpu_s()
+    _send(session, rows, job.records)
+    seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used
+    session.close()
+    return {"records": job.records, "seconds": seconds, "cpu_s": cpu_s, "peak_mib": peak_mib()}
+
+
+if __name__ == "__main__":
+    pa.set_cpu_count(1)
+    sys.stdout.write(json.dumps(run(Job.from_json(sys.argv[1]))) + "\n")

@@ -1,0 +1,141 @@
+"""A client of one socket that says exactly what a test wants, and batches from kafka-python."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from datetime import timedelta
+from typing import Any, Self
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
+
+from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.messages import read_response, request_frame
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+
+SOCKET_SECONDS = 20
+TIMEOUT = timedelta(seconds=10)
+
+
+class RawClient:
+    """Requests of any version, built from plain values; answers are read by two readers."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), SOCKET_SECONDS)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, api: ApiKey, version: int, **values: Any) -> int:
+        self._correlation_id += 1
+        request = build(request_type(api, version), values)
+        self.socket.sendall(request_frame(request, self._correlation_id, "raw"))
+        return self._correlation_id
+
+    def receive(self, api: ApiKey, version: int) -> Any:
+        frame = self._frame()
+        type_ = response_type(api, version)
+        correlation_id, response = read_response(type_, frame)
+        assert correlation_id == self._correlation_id
+        header_type = type_.__header_schema__
+        header, size = entity_reader(header_type)(frame, 0)
+        assert header.correlation_id == correlation_id
+        assert entity_reader(type_)(frame, size) == (response, len(frame) - size)
+        return response
+
+    def call(self, api: ApiKey, version: int, **values: Any) -> Any:
+        self.send(api, version, **values)
+        return self.receive(api, version)
+
+    def closed(self) -> bool:
+        """Whether the broker ends the connection without another answer."""
+        with contextlib.suppress(ConnectionResetError):
+            return self.socket.recv(1) == b""
+        return True
+
+    def _frame(self) -> bytes:
+        return self._exactly(int.from_bytes(self._exactly(4), "big"))
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.socket.recv(size - len(data))
+            if not more:
+                raise ConnectionError("the broker closed the connection")
+            data += more
+        return data
+
+
+def batch(
+    count: int = 1,
+    *,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    codec: int = 0,
+    value: bytes = b"value",
+    key: bytes | None = b"key",
+    timestamp: int | None = None,
+) -> bytearray:
+    """A batch as kafka-python builds it; `producer` is (id, epoch, first sequence)."""
+    builder = DefaultRecordBatchBuilder(2, codec, False, *producer, 1 << 24)
+    now = int(time.time() * 1000) if timestamp is None else timestamp
+    for offset in range(count):
+        builder.append(offset, now, key, value, [])
+    return builder.build()
+
+
+def produce_values(topic: str, records: bytes | None, acks: int = -1, partition: int = 0) -> Any:
+    data = {"index": partition, "records": records}
+    return {
+        "acks": acks,
+        "timeout": TIMEOUT,
+        "topic_data": [{"name": topic, "partition_data": [data]}],
+    }
+
+
+def produce(client: RawClient, topic: str, records: bytes | None, acks: int = -1) -> Any:
+    """Produce to partition 0 in version 9; returns the partition's response."""
+    response = client.call(ApiKey.PRODUCE, 9, **produce_values(topic, records, acks))
+    return response.responses[0].partition_responses[0]
+
+
+def new_producer_id(client: RawClient) -> int:
+    """Get a producer id; Kafka asks for patience while it reserves its first block of them."""
+    for _ in range(100):
+        response = client.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
+        if response.error_code is not ErrorCode.coordinator_load_in_progress:
+            break
+        time.sleep(0.05)
+    assert response.error_code is ErrorCode.none
+    assert response.producer_epoch == 0
+    return response.producer_id
+
+
+def create(client: RawClient, name: str, partitions: int = 1, **configs: str) -> None:
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "configs": [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()],
+    }
+    response = client.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
+    assert response.topics[0].error_code == 0, response.topics[0].error_message
+    _wait_for_leader(client, name)
+
+
+def _wait_for_leader(client: RawClient, name: str) -> None:
+    deadline = time.monotonic() + SOCKET_SECONDS
+    while time.monotonic() < deadline:
+        response = client.call(ApiKey.METADATA, 8, topics=[{"name": name}])
+        found = response.topics[0]
+        if found.error_code == 0 and all(p.leader_id >= 0 for p in found.partitions):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(name)
