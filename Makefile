@@ -30,7 +30,7 @@ test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit go
 	@$(PY) -m tests.tools.run $(PHASES)
 
 bench: java install jars ## measure this sink and its peers, side by side
-	@$(PY) -m tests.benchmarks
+	@$(PY) -m tests.benchmarks.run
 
 lint: install ## ruff, mypy, import-linter, sizes
 	@$(PY) -m tests.tools.run lint

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """kafka-python reads its schemas in a way that the standard library wants changed."""
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
+
+
 @pytest.fixture(scope="session")
 def real_kafka() -> Iterator[KafkaCluster]:
     """One node of a real Apache Kafka, shared by the whole session."""

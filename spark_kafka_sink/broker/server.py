@@ -161,7 +161,7 @@ class Server:
                 LOG.debug("%s is disconnected: %s", connection.peer, error)
                 return False
             except Exception:
-                LOG.exception("a request of %s failed", connection.peer)
+                LOG.exception("a request of %s failed: %s", connection.peer, frame[:4].hex(" ", 2))
                 return False
         return True
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from spark_kafka_sink.base.delivery_report import DeliveryReport
 from spark_kafka_sink.base.errors import KafkaProdError
 from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.cli.demo import DemoOptions, run_demo
 from spark_kafka_sink.cli.serve import parse_topics, serve
 from spark_kafka_sink.cli.tables import print_report
 
@@ -77,7 +78,30 @@ def report(
         _fail(error)
 
 
-def _fail(error: KafkaProdError) -> None:
+@app.command()
+def demo(
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="A Kafka to write to, instead of the embedded broker.")
+    ] = None,
+    topic: Annotated[str, typer.Option(help="Topic to write to; made if missing.")] = "flights",
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 4,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many flights, not all 336,776.")
+    ] = None,
+) -> None:
+    """Write the flights of 2013 with Spark, read them back with another client, and check."""
+    options = DemoOptions(
+        bootstrap_servers=bootstrap_servers, topic=topic, partitions=partitions, limit=limit
+    )
+    try:
+        good = run_demo(options)
+    except KafkaProdError as error:
+        _fail(error)
+    if not good:
+        raise typer.Exit(1)
+
+
+def _fail(error: KafkaProdError) -> NoReturn:
     typer.echo(f"kafkaprod: {error}", err=True)
     raise typer.Exit(1)
 

@@ -6,8 +6,9 @@ It serves one task at a time and outlives it, so that the next task finds open c
 from __future__ import annotations
 
 import logging
+from collections import deque
 from random import Random
-from threading import Lock, Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.base.clock import Clock, SystemClock
@@ -48,11 +49,11 @@ class Client:
         self.random = random or Random()
         self.network = Network(config, self.random, connect)
         self.metadata = Metadata(config, self.random)
-        self._lock = Lock()
-        """Guards `_loop`, `_closed`: held while the thread runs a turn with neither changing."""
         self._loop: Loop | None = None
         self._closed = False
         self._thread: Thread | None = None
+        self._switches: deque[tuple[Loop | None, Event]] = deque()
+        """Loops to change to; the thread sets the event when it has."""
 
     def attach(self, loop: Loop) -> None:
         """Let the thread run `loop`; it is started with the first one."""
@@ -68,30 +69,48 @@ class Client:
     def close(self) -> None:
         """Stop the thread and close the connections."""
         self._closed = True
-        self._switch(None)
+        self.network.wakeup()
         if self._thread is not None:
             self._thread.join()
+            self._thread = None
         self.network.close(self.clock.monotonic())
 
     def _switch(self, loop: Loop | None) -> None:
-        self.network.wakeup()
-        with self._lock:
+        if self._thread is None:
             self._loop = loop
+            return
+        done = Event()
+        self._switches.append((loop, done))
         self.network.wakeup()
+        done.wait()
 
     def _run(self) -> None:
         while not self._closed:
-            with self._lock:
-                self._turn()
+            self._take_switches()
+            self._turn()
+        self._take_switches()
+
+    def _take_switches(self) -> None:
+        while self._switches:
+            self._loop, done = self._switches.popleft()
+            done.set()
 
     def _turn(self) -> None:
         loop = self._loop
-        if loop is None:
-            self.network.poll(_IDLE_WAIT, self.clock.monotonic)
-            return
         try:
-            loop.run_once()
+            if loop is None:
+                self._idle()
+            else:
+                loop.run_once()
         except Exception as error:
-            _LOG.exception("the sender crashed")
+            if loop is None:
+                _LOG.warning("an idle connection failed: %s", error)
+                return
             self._loop = None
             loop.crashed(error)
+
+    def _idle(self) -> None:
+        """Between tasks: notice closed connections, take metadata that is still on its way."""
+        for completion in self.network.poll(_IDLE_WAIT, self.clock.monotonic):
+            if completion.request.context is self.metadata:
+                self.metadata.take(completion, self.clock.monotonic())

@@ -88,7 +88,10 @@ class Cluster:
 
     def updated(self, response: Any) -> Cluster:
         """The cluster after a MetadataResponse of any version; topics it omits are kept."""
-        nodes = {int(b.node_id): Node(int(b.node_id), b.host, int(b.port)) for b in response.brokers}
+        nodes = {
+            int(broker.node_id): Node(int(broker.node_id), broker.host, int(broker.port))
+            for broker in response.brokers
+        }
         topics, errors = dict(self.topics), dict(self.errors)
         for topic in response.topics:
             if topic.name is None:

@@ -70,9 +70,8 @@ class Link:
             OSError: the connection is gone.
             ProtocolError: the bytes are not Kafka's.
         """
-        assert self.transport is not None
         answered: list[tuple[InFlight, Any]] = []
-        while (data := self.transport.read()) is not None:
+        while self.transport is not None and (data := self.transport.read()) is not None:
             if not data:
                 raise ConnectionResetError(self._why_closed())
             answered += self.connection.received(data, now)

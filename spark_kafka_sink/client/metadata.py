@@ -47,7 +47,8 @@ class Metadata:
         self._stale = False
         self._blocked = False
         self._bootstrap = [
-            Node(-1 - index, *_split(server)) for index, server in enumerate(config.bootstrap_servers)
+            Node(-1 - index, *_split(server))
+            for index, server in enumerate(config.bootstrap_servers)
         ]
         random.shuffle(self._bootstrap)
 
@@ -68,8 +69,8 @@ class Metadata:
 
     def pump(self, network: Network, now: float) -> None:
         """Send the next request when it is due and a broker is ready."""
-        if self._stale and self._due_at > now + self._config.retry_backoff_ms / 1000:
-            self._due_at = now + self._back_off(0)
+        if self._stale and not self._failures:
+            self._retry_later(now)
         if self._under_way or now < self._due_at:
             return
         node = self.pick(network, now)
@@ -81,16 +82,17 @@ class Metadata:
     def pick(self, network: Network, now: float) -> Node | None:
         """A broker for a request that any broker can serve: a ready one, with least under way.
 
-        While none is ready, one more is asked to connect: known brokers first, then bootstrap.
+        While none is ready, one is asked to connect: those tried least first, known before bootstrap.
         """
-        known = list(self.cluster.nodes.values())
-        candidates = known + self._bootstrap
         able = [node for node in network.connected() if network.ready(node, now)]
         if able:
             return min(able, key=lambda node: network.in_flight(node.node_id))
-        self._random.shuffle(known)
-        for node in known + self._bootstrap if known else candidates:
-            network.ready(node, now)
+        if not network.connecting():
+            known = list(self.cluster.nodes.values())
+            self._random.shuffle(known)
+            able = [n for n in known + self._bootstrap if network.can_connect(n, now)]
+            if able:
+                network.ready(min(able, key=network.attempts), now)
         return None
 
     def wait(self, now: float) -> float:
@@ -145,8 +147,9 @@ class Metadata:
 
 def _topic_entry(version: int, name: str) -> Any:
     """A topic of a MetadataRequest, whose class is nested in the request's own."""
-    (nested, *_) = get_args(request_type(ApiKey.METADATA, version).__dataclass_fields__["topics"].type)
-    kind = next(arg for arg in (nested, *get_args(nested)) if is_dataclass(arg))
+    topics = request_type(ApiKey.METADATA, version).__dataclass_fields__["topics"]
+    (nested, *_) = get_args(topics.type)
+    kind: Any = next(arg for arg in (nested, *get_args(nested)) if is_dataclass(arg))
     with_id = {"topic_id": None} if "topic_id" in kind.__dataclass_fields__ else {}
     return kind(name=name, **with_id)
 

@@ -73,6 +73,21 @@ class Network:
             self._open(link, now)
         return link.is_ready and now >= link.throttled_until
 
+    def connecting(self) -> bool:
+        """Whether some connection is being opened."""
+        opening = (State.CONNECTING, State.NEGOTIATING)
+        return any(link.connection.state in opening for link in self._links.values())
+
+    def can_connect(self, node: Node, now: float) -> bool:
+        """Whether this broker's back-off is over."""
+        link = self._links.get(node.node_id)
+        return link is None or now >= link.retry_at
+
+    def attempts(self, node: Node) -> int:
+        """How often connecting to this broker has failed since it last worked."""
+        link = self._links.get(node.node_id)
+        return 0 if link is None else link.failures
+
     def in_flight(self, node_id: int) -> int:
         """Requests under way to a broker."""
         link = self._links.get(node_id)

@@ -128,21 +128,29 @@ class Accumulator:
             pieces: the slices, in the order of the plan.
             chunk: the charge for the chunk's buffer, with no holders yet.
             reserved: bytes that `reserve` charged for it.
+
+        Raises:
+            BaseException: the session's error; nothing was taken over then.
         """
         now = self._clock.monotonic()
         with self.changed:
+            self._check()
             self._appending = False
             for piece in pieces:
                 self._append(piece, chunk, now)
+            # Not before: the plan may come back to a batch in a later piece.
+            for partition in {piece.partition for piece in pieces}:
+                self._close_full(partition)
             if chunk.holders:
                 self.memory.take(chunk.size)
             self.memory.give_back(reserved)
         self._wake_sender()
 
-    def give_up_plan(self) -> None:
-        """Encoding failed between begin and append: open batches may close again."""
+    def give_up(self, reserved: int) -> None:
+        """A chunk failed between `reserve` and `append`: free its bytes, let batches close again."""
         with self.changed:
             self._appending = False
+            self.memory.give_back(reserved)
 
     def flush(self) -> None:
         """Close all batches and wait until each is settled; raises the session's error."""
@@ -188,7 +196,7 @@ class Accumulator:
         """A batch is acknowledged or has failed: free its memory."""
         with self.changed:
             self.memory.let_go(batch.charges)
-            batch.parts = []
+            batch.parts, batch.settled = [], True
             self.unsettled -= 1
             self.changed.notify_all()
 
@@ -203,6 +211,8 @@ class Accumulator:
     def compressed(self, batch: ProducerBatch, payload: bytes, codec: Codec) -> None:
         """The codec thread is done with a batch: it may be sent."""
         with self.changed:
+            if batch.settled:
+                return  # it expired meanwhile
             self.memory.let_go(batch.charges)
             batch.parts, batch.codec = [payload], codec
             self._charge(batch, len(payload))
@@ -222,7 +232,7 @@ class Accumulator:
             self.changed.notify_all()
 
     def take_expired(self, born_before: float) -> list[ProducerBatch]:
-        """Batches that were never drained and were created before that; they leave their queues."""
+        """Batches never drained that were created by then; they leave their queues."""
         expired: list[ProducerBatch] = []
         with self.changed:
             for queue in self.queues.values():
@@ -260,8 +270,11 @@ class Accumulator:
             chunk.holders += 1
             batch.charges.append(chunk)
         batch.add(data, piece.records, piece.max_timestamp)
+
+    def _close_full(self, partition: TopicPartition) -> None:
+        batch = self._open[partition]
         if batch.raw_size >= self._config.batch_size - self._config.batch_size // 64:
-            self._close(piece.partition)
+            self._close(partition)
 
     def _charge(self, batch: ProducerBatch, size: int) -> None:
         self.memory.take(size)
@@ -282,5 +295,6 @@ class Accumulator:
         return BufferTimeoutError(
             f"no room for {size:,} bytes within max.block.ms = {self._config.max_block_ms}: "
             f"{self.memory.used:,} of {self.memory.limit:,} bytes wait for acknowledgement",
-            hint="check that the brokers take data; raise kafka.buffer.memory or kafka.max.block.ms",
+            hint="check that the brokers take data; "
+            "raise kafka.buffer.memory or kafka.max.block.ms",
         )

@@ -60,16 +60,16 @@ class Answers:
     def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
         """Act on the answer to a Produce request, or on its loss."""
         response = completion.response
-        answers: dict[Any, PartitionAnswer] = {}
+        answers: dict[tuple[str, int], PartitionAnswer] = {}
         if response is not None:
             self._report.request_latency(completion.latency)
             self._obey_throttling(completion, now)
             self._learn_nodes(response)
-            answers = read_answers(response, self._client.metadata.cluster)
+            answers = read_answers(response, picks)
         default = _LOST if response is None else _MISSING
         for lane, batch in picks:
             if batch in lane.under_way:
-                answer = answers.get(tuple(batch.partition), default)
+                answer = answers.get(batch.partition, default)
                 self._act(lane, batch, answer, now)
 
     def written(self, picks: list[Pick]) -> None:
@@ -124,10 +124,11 @@ class Answers:
             for batch in lane.again:
                 self._fail_batch(batch, _status(batch), _ABANDONED)
             lane.again.clear()
-        for batch in self._accumulator.take_all():
-            self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
-        self.failure.statuses = self._report.failures()
-        self._accumulator.fail(self.failure)
+        with self._accumulator.changed:  # the writer must not add a batch between these two
+            for batch in self._accumulator.take_all():
+                self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
+            self.failure.statuses = self._report.failures()
+            self._accumulator.fail(self.failure)
 
     def _act(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, now: float) -> None:
         decision = decide(answer.code, self._facts(lane, batch, answer, now))

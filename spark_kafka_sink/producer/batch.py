@@ -20,6 +20,7 @@ from spark_kafka_sink.records.batch import (
 from spark_kafka_sink.records.compression import compress
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Sequence
 
     from typing_extensions import Buffer
@@ -43,6 +44,7 @@ class ProducerBatch:
     `parts` is the records section as buffers, compressed once `codec` is not NONE; `raw_size` is
     its uncompressed size with the header. `ambiguous`: it was sent, and an answer never came.
     `order` places it among its partition's batches: a number, and one more for each split.
+    `topic_id` is what the last request called the topic. `settled`: nobody waits for it any more.
     """
 
     partition: TopicPartition
@@ -62,6 +64,8 @@ class ProducerBatch:
     ambiguous: bool = False
     sent_at: float = 0.0
     order: tuple[int, ...] = ()
+    topic_id: uuid.UUID | None = None
+    settled: bool = False
 
     def add(self, part: Buffer, records: int, max_timestamp: int) -> None:
         """Append encoded records."""
@@ -72,7 +76,8 @@ class ProducerBatch:
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
         """The compressed records section; the batch itself stays as it is."""
-        whole = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        parts = self.parts  # another thread may settle the batch meanwhile
+        whole = parts[0] if len(parts) == 1 else b"".join(parts)
         return compress(codec, whole, level)
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:

@@ -69,6 +69,8 @@ class Identity:
 
     def number(self, batch: ProducerBatch) -> None:
         """Give a batch that was never sent its place; retries keep theirs."""
+        if self.state is not IdentityState.KNOWN:
+            raise AssertionError("a batch can't be numbered without a producer id")
         place = self.sequences.get(batch.partition)
         if place is None:
             place = Sequence(self.producer_id, self.epoch)
@@ -83,6 +85,8 @@ class Identity:
         After the last epoch a new producer id is needed.
         """
         self.sequences.pop(partition, None)
+        if self.state is not IdentityState.KNOWN:
+            return  # a new producer id is on its way
         if self.epoch >= LAST_EPOCH:
             self.move(IdentityState.MISSING)
         else:

@@ -55,8 +55,7 @@ class Lane:
         """`batch`, which `next` returned, is on its way."""
         if self.again and self.again[0] is batch:
             self.again.pop(0)
-        else:
-            assert queue is not None
+        elif queue:
             queue.popleft()
         self.under_way.append(batch)
         self.leader = leader

@@ -58,6 +58,7 @@ DISCONNECTED = -2
 _REFRESH = frozenset({3, 5, 6, 9, 13, 56, 72, 74, 100, 103})
 _RETRY = frozenset({2, 7, 19, 20})
 _FATAL = frozenset({90, 49, 31, 53})
+_TOO_LARGE = frozenset({10, 18})
 _UNCLEAR = frozenset({7, 20, DISCONNECTED})
 """The records may be in the log although no success was reported."""
 
@@ -73,7 +74,7 @@ def decide(code: int, facts: Facts) -> Decision:
     """The next step for a batch that was answered with `code` (or DISCONNECTED)."""
     if code == 0 or (code == ErrorCode.duplicate_sequence_number.value and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
-    if code == ErrorCode.message_too_large.value or code == ErrorCode.record_list_too_large.value:
+    if code in _TOO_LARGE:
         return _too_large(facts)
     if code in _FATAL:
         return Decision(Action.FATAL, _status(code, facts))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from spark_kafka_sink.base.config import Partitioner as Kind
 from spark_kafka_sink.base.errors import ColumnError
@@ -19,6 +18,7 @@ from spark_kafka_sink.records.murmur2 import murmur2
 if TYPE_CHECKING:
     from random import Random
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from spark_kafka_sink.base.config import ProducerConfig
@@ -35,12 +35,14 @@ class Rows:
 
     `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
     `partition` is int32 with null where the partitioner is to decide (None: everywhere).
+    `first_row` is the number that errors give to the first row.
     """
 
     columns: Columns
     topics: tuple[str, ...]
     topic_of: NDArray[np.int32] | None = None
     partition: pa.Int32Array | None = None
+    first_row: int = 0
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -52,6 +54,7 @@ class Rows:
             topics=self.topics,
             topic_of=None if self.topic_of is None else self.topic_of[start:stop],
             partition=None if self.partition is None else self.partition[start:stop],
+            first_row=self.first_row + start,
         )
 
 
@@ -224,8 +227,8 @@ def _raise_out_of_range(
 ) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
-        f"row {row} asks for a partition that the topic does not have: it has partitions "
-        f"0 to {topic.partition_count - 1}",
+        f"row {rows.first_row + row} asks for a partition that the topic does not have: "
+        f"it has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
         partition=int(asked[row]),
         hint="correct the `partition` column, or leave it null to let the partitioner choose",

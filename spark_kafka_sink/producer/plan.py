@@ -81,6 +81,8 @@ def plan(
         open_batch: the open batch of a target, if it has one.
         batch_size: most bytes of a batch, its header included; one larger record stands alone.
     """
+    if not len(targets):
+        return Plan(None, [], np.zeros(0, np.int32), None)
     order = _order(targets)
     planned = targets if order is None else targets[order]
     ends = np.cumsum(sizes if order is None else sizes[order])
@@ -122,21 +124,18 @@ class _Cutter:
         self._touched: dict[int, OpenBatch] = {}
 
     def cut(self, target: int, start: int, stop: int) -> None:
-        batch = self._touched.get(target) or self._open_batch(target)
+        known = self._touched.get(target) or self._open_batch(target)
+        batch = known or OpenBatch(0, HEADER_SIZE, self._stamp(start))
         while start < stop:
-            end = start if batch is None else self._fit(start, stop, batch)
+            end = self._fit(start, stop, batch)
             if end == start:
                 batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
                 end = max(self._fit(start, stop, batch), start + 1)
-            assert batch is not None
-            self.segments.append(
-                Segment(target, start, end, batch.records, batch.base_timestamp)
-            )
+            self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
             size = batch.size + int(self._ends[end - 1]) - self._before(start)
             batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
             start = end
-        if batch is not None:
-            self._touched[target] = batch
+        self._touched[target] = batch
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
         """The first row from `start` on that no longer fits into the batch."""

@@ -74,7 +74,9 @@ class ProducerIdRequester:
             )
         config = self._client.config
         self._retry_at = now + full_jitter(
-            self._attempts, config.retry_backoff_ms, config.retry_backoff_max_ms,
+            self._attempts,
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
             self._client.random,
         )
         self._attempts += 1

@@ -14,7 +14,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.cluster import Cluster
-    from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.batch import ProducerBatch
     from spark_kafka_sink.producer.lane import Lane
 
 _WITHOUT_TOPIC_IDS = 12
@@ -45,6 +45,7 @@ def produce_request(
     """One request with one batch per partition; its context is the list of picks."""
     by_topic: dict[str, list[PartitionData]] = {}
     for _, batch in picks:
+        batch.topic_id = cluster.topics[batch.partition.topic].topic_id
         data = PartitionData(batch.partition.partition, batch.encode(), batch.size)
         by_topic.setdefault(batch.partition.topic, []).append(data)
     topics = [
@@ -67,10 +68,11 @@ def produce_request(
     )
 
 
-def read_answers(response: Any, cluster: Cluster) -> dict[TopicPartition | tuple[str, int], Any]:
+def read_answers(response: Any, picks: list[Pick]) -> dict[tuple[str, int], PartitionAnswer]:
     """Each partition's answer, by topic name and partition."""
-    names = {info.topic_id: name for name, info in cluster.topics.items()}
-    answers: dict[TopicPartition | tuple[str, int], PartitionAnswer] = {}
+    # By the ids that were sent: the cluster may have lost sight of a topic since.
+    names = {batch.topic_id: batch.partition.topic for _, batch in picks}
+    answers: dict[tuple[str, int], PartitionAnswer] = {}
     for topic in response.responses:
         name = getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None))
         for partition in topic.partition_responses:

@@ -7,11 +7,11 @@ client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.run
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.config import Acks
 from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
-from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.producer.answers import Answers
@@ -22,11 +22,13 @@ from spark_kafka_sink.producer.requests import Pick, produce_request
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.report import ReportBuilder
+    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
     from spark_kafka_sink.producer.batch import TopicPartition
     from spark_kafka_sink.producer.identity import Identity
 
+_LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
 """Seconds: how late an expiry may be noticed."""
 
@@ -69,6 +71,10 @@ class Sender:
 
     def crashed(self, error: BaseException) -> None:
         """The loop is dead: the writer must not wait for it."""
+        if isinstance(error, KafkaProdError):
+            self._accumulator.fail(error)
+            return
+        _LOG.error("the sender crashed", exc_info=error)
         failure = KafkaProdError(
             f"the sender thread stopped: {type(error).__name__}: {error}",
             hint="this is a bug in spark-kafka-sink; please report it with the log",
@@ -122,6 +128,8 @@ class Sender:
         queue = self._accumulator.queues.get(partition)
         if lane.renumber and not lane.under_way:
             self._answers.renumber(lane, self._identity)
+        if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
+            return
         batch = lane.next(queue, leader, now)
         if batch is None:
             return
@@ -174,12 +182,12 @@ class Sender:
     def _complete_producer_id(
         self, completion: Completion, requester: ProducerIdRequester, now: float
     ) -> None:
-        if requester is not self._ids:
-            return  # asked for by a session that is gone
         try:
+            # Also what an earlier session asked for: it may have handed its identity on.
             requester.take(completion, now)
         except DeliveryError as error:
-            self._answers.fail(error)
+            if requester is self._ids:
+                self._answers.fail(error)
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:

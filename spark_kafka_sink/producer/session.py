@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.base.config import ProducerConfig
 from spark_kafka_sink.base.errors import (
     BrokerUnavailableError,
     DeliveryError,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.cluster import TopicInfo
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -101,25 +102,30 @@ class ProducerSession:
     def _append(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         reserved = int(sizes.sum())
         self._accumulator.reserve(reserved)
+        try:
+            pieces, charge = self._encode(rows, topics, sizes)
+            self._accumulator.append(pieces, charge, reserved)
+        except BaseException:
+            self._accumulator.give_up(reserved)
+            raise
+
+    def _encode(
+        self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]
+    ) -> tuple[list[Piece], Charge]:
         route = self._partitioner.assign(rows, topics, sizes)
         now_ms = self._clock.wall_ms()
         stamps = now_ms if rows.columns.timestamps is None else rows.columns.timestamps
         names = _Names(route)
         self._accumulator.begin()
-        try:
-            layout = plan(
-                route.targets,
-                sizes,
-                stamps,
-                lambda target: self._accumulator.open_batch(names[target]),
-                self._config.batch_size,
-            )
-            framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas)
-            pieces, charge = _cut(framed, layout, names, stamps)
-        except BaseException:
-            self._accumulator.give_up_plan()
-            raise
-        self._accumulator.append(pieces, charge, reserved)
+        layout = plan(
+            route.targets,
+            sizes,
+            stamps,
+            lambda target: self._accumulator.open_batch(names[target]),
+            self._config.batch_size,
+        )
+        framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas)
+        return _cut(framed, layout, names, stamps)
 
     def _largest_record(self) -> int:
         return min(self._config.max_request_size, self._config.buffer_memory)
@@ -177,7 +183,7 @@ class ProducerSession:
         limit = self._largest_record()
         name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
         raise RecordTooLargeError(
-            f"row {row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when serialized, "
+            f"row {rows.first_row + row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when serialized, "
             f"more than {name} = {limit:,}",
             topic=topic.name,
             partition=partition,
@@ -191,7 +197,7 @@ class ProducerSession:
         codec = self._config.compression_type
         try:
             payload = batch.compressed(codec, self._config.compression_level)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - in a thread of its own it would be lost
             failure = DeliveryError(f"compression failed: {error}", topic=batch.partition.topic)
             self._accumulator.fail(failure)
             return
@@ -219,16 +225,15 @@ def _chunks(sizes: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
         before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
         stop = int(np.searchsorted(ends, before + limit, side="right"))
         bounds.append(max(stop, bounds[-1] + 1))
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def _cut(
     framed: pa.BinaryArray, layout: Plan, names: _Names, stamps: NDArray[np.int64] | int
 ) -> tuple[list[Piece], Charge]:
     """The planned slices of the encoded rows, and the charge for the buffer that they share."""
-    if layout.order is not None:
-        framed = framed.take(layout.order)
-        stamps = stamps if isinstance(stamps, int) else stamps[layout.order]
+    if layout.order is not None and not isinstance(stamps, int):
+        stamps = stamps[layout.order]
     pieces = [
         Piece(
             names[segment.target],

@@ -6,7 +6,7 @@ after it stays valid. Source: ``ProducerBatch.split``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[Produce
     sequence = batch.sequence
     for number, piece in enumerate(pieces):
         piece.order = (*batch.order, number)
+        piece.ambiguous = batch.ambiguous
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence
@@ -49,7 +50,10 @@ def _piece(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         value=pa.array([record.value for record in records], pa.binary()),
         key=pa.array([record.key for record in records], pa.binary()),
         headers=encode_headers(
-            pa.array([_headers(record) for record in records], HEADER_TYPE),
+            cast(
+                "pa.ListArray[Any]",
+                pa.array([_headers(record) for record in records], HEADER_TYPE),
+            )
         ),
     )
     framed = frame(columns, np.arange(len(records), dtype=np.int32), stamps - base)

@@ -10,6 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.base.errors import ProtocolError
+
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Sequence
@@ -73,7 +75,8 @@ def produce_body(head: ProduceHead, topics: Sequence[TopicData]) -> list[Buffer]
 
 def _topic_key(topic: TopicData, version: int) -> bytes:
     if version >= _TOPIC_IDS:
-        assert topic.topic_id is not None
+        if topic.topic_id is None:
+            raise ProtocolError(f"Produce {version} needs the id of the topic", topic=topic.name)
         return topic.topic_id.bytes
     return _string(topic.name, flexible=version >= _FLEXIBLE)
 

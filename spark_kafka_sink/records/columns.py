@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
+
+from spark_kafka_sink.records.varint import lengths_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -42,11 +44,7 @@ class Columns:
 
 def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
     """Byte length of every row, -1 for null (as Kafka writes it), int32 of shape (n,)."""
-    buffer = array.buffers()[1]
-    if len(array) == 0 or buffer is None:
-        return np.zeros(0, np.int32)
-    offsets = np.frombuffer(buffer, np.int32)[array.offset : array.offset + len(array) + 1]
-    lengths = np.diff(offsets)
+    lengths = lengths_of(array)
     if array.null_count:
         lengths[np.asarray(array.is_null())] = -1
     return lengths

@@ -120,7 +120,7 @@ def _zstd_parameters(level: int) -> zstandard.ZstdCompressionParameters:
 
 def _zstd(data: Buffer, level: int | None) -> bytes:
     chosen = ZSTD_DEFAULT_LEVEL if level is None else level
-    contexts: dict[int, Any] = _per_thread.__dict__
+    contexts: dict[str, Any] = _per_thread.__dict__
     key = f"zstd{chosen}"
     if key not in contexts:
         # A context may serve one thread at a time, and making one costs more than a small batch.

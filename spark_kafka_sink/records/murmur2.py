@@ -35,8 +35,9 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     starts, lengths = offsets[:-1] - first, np.diff(offsets)
     # Spare bytes let the tail of the last key be read as a whole word.
     data = np.zeros(size + 4, np.uint8)
-    if size:
-        data[:size] = np.frombuffer(keys.buffers()[2], np.uint8, size, first)
+    buffer = keys.buffers()[2]
+    if size and buffer is not None:
+        data[:size] = np.frombuffer(memoryview(buffer), np.uint8, size, first)
     words: NDArray[np.uint32] = np.ndarray((size + 1,), "<u4", data, 0, (1,))
     with np.errstate(over="ignore"):
         return _finish(_mix_words(words, starts, lengths))

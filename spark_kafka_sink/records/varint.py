@@ -7,11 +7,10 @@ is built byte position by byte position in numpy. Source: Kafka's ``ByteUtils.wr
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,9 +41,11 @@ def varint_size(value: int) -> int:
 
 def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer) -> pa.BinaryArray:
     """A BinaryArray without nulls over n + 1 int32 offsets and their bytes; nothing is copied."""
-    body = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
-    buffers = [None, pa.py_buffer(offsets), body]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+    body = data if isinstance(data, pa.Buffer) else pa.py_buffer(data.data)
+    buffers = [None, pa.py_buffer(offsets.data), body]
+    return cast(
+        "pa.BinaryArray", pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+    )
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
@@ -52,18 +53,20 @@ def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
     buffer = array.buffers()[1]
     if len(array) == 0 or buffer is None:
         return np.zeros(1, np.int32)
-    whole = np.frombuffer(buffer, np.int32)
+    whole: NDArray[np.int32] = np.frombuffer(memoryview(buffer), np.int32)
     return whole[array.offset : array.offset + len(array) + 1]
 
 
 def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
     """Byte length of every row of a binary array without nulls, as int32 of shape (n,)."""
-    return np.diff(offsets_of(array))
+    lengths: NDArray[np.int32] = np.diff(offsets_of(array))
+    return lengths
 
 
-def build_varints(values: NDArray[np.int64]) -> pa.BinaryArray:
-    """Encode any int64 values, shape (n,), into n binary rows of 1 to 10 bytes."""
-    zigzag = ((values << 1) ^ (values >> 63)).astype(np.uint64)
+def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArray:
+    """Encode any values, shape (n,), into n binary rows of 1 to 10 bytes."""
+    wide = values.astype(np.int64, copy=False)
+    zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
     sizes = np.ones(len(values), np.int32)
     for position in range(1, 10):
         sizes += zigzag >= np.uint64(1 << 7 * position)
@@ -81,23 +84,29 @@ def build_varints(values: NDArray[np.int64]) -> pa.BinaryArray:
 
 @cache
 def _table(prefix: bytes) -> pa.BinaryArray:
-    """The encoded varints of -1, 0, 1 … with the same bytes before each."""
     plain = build_varints(np.arange(-1, TABLE_SIZE - 1, dtype=np.int64))
-    if not prefix:
-        return plain
-    return pc.binary_join_element_wise(pa.scalar(prefix, pa.binary()), plain, pa.scalar(b""))
+    data = plain.buffers()[2]
+    assert data is not None
+    rows = np.split(np.frombuffer(data, np.uint8), offsets_of(plain)[1:-1])
+    return pa.array([prefix + row.tobytes() for row in rows], pa.binary())
 
 
-def fits_table(low: int, high: int) -> bool:
-    """Whether `table_varints` knows all values from low to high."""
-    return low >= -1 and high < TABLE_SIZE - 1
-
-
-def table_varints(
-    values: NDArray[np.int32] | NDArray[np.int64], prefix: bytes = b""
-) -> pa.BinaryArray:
-    """Look up values, shape (n,), as n binary rows; each begins with `prefix`.
+def varint_table(prefix: bytes, high: int) -> pa.BinaryArray:
+    """The varints of -1, 0, 1 … `high`, so that v stands at v + 1; each begins with `prefix`.
 
     There is a table for each prefix, so callers use a few constants only.
     """
-    return _table(prefix).take(pa.array(values.astype(np.int32) + np.int32(1)))
+    return _table(prefix)[: high + 2]
+
+
+def fits_table(low: int, high: int) -> bool:
+    """Whether `varint_table` has all values from low to high."""
+    return low >= -1 and high < TABLE_SIZE - 1
+
+
+def varint_sizes(values: NDArray[np.int32], high: int) -> NDArray[np.int32]:
+    """Bytes of each varint, shape (n,), for values from -1 to `high`."""
+    sizes = np.ones(len(values), np.int32)
+    for size in range(1, varint_size(high)):
+        sizes += values >= (1 << 7 * size - 1)
+    return sizes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -32,25 +31,22 @@ def _launch() -> tuple[JavaGateway, Any]:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None and spec.origin is not None
     archive = next((Path(spec.origin).parent / "jars").glob("py4j-*.jar"))
-    with open(os.devnull, "w") as nowhere:  # noqa: PTH123
-        port, token, process = launch_gateway(
-            jarpath=str(archive),
-            classpath=ensure(KAFKA).classpath(),
-            javaopts=_OPTIONS,
-            java_path=find_java() or "java",
-            redirect_stdout=nowhere,
-            die_on_exit=True,
-            enable_auth=True,
-            return_proc=True,
-        )
+    port, token, process = launch_gateway(
+        jarpath=str(archive),
+        classpath=ensure(KAFKA).classpath(),
+        javaopts=_OPTIONS,
+        java_path=find_java() or "java",
+        die_on_exit=True,
+        enable_auth=True,
+        return_proc=True,
+    )
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token)), process
 
 
 def _send(gateway: JavaGateway, job: Job, records: int) -> None:
-    settings = {"bootstrap.servers": job.bootstrap_servers, **job.options}
-    line = ["--topic", job.topic, "--num-records", str(records), "--throughput", "-1"]
+    line = ["--bootstrap-server", job.bootstrap_servers, "--topic", job.topic, "--num-records", str(records), "--throughput", "-1"]
     line += ["--payload-file", str(job.payload), "--reporting-interval", "600000"]
-    for name, value in settings.items():
+    for name, value in job.options.items():
         line += ["--command-property", f"{name}={value}"]
     arguments = gateway.new_array(gateway.jvm.String, len(line))
     for index, item in enumerate(line):

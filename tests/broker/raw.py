@@ -135,7 +135,15 @@ def _wait_for_leader(client: RawClient, name: str) -> None:
     while time.monotonic() < deadline:
         response = client.call(ApiKey.METADATA, 8, topics=[{"name": name}])
         found = response.topics[0]
-        if found.error_code == 0 and all(p.leader_id >= 0 for p in found.partitions):
+        if found.error_code == 0 and all(_leads(client, name, p) for p in found.partitions):
             return
         time.sleep(0.05)
     raise TimeoutError(name)
+
+
+def _leads(client: RawClient, name: str, described: Any) -> bool:
+    """Whether the leader knows that it leads: Kafka's metadata may be a little ahead of it."""
+    partition = {"partition_index": described.partition_index, "timestamp": -1}
+    topic = {"name": name, "partitions": [partition]}
+    answer = client.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[topic])
+    return described.leader_id >= 0 and answer.topics[0].partitions[0].error_code == 0

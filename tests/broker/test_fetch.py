@@ -43,10 +43,10 @@ def fetch(client, topic, offset, version=11, **changes):
 
 
 def batches(data):
+    """Whole batches; Kafka may cut the last one short."""
     found = []
     data = bytes(data or b"")
-    while data:
-        header = BatchHeader.parse(data)
+    while len(data) > 61 and (header := BatchHeader.parse(data)).size <= len(data):
         found.append(data[: header.size])
         data = data[header.size :]
     return found

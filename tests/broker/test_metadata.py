@@ -135,7 +135,7 @@ def test_api_versions(any_raw, version):
 
 
 def test_api_versions_too_new(any_raw):
-    any_raw.socket.sendall(b"\0\0\0\x0a\0\x12\0\x63\0\0\0\x05\xff\xff")
+    any_raw.socket.sendall(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\x05\xff\xff\0")
     any_raw._correlation_id = 5
     answer = any_raw.receive(ApiKey.API_VERSIONS, 0)
     assert answer.error_code is ErrorCode.unsupported_version

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as PurePartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +72,9 @@ class Admin:
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make broker `to` the leader: put it first among the replicas and elect it."""
+        from kafka import KafkaAdminClient
+        from kafka import TopicPartition as PurePartition
+
         current = self._topic(topic).partitions[partition].replicas
         replicas = [to, *(broker for broker in current if broker != to)]
         mover = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers.split(","))

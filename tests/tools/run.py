@@ -50,18 +50,25 @@ def run_phase(phase: Phase) -> Outcome:
 
 
 def _run_tests(python: str, phase: Phase) -> tuple[Tally, str | None]:
-    missing = [path for path in phase.tests if not (ROOT / path).is_dir()]
-    if missing:
-        return Tally(), f"no {', '.join(missing)}"
+    present = [path for path in phase.tests if (ROOT / path).is_dir()]
+    missing = [path for path in phase.tests if path not in present]
+    if not present:
+        return Tally(), "no test ran"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        status = _run([python, "-m", "pytest", f"--junitxml={report}", "-rfEs", *phase.tests])
+        status = _run([python, "-m", "pytest", f"--junitxml={report}", "-rfEs", *present])
         tally = Tally.read(report)
+    return tally, _problem(tally, status, missing)
+
+
+def _problem(tally: Tally, status: int, missing: list[str]) -> str | None:
     if tally.failed:
-        return tally, "tests failed"
+        return "tests failed"
     if not tally.passed:
-        return tally, "no test ran"
-    return tally, f"pytest exit status {status}" if status else None
+        return "no test ran"
+    if missing:
+        return f"no {', '.join(missing)}"
+    return f"pytest exit status {status}" if status else None
 
 
 def _run(command: list[str]) -> int:

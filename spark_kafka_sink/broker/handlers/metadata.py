@@ -19,6 +19,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
+NULL_NAME_VERSION = 12
 NO_OPERATIONS = -(2**31)
 """The bit field of authorized operations where there is no authorizer."""
 
@@ -50,8 +51,9 @@ def _find(call: Call, item: Any) -> Values:
     if topic is not None:
         return _describe(topic)
     if by_id is not None:
-        return {"error_code": missing(item), "topic_id": by_id, "name": None}
-    return _create_or_miss(call, item.name)
+        name = None if call.version >= NULL_NAME_VERSION else ""
+        return {"error_code": missing(item), "topic_id": by_id, "name": name}
+    return _create_or_miss(call, item.name or "")
 
 
 def _create_or_miss(call: Call, name: str) -> Values:

@@ -1,0 +1,170 @@
+"""Whatever clients do, the broker goes on serving the others."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from tests.broker.raw import RawClient, batch, produce, produce_values
+from tests.protocol.entities import entities
+
+FUZZ = settings(
+    max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _still_serves(request, caplog):
+    yield
+    broker = request.getfixturevalue("shared")
+    with RawClient(broker.bootstrap_servers) as client:
+        assert produce(client, "t", batch(1)).error_code == 0
+    errors = [r for r in caplog.get_records("call") if r.levelname == "ERROR"]
+    assert [(r.getMessage(), r.exc_info) for r in errors] == []
+
+
+def connect(broker):
+    return RawClient(broker.bootstrap_servers)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x7f\xff\xff\xff",
+        b"\xff\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\x00\x00\x00\x00",
+        b"\x00\x00\x00\x02\x00\x00",
+        b"\x00\x00\x00\x0a\x00\x00\x00\x02\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0a\x7f\xff\x00\x00\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0a\x00\x03\x7f\xff\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0d\x00\x03\x00\x09\x00\x00\x00\x01\xff\xff\x00\xff\xff",
+    ],
+    ids=lambda data: data[:10].hex(),
+)
+def test_nonsense_ends_the_connection(shared, data):
+    with connect(shared) as client:
+        client.socket.sendall(data)
+        assert client.closed()
+
+
+def test_random_bytes(shared):
+    generator = random.Random(1)
+    for _ in range(50):
+        with connect(shared) as client:
+            client.socket.sendall(generator.randbytes(generator.randrange(1, 300)))
+
+
+def test_half_requests(shared):
+    request = build(request_type(ApiKey.PRODUCE, 9), produce_values("t", bytes(batch(5))))
+    frame = request_frame(request, 1, "half")
+    for size in range(1, len(frame), 7):
+        with connect(shared) as client:
+            client.socket.sendall(frame[:size])
+    assert produce_count(shared) == shared.end_offsets("t")[0]
+
+
+def produce_count(broker):
+    return sum(struct.unpack_from(">i", one, 57)[0] for one in broker.batches("t", 0))
+
+
+def test_a_request_a_byte_at_a_time(shared):
+    request = build(request_type(ApiKey.METADATA, 9), {"topics": None})
+    with connect(shared) as client:
+        for byte in request_frame(request, 0, "slow"):
+            client.socket.sendall(bytes([byte]))
+        assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
+
+
+def test_many_requests_at_once_are_answered_in_order(shared):
+    with connect(shared) as client:
+        for _ in range(200):
+            client.send(ApiKey.METADATA, 9, topics=None)
+        for number in range(1, 201):
+            client._correlation_id = number
+            assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
+
+
+def test_many_connections_opened_and_dropped(shared):
+    for _ in range(5):
+        opened = [connect(shared) for _ in range(100)]
+        for client in opened[::2]:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for client in opened:
+            client.socket.close()
+    deadline = time.monotonic() + 5
+    while shared.run(lambda _: connections(shared)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert shared.run(lambda _: connections(shared)) == 0
+
+
+def connections(broker):
+    return len(broker._server._sockets)
+
+
+def test_clients_that_leave_while_they_wait(shared):
+    from datetime import timedelta
+
+    from tests.broker.test_fetch import fetch_values
+
+    waiting = [connect(shared) for _ in range(20)]
+    end = shared.end_offsets("t")[0]
+    for client in waiting:
+        client.send(ApiKey.FETCH, 11, **fetch_values("t", end, max_wait=timedelta(minutes=5)))
+    time.sleep(0.1)
+    assert shared.run(lambda cluster: len(cluster.delayed)) == 20
+    for client in waiting:
+        client.socket.close()
+    with connect(shared) as client:
+        produce(client, "t", batch(1))
+    time.sleep(0.3)
+    assert shared.run(lambda cluster: len(cluster.delayed)) == 0
+
+
+def test_a_client_that_does_not_read(shared):
+    big = batch(1, value=b"x" * 900_000)
+    with connect(shared) as client:
+        for _ in range(20):
+            produce(client, "t", big)
+    from tests.broker.test_fetch import fetch_values
+
+    with connect(shared) as lazy, connect(shared) as busy:
+        for _ in range(20):
+            lazy.send(ApiKey.FETCH, 11, **fetch_values("t", 0, max_bytes=1 << 24))
+        started = time.monotonic()
+        for _ in range(20):
+            assert produce(busy, "t", batch(1)).error_code == 0
+        assert time.monotonic() - started < 5
+
+
+@FUZZ
+@given(data=st.data())
+def test_requests_of_any_content(shared, data):
+    """Well-formed requests with random fields: an answer or the end, never a crash."""
+    handler = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda h: h.api)))
+    version = data.draw(st.integers(handler.versions.lowest, handler.versions.highest))
+    request = data.draw(entities(request_type(handler.api, version)))
+    with connect(shared) as client:
+        client.socket.sendall(request_frame(request, 1, "fuzz"))
+        client.socket.settimeout(0.02)
+        with contextlib.suppress(OSError):
+            client.socket.recv(1)

@@ -1,0 +1,55 @@
+"""One SparkSession for all Spark tests, and where its console output goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.console import Console
+from tests.spark.session import start
+from tests.spark.sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.kafka.broker import KafkaCluster
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Warehouse, event log and console output of the Spark session."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def console(spark_folder: Path) -> Console:
+    """What Spark and its Python workers print."""
+    return Console(spark_folder / "console.txt")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder: Path, console: Console) -> Iterator[SparkSession]:
+    """A local Spark with two task slots and the JVM's own Kafka sink on its class path."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    with console.collecting():
+        session = start(spark_folder)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def sink(real_kafka: KafkaCluster, spark: SparkSession) -> Sink:
+    """Writes frames to the real Kafka with `format("kafkaprod")`."""
+    return Sink(spark, real_kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def topic(real_kafka: KafkaCluster, unique_topic: str) -> str:
+    """An empty topic of four partitions on the real Kafka."""
+    return real_kafka.admin.create_topic(unique_topic, partitions=4)

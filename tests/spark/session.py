@@ -1,0 +1,42 @@
+"""The Spark session of the tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from tests.kafka.jars import SPARK_SINK, ensure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+def start(folder: Path) -> SparkSession:
+    """Start Spark with everything that it keeps in `folder`."""
+    events = folder / "events"
+    events.mkdir()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "700m",
+        "spark.driver.extraJavaOptions": f"{_QUICK} -Dderby.system.home={folder}",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session

@@ -1,0 +1,70 @@
+"""Writing frames to Kafka and reading topics back as frames."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.kafka.foreign import ForeignRecord
+
+OURS, JVM = "kafkaprod", "kafka"
+SHORT = {
+    "kafka.max.block.ms": "3000",
+    "kafka.delivery.timeout.ms": "3000",
+    "kafka.request.timeout.ms": "2000",
+}
+"""Options with which a write that can't succeed fails soon."""
+
+RECORD_SCHEMA = (
+    "partition int, offset bigint, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Writes with one of the two formats to one cluster."""
+
+    spark: SparkSession
+    bootstrap_servers: str
+    format: str = OURS
+
+    def frame(self, schema: str, *rows: tuple[Any, ...]) -> DataFrame:
+        """A frame of one partition with these rows."""
+        return self.spark.createDataFrame(list(rows), schema).coalesce(1)
+
+    def write(self, frame: DataFrame, **options: str) -> None:
+        """Append the frame; a name's double underscores stand for dots."""
+        named = {name.replace("__", "."): value for name, value in options.items()}
+        writer = frame.write.format(self.format).mode("append")
+        writer.options(**{"kafka.bootstrap.servers": self.bootstrap_servers, **named}).save()
+
+    def jobs_of(self, write: Any) -> tuple[Exception | None, int]:
+        """Run `write`; the error that it raised, and how many Spark jobs it started."""
+        context = self.spark.sparkContext
+        group = uuid.uuid4().hex
+        context.setJobGroup(group, "a write")
+        try:
+            write()
+        except Exception as error:  # noqa: BLE001
+            return error, len(context.statusTracker().getJobIdsForGroup(group))
+        return None, len(context.statusTracker().getJobIdsForGroup(group))
+
+
+def as_frame(spark: SparkSession, records: list[ForeignRecord]) -> DataFrame:
+    """What a foreign reader has read, as a frame."""
+    rows = [
+        (
+            record.partition,
+            record.offset,
+            record.key,
+            record.value,
+            [(name, value) for name, value in record.headers] or None,
+        )
+        for record in records
+    ]
+    return spark.createDataFrame(rows, RECORD_SCHEMA)
