@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,24 +124,20 @@ class _Demo:
         return records
 
     def _write(self, records: DataFrame, topic: DemoTopic, servers: str, total: int) -> None:
-        """Write in a thread of its own, and watch the log of the broker grow meanwhile."""
+        """Write, and watch the broker's log grow meanwhile."""
+        from pyspark.errors import PySparkException
+
         from spark_kafka_sink.cli.demo_spark import write_records
 
-        before = sum(topic.sizes().values())
-        with (
-            self._step("written") as done,
-            self._bar("written", total) as show,
-            ThreadPoolExecutor(1) as pool,
-        ):
-            write = pool.submit(write_records, records, servers, topic.name, self._report)
-            while not wait([write], timeout=LOOK_EVERY_S).done:
-                show(sum(topic.sizes().values()) - before)
-            if problem := write.exception():
-                raise DeliveryError(f"Spark failed to write:\n{self._story(problem)}") from problem
-            show(total)
-            done(f"with format('kafkaprod'), {sum(topic.sizes().values()):,} records in the log")
+        with self._step("written") as done:
+            try:
+                with self._bar("written", total) as show, _watching(topic, show):
+                    write_records(records, servers, topic.name, self._report)
+            except PySparkException as error:
+                raise DeliveryError(f"Spark failed to write:\n{self._story(error)}") from error
+            done(f"with format('kafkaprod'); {topic.count():,} records in the log")
 
-    def _story(self, problem: BaseException) -> str:
+    def _story(self, problem: Exception) -> str:
         """Spark's error and the end of its log, without the JVM's stack traces."""
         told = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
         lines = [line for line in told if not line.lstrip().startswith(("at ", "... "))]
@@ -182,3 +179,22 @@ class _Demo:
         word = "all is well" if good else "something differs"
         self._console.print(f"demo: {word}, {seconds:.1f} s")
         return good
+
+
+@contextmanager
+def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
+    """Show how far a topic has grown, from a thread: Spark wants the one that made its session."""
+    stop = threading.Event()
+    before = topic.count()
+
+    def watch() -> None:
+        while not stop.wait(LOOK_EVERY_S):
+            show(topic.count() - before)
+
+    with ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(watch)
+        try:
+            yield
+        finally:
+            stop.set()
+    watcher.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +63,7 @@ class Flights:
         pq.write_table(self.table.append_column(LINE, lines), path)
 
 
-def _whole_numbers(column: pa.ChunkedArray[pa.Scalar]) -> pa.ChunkedArray[pa.Scalar]:
+def _whole_numbers(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Minutes and times, which pandas made floats for the sake of NaN, as integers again."""
     if not pa.types.is_floating(column.type):
         return column

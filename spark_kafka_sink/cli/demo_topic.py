@@ -135,13 +135,17 @@ class DemoTopic:
             sizes[number] = int(high) - int(low)
         return sizes
 
+    def count(self) -> int:
+        """Records in the topic."""
+        return sum(self.sizes().values())
+
     def read(self, fields: tuple[str, ...], on_progress: Callable[[int], None]) -> Received:
         """Everything between the partitions' watermarks, checked for its CRC on the way.
 
         Raises:
             BrokerUnavailableError: the brokers stop answering.
         """
-        wanted = sum(self.sizes().values())
+        wanted = self.count()
         received = Received(fields)
         self._consumer.assign([TopicPartition(self.name, n, 0) for n in self._partitions])
         last = time.monotonic()

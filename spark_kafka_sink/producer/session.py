@@ -124,7 +124,9 @@ class ProducerSession:
             lambda target: self._accumulator.open_batch(names[target]),
             self._config.batch_size,
         )
-        framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas)
+        framed = frame(
+            rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
+        )
         return _cut(framed, layout, names, stamps)
 
     def _largest_record(self) -> int:
@@ -183,8 +185,8 @@ class ProducerSession:
         limit = self._largest_record()
         name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
         raise RecordTooLargeError(
-            f"row {rows.first_row + row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when serialized, "
-            f"more than {name} = {limit:,}",
+            f"row {rows.first_row + row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when "
+            f"serialized, more than {name} = {limit:,}",
             topic=topic.name,
             partition=partition,
             hint=f"raise kafka.{name} (and the topic's max.message.bytes), or make the row smaller",

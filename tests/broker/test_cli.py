@@ -1,0 +1,74 @@
+"""The command line, as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from spark_kafka_sink.base.report import BatchDone, ReportBuilder, TaskInfo
+from spark_kafka_sink.base.status import DeliveryStatus
+
+KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
+
+
+def run(*arguments):
+    return subprocess.run(
+        [*KAFKAPROD, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_broker_runs_until_a_signal(number):
+    command = [*KAFKAPROD, "broker", "--port", "0", "--topic", "a:3", "--topic", "b"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            ready = process.stdout.readline()
+            assert ready.startswith("kafkaprod broker ready on 127.0.0.1:")
+            address = ready.split()[-1]
+            topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20).topics
+            assert {name: len(t.partitions) for name, t in topics.items()} == {"a": 3, "b": 1}
+            process.send_signal(number)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def test_a_topic_that_is_none():
+    done = run("broker", "--topic", "a:many")
+    assert done.returncode == 1
+    assert "Write it as name:partitions" in done.stderr
+
+
+def test_a_report_is_shown(tmp_path):
+    builder = ReportBuilder()
+    done = BatchDone(
+        topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
+    )
+    builder.acknowledged(done, 100)
+    builder.failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
+    report = builder.build(TaskInfo(), 1500)
+    path = tmp_path / "report.json"
+    path.write_text(report.to_json())
+    shown = run("report", str(path))
+    assert shown.returncode == 0, shown.stderr
+    for text in ("1,234", "events-3", "100..1,333", "MESSAGE_TOO_LARGE", "events-4"):
+        assert text in shown.stdout
+
+
+@pytest.mark.parametrize("content", [None, "{}", "no json"])
+def test_a_report_that_is_none(tmp_path, content):
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_text(content)
+    done = run("report", str(path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("kafkaprod: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version():
+    assert run("--version").stdout.startswith("kafkaprod")

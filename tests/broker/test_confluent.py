@@ -1,0 +1,159 @@
+"""confluent-kafka against the embedded broker."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from spark_kafka_sink.broker import EmbeddedBroker
+
+SECONDS = 20
+
+
+@pytest.fixture
+def admin(kafka):
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+@pytest.fixture
+def consumer(kafka):
+    made = []
+
+    def make(group="g", **changes):
+        settings = {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+            "session.timeout.ms": 6000,
+        }
+        made.append(Consumer(settings | changes))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def producer(kafka, **changes):
+    return Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5} | changes)
+
+
+def read(consumer, count):
+    found = []
+    deadline = time.monotonic() + SECONDS
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None:
+            assert message.error() is None
+            found.append(message)
+    assert len(found) == count
+    return found
+
+
+def test_topics_are_administered(kafka, admin):
+    new = NewTopic("made", 3, 1, config={"retention.ms": "1000"})
+    admin.create_topics([new])["made"].result(SECONDS)
+    assert len(kafka.end_offsets("made")) == 3
+    with pytest.raises(KafkaException) as raised:
+        admin.create_topics([new])["made"].result(SECONDS)
+    assert raised.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    resource = ConfigResource(ResourceType.TOPIC, "made")
+    configs = admin.describe_configs([resource])[resource].result(SECONDS)
+    assert configs["retention.ms"].value == "1000"
+    admin.delete_topics(["made"])["made"].result(SECONDS)
+    assert "made" not in admin.list_topics(timeout=SECONDS).topics
+
+
+def test_the_cluster_is_described(kafka, admin):
+    found = admin.describe_cluster().result(SECONDS)
+    assert (found.cluster_id, len(found.nodes)) == (kafka.config.cluster_id, 1)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_an_idempotent_producer_of_each_codec(kafka, consumer, codec):
+    sender = producer(kafka, **{"enable.idempotence": True, "compression.type": codec})
+    offsets = []
+
+    def delivered(error, message):
+        assert error is None
+        offsets.append((message.partition(), message.offset()))
+
+    for i in range(500):
+        headers = [("h", str(i).encode())]
+        sender.produce(
+            "t", f"v{i}", f"k{i}", timestamp=1_000 + i, headers=headers, callback=delivered
+        )
+    assert sender.flush(SECONDS) == 0
+    found = read(consumer(), 500)
+    assert sorted(offsets) == sorted((m.partition(), m.offset()) for m in found)
+    for message in found:
+        number = int(message.value()[1:])
+        assert message.key() == f"k{number}".encode()
+        assert message.timestamp()[1] == 1_000 + number
+        assert message.headers() == [("h", str(number).encode())]
+
+
+def test_without_a_group(kafka, consumer):
+    sender = producer(kafka)
+    for i in range(10):
+        sender.produce("t", str(i), partition=2)
+    sender.flush(SECONDS)
+    reader = consumer()
+    reader.assign([TopicPartition("t", 2, 4)])
+    assert [m.offset() for m in read(reader, 6)] == list(range(4, 10))
+    assert reader.get_watermark_offsets(TopicPartition("t", 2), timeout=SECONDS) == (0, 10)
+
+
+def test_two_members_share_the_partitions(kafka, consumer):
+    first, second = consumer("pair"), consumer("pair")
+    first.subscribe(["t"])
+    second.subscribe(["t"])
+    wait_for(first, second, lambda: {len(first.assignment()), len(second.assignment())} == {2})
+    assert {p.partition for p in first.assignment() + second.assignment()} == {0, 1, 2, 3}
+    second.close()
+    wait_for(first, first, lambda: len(first.assignment()) == 4)
+
+
+def wait_for(first, second, done):
+    deadline = time.monotonic() + SECONDS
+    while not done() and time.monotonic() < deadline:
+        first.poll(0.05)
+        second.poll(0.05)
+    assert done()
+
+
+def test_commits_are_kept(kafka, consumer, admin):
+    reader = consumer("committing")
+    reader.commit(offsets=[TopicPartition("t", 1, 42)], asynchronous=False)
+    committed = reader.committed([TopicPartition("t", 1), TopicPartition("t", 0)], SECONDS)
+    assert [partition.offset for partition in committed] == [42, -1001]
+    groups = admin.list_consumer_groups().result(SECONDS)
+    assert [group.group_id for group in groups.valid] == ["committing"]
+    described = admin.describe_consumer_groups(["committing"])["committing"].result(SECONDS)
+    assert described.state.name == "EMPTY"
+    admin.delete_consumer_groups(["committing"])["committing"].result(SECONDS)
+    assert admin.list_consumer_groups().result(SECONDS).valid == []
+
+
+def test_a_cluster_of_three_nodes():
+    with EmbeddedBroker(topics={"t": 6}, nodes=3) as kafka:
+        sender = producer(kafka, **{"enable.idempotence": True})
+        for i in range(600):
+            sender.produce("t", str(i), str(i))
+        assert sender.flush(SECONDS) == 0
+        assert sum(kafka.end_offsets("t")) == 600
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"}
+        reader = Consumer(settings | {"auto.offset.reset": "earliest"})
+        reader.subscribe(["t"])
+        assert {int(m.value()) for m in read(reader, 600)} == set(range(600))
+        reader.close()
+
+
+def test_transactions_are_refused_for_good(kafka):
+    sender = producer(kafka, **{"transactional.id": "x"})
+    with pytest.raises(KafkaException):
+        sender.init_transactions(2)

@@ -1,0 +1,55 @@
+"""kcat (librdkafka) against the embedded broker, as a user would call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+LINES = [f"k{i}:v{i}" for i in range(100)]
+
+
+def kcat(kafka, *arguments, text=None):
+    done = subprocess.run(
+        ["kcat", "-b", kafka.bootstrap_servers, *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_cluster_is_listed(kafka):
+    listed = json.loads(kcat(kafka, "-L", "-J"))
+    assert [broker["name"] for broker in listed["brokers"]] == [kafka.bootstrap_servers]
+    (topic,) = listed["topics"]
+    assert (topic["topic"], len(topic["partitions"])) == ("t", 4)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_produced_lines_are_consumed(kafka, codec):
+    settings = ["-z", codec, "-X", "enable.idempotence=true"]
+    kcat(kafka, "-P", "-t", "t", "-K:", *settings, text="\n".join(LINES))
+    assert sum(kafka.end_offsets("t")) == 100
+    out = kcat(kafka, "-C", "-t", "t", "-e", "-q", "-K:", "-X", "check.crcs=true")
+    assert sorted(out.splitlines()) == sorted(LINES)
+
+
+def test_a_group_goes_on_where_it_was(kafka):
+    group = ["-X", "auto.offset.reset=earliest", "-e", "-q", "-G", "g", "t"]
+    kcat(kafka, "-P", "-t", "t", text="\n".join(LINES))
+    assert sorted(kcat(kafka, *group).splitlines()) == sorted(LINES)
+    assert kcat(kafka, *group) == ""
+    kcat(kafka, "-P", "-t", "t", text="one more")
+    assert kcat(kafka, *group) == "one more\n"
+
+
+def test_offsets_by_time(kafka):
+    kcat(kafka, "-P", "-t", "t", "-p", "0", text="\n".join(LINES))
+    assert kcat(kafka, "-Q", "-t", "t:0:-1").split()[-1] == "100"
+    assert kcat(kafka, "-Q", "-t", "t:0:-2").split()[-1] == "0"
+    assert kcat(kafka, "-Q", "-t", "t:0:1").split()[-1] == "0"

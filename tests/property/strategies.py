@@ -1,0 +1,115 @@
+"""Messages, and the awkward Arrow columns that may hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from spark_kafka_sink.producer.split import HEADER_TYPE
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_headers
+from tests.property.reference import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.property.reference import Header
+
+JUNK = b"hidden bytes that must never reach the wire"
+JUNK_HEADERS = [{"key": b"hidden", "value": JUNK}, {"key": b"", "value": None}]
+
+_sizes = st.one_of(
+    st.integers(0, 40),
+    st.sampled_from([62, 63, 64, 65, 126, 127, 128, 8191, 8192]),
+)
+contents = st.one_of(
+    st.binary(max_size=12),
+    st.builds(lambda size, fill: bytes([fill]) * size, _sizes, st.integers(0, 255)),
+)
+nullable = st.none() | contents
+headers = st.lists(st.tuples(st.binary(max_size=6), nullable), max_size=4).map(tuple)
+timestamps = st.one_of(
+    st.integers(-(2**62), 2**62 - 1),
+    st.integers(-70, 70),
+    st.integers(1_600_000_000_000, 1_800_000_000_000),
+)
+messages = st.builds(
+    Message, value=nullable, key=nullable, headers=st.just(()) | headers, timestamp=timestamps
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the columns are built: each choice must not change what is written."""
+
+    rows_before: int
+    rows_after: int
+    hide_under_nulls: bool
+    key_column: bool
+    null_lists: bool
+
+
+shapes = st.builds(
+    Shape,
+    rows_before=st.integers(0, 9),
+    rows_after=st.integers(0, 9),
+    hide_under_nulls=st.booleans(),
+    key_column=st.booleans(),
+    null_lists=st.booleans(),
+)
+
+
+def columns(batch: Sequence[Message], shape: Shape, *, stamped: bool = True) -> Columns:
+    """The messages as columns that are slices of longer arrays."""
+    keys = [message.key for message in batch]
+    keyless = not shape.key_column and not any(key is not None for key in keys)
+    stamps = np.array([message.timestamp for message in batch], np.int64)
+    return Columns(
+        value=binary([message.value for message in batch], shape),
+        key=None if keyless else binary(keys, shape),
+        headers=_headers([message.headers for message in batch], shape),
+        timestamps=stamps if stamped else None,
+    )
+
+
+def binary(values: Sequence[bytes | None], shape: Shape) -> pa.BinaryArray:
+    """A binary column in the shape that was asked for."""
+    around = [JUNK] * shape.rows_before, [JUNK] * shape.rows_after
+    padded = [*around[0], *values, *around[1]]
+    if shape.hide_under_nulls:
+        whole = pa.array([JUNK if value is None else value for value in padded], pa.binary())
+        valid = pa.array([value is not None for value in padded], pa.bool_())
+        buffers = [valid.buffers()[1], *whole.buffers()[1:]]
+        column = pa.BinaryArray.from_buffers(pa.binary(), len(padded), buffers)
+    else:
+        column = pa.array(padded, pa.binary())
+    return column.slice(shape.rows_before, len(values))
+
+
+def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArray:
+    """Header lists before they are encoded; a row without headers may be a null list."""
+    lists = [[{"key": key, "value": value} for key, value in row] for row in rows]
+    padded = [JUNK_HEADERS] * shape.rows_before + lists + [JUNK_HEADERS] * shape.rows_after
+    null = [shape.null_lists and not row for row in padded]
+    if shape.hide_under_nulls:
+        whole = pa.array(
+            [JUNK_HEADERS if n else row for n, row in zip(null, padded, strict=True)], HEADER_TYPE
+        )
+        valid = pa.array([not n for n in null], pa.bool_())
+        column = pa.ListArray.from_buffers(
+            HEADER_TYPE, len(padded), [valid.buffers()[1], whole.buffers()[1]], children=[whole.values]
+        )
+    else:
+        entries = [None if n else row for n, row in zip(null, padded, strict=True)]
+        column = pa.array(entries, HEADER_TYPE)
+    return column.slice(shape.rows_before, len(rows))
+
+
+def _headers(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.BinaryArray | None:
+    if not any(rows) and not shape.null_lists:
+        return None
+    return encode_headers(header_lists(rows, shape))

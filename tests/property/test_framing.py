@@ -1,0 +1,128 @@
+"""The columnar encoder against the per-record reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_headers, frame, records_section, size_bounds
+from spark_kafka_sink.records.murmur2 import murmur2, partitions_for_keys
+from spark_kafka_sink.records.varint import build_varints, varint, varint_size
+from tests.property import reference
+from tests.property.reference import Message
+from tests.property.strategies import (
+    Shape,
+    binary,
+    columns,
+    contents,
+    header_lists,
+    headers,
+    messages,
+    shapes,
+)
+
+PLAIN = Shape(0, 0, hide_under_nulls=False, key_column=True, null_lists=False)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def rows_of(array: pa.BinaryArray) -> list[bytes]:
+    assert array.null_count == 0
+    return array.to_pylist()
+
+
+@given(st.lists(messages, max_size=30), shapes, st.integers(0, 2**20 - 40))
+@settings(max_examples=250, deadline=None)
+def test_every_row_is_a_record(batch: list[Message], shape: Shape, first_delta: int) -> None:
+    base = batch[0].timestamp if batch else 0
+    deltas = np.arange(first_delta, first_delta + len(batch), dtype=np.int32)
+    stamps = np.array([message.timestamp - base for message in batch], np.int64)
+    framed = frame(columns(batch, shape), deltas, stamps)
+    expected = [
+        reference.record(message, int(delta), base)
+        for message, delta in zip(batch, deltas, strict=True)
+    ]
+    assert rows_of(framed) == expected
+    if batch:
+        assert bytes(records_section(framed, 0, len(batch))) == b"".join(expected)
+
+
+@given(st.lists(messages, max_size=30), shapes)
+@settings(max_examples=100, deadline=None)
+def test_records_without_stamps_have_their_batchs(batch: list[Message], shape: Shape) -> None:
+    framed = frame(columns(batch, shape), np.arange(len(batch), dtype=np.int32))
+    expected = [reference.record(m.at(0), delta, 0) for delta, m in enumerate(batch)]
+    assert rows_of(framed) == expected
+
+
+@given(st.lists(messages, min_size=1, max_size=30), shapes, st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_bounds_are_above_the_true_size_and_close(
+    batch: list[Message], shape: Shape, stamped: bool
+) -> None:
+    chunk = columns(batch, shape, stamped=stamped)
+    deltas = np.full(len(batch), 2**20 - 1, np.int32)
+    stamps = np.full(len(batch), -(2**63), np.int64) if stamped else None
+    largest = np.diff([0, *np.cumsum([len(row) for row in rows_of(frame(chunk, deltas, stamps))])])
+    bounds = size_bounds(chunk)
+    assert (bounds >= largest).all()
+    # Per row at most the varints of length, key length and value length can be too wide.
+    assert (bounds - largest <= 3 * 2).all()
+
+
+@pytest.mark.parametrize("size", [65_533, 65_534, 65_535, 65_536, 70_000, 2_100_000])
+def test_values_beyond_the_varint_table(size: int) -> None:
+    batch = [Message(b"v" * size, key=b"k"), Message(None, key=b"q" * size), Message(b"")]
+    chunk = columns(batch, PLAIN, stamped=False)
+    framed = frame(chunk, np.arange(3, dtype=np.int32))
+    expected = [reference.record(message, delta, 0) for delta, message in enumerate(batch)]
+    assert rows_of(framed) == expected
+    assert (size_bounds(chunk) >= [len(row) for row in expected]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 8_191, 8_193, 70_000])
+def test_offset_deltas_of_any_width(rows: int) -> None:
+    chunk = Columns(value=pa.array([b"v"] * rows, pa.binary()))
+    framed = rows_of(frame(chunk, np.arange(rows, dtype=np.int32)))
+    assert framed == [reference.record(Message(b"v"), delta, 0) for delta in range(rows)]
+
+
+def test_zero_rows() -> None:
+    empty = columns([], PLAIN)
+    assert rows_of(frame(empty, np.zeros(0, np.int32), np.zeros(0, np.int64))) == []
+    assert size_bounds(empty).shape == (0,)
+    assert rows_of(encode_headers(header_lists([], PLAIN))) == []
+
+
+@given(st.lists(headers, max_size=20), shapes)
+@settings(max_examples=150, deadline=None)
+def test_header_sections(rows: list[tuple[reference.Header, ...]], shape: Shape) -> None:
+    encoded = encode_headers(header_lists(rows, shape))
+    assert rows_of(encoded) == [reference.header_section(row) for row in rows]
+
+
+@given(st.lists(st.one_of(INT64, st.integers(-70, 70)), max_size=40))
+@settings(max_examples=150, deadline=None)
+def test_varints(numbers: list[int]) -> None:
+    encoded = rows_of(build_varints(np.array(numbers, np.int64)))
+    assert encoded == [reference.zigzag_varint(number) for number in numbers]
+    assert [varint(number) for number in numbers] == encoded
+    assert [varint_size(number) for number in numbers] == [len(row) for row in encoded]
+
+
+def test_varints_of_int32_lengths_do_not_overflow() -> None:
+    numbers = [2**31 - 1, -(2**31), 2**30]
+    encoded = rows_of(build_varints(np.array(numbers, np.int32)))
+    assert encoded == [reference.zigzag_varint(number) for number in numbers]
+
+
+@given(st.lists(contents, max_size=40), shapes, st.integers(1, 1000))
+@settings(max_examples=150, deadline=None)
+def test_murmur2_agrees_with_java(keys: list[bytes], shape: Shape, partitions: int) -> None:
+    column = binary(keys, shape)
+    assert murmur2(column).tolist() == [reference.murmur2(key) for key in keys]
+    chosen = partitions_for_keys(column, partitions).tolist()
+    assert chosen == [reference.partition_for_key(key, partitions) for key in keys]

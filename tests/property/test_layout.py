@@ -1,0 +1,134 @@
+"""Rows through a whole session (route, plan, encode, cut) against the per-record reference."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.base.clock import ManualClock
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.records.decoder import read_records
+from tests.property import reference
+from tests.property.reference import Message, Producer
+from tests.property.strategies import Shape, columns, messages, shapes
+from tests.unit.producer.harness.offline import config, offline, take_batches, wire
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.producer.batch import ProducerBatch
+
+PARTITIONS = 5
+TOPIC = "t"
+# Bytes that a bound may exceed a record by: length, key length, value length, stamp, offset.
+SLACK = 2 + 2 + 2 + 10 + 3
+
+rows = st.tuples(st.integers(0, PARTITIONS - 1), messages)
+chunks = st.lists(st.lists(rows, max_size=40), min_size=1, max_size=4)
+Chunks = list[list[tuple[int, Message]]]
+
+
+def to_rows(chunk: list[tuple[int, Message]], shape: Shape, *, stamped: bool) -> Rows:
+    return Rows(
+        columns=columns([message for _, message in chunk], shape, stamped=stamped),
+        topics=(TOPIC,),
+        partition=pa.array([partition for partition, _ in chunk], pa.int32()),
+    )
+
+
+def lay_out(
+    data: Chunks, shape: Shape, batch_size: int, *, stamped: bool
+) -> dict[TopicPartition, list[ProducerBatch]]:
+    clock = ManualClock(start_ms=5_000)
+    with offline(config(batch_size=batch_size), {TOPIC: PARTITIONS}, clock) as session:
+        for chunk in data:
+            session.append(to_rows(chunk, shape, stamped=stamped))
+            clock.advance(0.001)
+        return take_batches(session)
+
+
+def messages_of(data: Chunks, partition: int) -> list[Message]:
+    return [message for chunk in data for target, message in chunk if target == partition]
+
+
+def check_partition(batches: list[ProducerBatch], sent: list[Message], *, stamped: bool) -> None:
+    left = list(sent)
+    for batch in batches:
+        mine, left = left[: batch.records], left[batch.records :]
+        if not stamped:
+            mine = [message.at(batch.base_timestamp) for message in mine]
+        batch.number(9, 3, 77)
+        expected = reference.batch(mine, 0, reference.records(mine), Producer(9, 3, 77))
+        # A client leaves leader epoch -1 and base offset 0 to the broker, as the reference does.
+        assert wire(batch) == expected
+        assert batch.size == batch.raw_size == len(expected)
+    assert left == []
+
+
+@given(chunks, shapes, st.sampled_from([100, 200, 400, 1_000, 20_000]), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_batches_are_byte_for_byte_the_reference(
+    data: Chunks, shape: Shape, batch_size: int, stamped: bool
+) -> None:
+    laid_out = lay_out(data, shape, batch_size, stamped=stamped)
+    for partition in range(PARTITIONS):
+        batches = laid_out.pop(TopicPartition(TOPIC, partition), [])
+        check_partition(batches, messages_of(data, partition), stamped=stamped)
+    assert laid_out == {}
+
+
+@given(chunks, shapes, st.sampled_from([200, 400, 1_000, 20_000]))
+@settings(max_examples=100, deadline=None)
+def test_batches_keep_to_their_size_and_use_it(
+    data: Chunks, shape: Shape, batch_size: int
+) -> None:
+    for batches in lay_out(data, shape, batch_size, stamped=True).values():
+        for batch in batches:
+            assert batch.raw_size <= batch_size or batch.records == 1
+        for batch, following in pairwise(batches):
+            first = next(read_records(wire(following)))
+            next_size = len(first.key or b"") + len(first.value or b"")
+            next_size += sum(len(k) + len(v or b"") + 6 for k, v in first.headers)
+            room = batch_size - batch.raw_size
+            slack = SLACK * (batch.records + 1)
+            assert next_size + slack >= room - batch_size // 64 - 1
+
+
+@given(
+    st.lists(messages, min_size=1, max_size=40),
+    shapes,
+    st.sampled_from([codec for codec in Codec if codec is not Codec.NONE]),
+)
+@settings(max_examples=100, deadline=None)
+def test_compressed_batches_hold_the_same_records(
+    batch: list[Message], shape: Shape, codec: Codec
+) -> None:
+    with offline(config(batch_size=10**6), {TOPIC: 1}) as session:
+        session.append(to_rows([(0, message) for message in batch], shape, stamped=True))
+        (laid_out,) = take_batches(session)[TopicPartition(TOPIC, 0)]
+    plain = wire(laid_out)[HEADER_SIZE:]
+    laid_out.parts, laid_out.codec = [laid_out.compressed(codec, None)], codec
+    packed = wire(laid_out)
+    assert BatchHeader.parse(packed).codec is codec
+    assert packed == reference.batch(batch, int(codec), packed[HEADER_SIZE:], Producer())
+    assert plain == reference.records(batch)
+    readable = [m for m in batch if all(_is_text(key) for key, _ in m.headers)]
+    if len(readable) == len(batch):
+        read = [
+            Message(r.value, r.key, tuple((k.encode(), v) for k, v in r.headers), r.timestamp)
+            for r in read_records(packed)
+        ]
+        assert read == batch
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
