@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.2
 LINES_SHOWN = 40
+PIPE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,13 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
     require_java()
     _require_packages()
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
-        return _Demo(options, console or Console(highlight=False), Path(folder)).run()
+        return _Demo(options, console or _console(), Path(folder)).run()
+
+
+def _console() -> Console:
+    """The terminal; a file or pipe gets lines wide enough for the tables."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
 def _require_packages() -> None:
@@ -167,7 +174,8 @@ class _Demo:
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())
-        with Progress(*columns, console=self._console, transient=True) as progress:
+        silent = not self._console.is_terminal
+        with Progress(*columns, console=self._console, transient=True, disable=silent) as progress:
             bar = progress.add_task(name, total=total)
             yield lambda count: progress.update(bar, completed=count)
 

@@ -15,15 +15,22 @@ if TYPE_CHECKING:
 MAX_PARTITIONS = 50
 """Rows of partitions; those with failures come first."""
 MIB = 1024 * 1024
+WIDTH = 160
 
 
 def print_report(report: DeliveryReport, console: Console | None = None) -> None:
     """Print a report: totals, partitions, errors."""
-    out = console or Console()
+    out = console or _console()
     out.print(_totals(report))
     out.print(_partitions(report))
     if report.errors:
         out.print(_errors(report))
+
+
+def _console() -> Console:
+    """As wide as the terminal; where there is none, wide enough that nothing is folded."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def _totals(report: DeliveryReport) -> Table:
@@ -56,9 +63,9 @@ def _partitions(report: DeliveryReport) -> Table:
     left_out = len(report.partitions) - len(chosen)
     caption = f"and {left_out:,} more partitions" if left_out else None
     table = Table(title="Partitions", caption=caption)
-    table.add_column("topic-partition")
+    table.add_column("topic-partition", overflow="fold")
     for name in ("persisted", "possibly", "not", "sent", "batches", "MiB sent", "offsets"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for part in chosen:
         table.add_row(
             f"{part.topic}-{part.partition}",

@@ -100,7 +100,7 @@ class Answers:
 
     def renumber(self, lane: Lane, identity: Identity) -> None:
         """Give a partition a new epoch; a batch that may be in the log can't be sent under it."""
-        lane.renumber = False
+        lane.renumber = lane.proven = False
         identity.bump(lane.partition)
         for batch in list(lane.again):
             if batch.ambiguous:

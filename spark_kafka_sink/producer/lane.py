@@ -3,7 +3,9 @@
 Rules that keep sequences gapless and records in order:
 - a batch that must go again waits until nothing of its partition is under way;
 - batches that go again go first, lowest sequence first;
-- a partition that has moved waits until its old leader has answered.
+- a partition that has moved waits until its old leader has answered;
+- a partition's first batch goes alone: a broker that is only just becoming its leader may refuse
+  the first and take the second, as it knows no sequence yet, and then never takes the first.
 
 Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
 librdkafka's introduction (seed) on leader changes.
@@ -27,7 +29,7 @@ class Lane:
     """`under_way` and `again` are in sequence order; `retry_at` in seconds of the clock.
 
     `leader` is where the batches under way were sent. `renumber`: a new epoch begins once nothing
-    is under way.
+    is under way. `proven`: the brokers have taken a batch of this producer here.
     """
 
     partition: TopicPartition
@@ -36,6 +38,7 @@ class Lane:
     retry_at: float = 0.0
     leader: int = NO_LEADER
     renumber: bool = False
+    proven: bool = False
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float
@@ -43,7 +46,9 @@ class Lane:
         """The batch that may be sent to `leader` now; it stays where it is until `sent`."""
         if leader == NO_LEADER or now < self.retry_at:
             return None
-        if self.under_way and (self.again or self.renumber or leader != self.leader):
+        if self.under_way and (not self.proven or self.again or self.renumber):
+            return None
+        if self.under_way and leader != self.leader:
             return None
         if self.again:
             return self.again[0]
@@ -68,6 +73,7 @@ class Lane:
     def settled(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
         self.under_way.remove(batch)
+        self.proven = True
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""

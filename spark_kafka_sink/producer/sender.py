@@ -124,7 +124,8 @@ class Sender:
         """Take the partition's next batch, if it may go and fits into the request."""
         lane = self._lanes.get(partition)
         if lane is None:
-            lane = self._lanes[partition] = Lane(partition)
+            proven = partition in self._identity.sequences
+            lane = self._lanes[partition] = Lane(partition, proven=proven)
         queue = self._accumulator.queues.get(partition)
         if lane.renumber and not lane.under_way:
             self._answers.renumber(lane, self._identity)

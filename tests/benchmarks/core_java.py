@@ -29,7 +29,8 @@ _OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 
 def _launch() -> tuple[JavaGateway, Any]:
     spec = importlib.util.find_spec("pyspark")
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     archive = next((Path(spec.origin).parent / "jars").glob("py4j-*.jar"))
     port, token, process = launch_gateway(
         jarpath=str(archive),
@@ -44,7 +45,16 @@ def _launch() -> tuple[JavaGateway, Any]:
 
 
 def _send(gateway: JavaGateway, job: Job, records: int) -> None:
-    line = ["--bootstrap-server", job.bootstrap_servers, "--topic", job.topic, "--num-records", str(records), "--throughput", "-1"]
+    line = [
+        "--bootstrap-server",
+        job.bootstrap_servers,
+        "--topic",
+        job.topic,
+        "--num-records",
+        str(records),
+        "--throughput",
+        "-1",
+    ]
     line += ["--payload-file", str(job.payload), "--reporting-interval", "600000"]
     for name, value in job.options.items():
         line += ["--command-property", f"{name}={value}"]

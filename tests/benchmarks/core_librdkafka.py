@@ -71,7 +71,8 @@ def _find() -> str | None:
 
 def _library() -> Path:
     spec = importlib.util.find_spec("confluent_kafka")
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     package = Path(spec.origin).parent
     folders = (package.with_name("confluent_kafka.libs"), package / ".dylibs")
     return next(path for folder in folders for path in folder.glob("librdkafka*"))

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from tests.benchmarks.core import BATCHES, SAFE
 from tests.benchmarks.payload import events_file
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _WARM_UP = 20_000
-_FIRST_WARM_UP = 200_000
+_FIRST_WARM_UP = 400_000
 _QUEUE = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "1048576",
@@ -94,7 +94,7 @@ class WarmSpark:
             text=True,
         )
 
-    def __enter__(self) -> WarmSpark:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -130,9 +130,7 @@ class WarmSpark:
         return Sample(**json.loads(answer))
 
 
-def measure(
-    bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]
-) -> list[Series]:
+def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]) -> list[Series]:
     """All rounds of all contestants and codecs."""
     tell(f"spark: making {plan.records:,} events")
     for records in (plan.records, _WARM_UP, _FIRST_WARM_UP):

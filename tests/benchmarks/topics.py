@@ -1,4 +1,4 @@
-"""A topic for one run: made before it, counted after it, and deleted so that the disk stays free."""
+"""A topic for one run: made before it, counted after it, deleted so that the disk stays free."""
 
 from __future__ import annotations
 

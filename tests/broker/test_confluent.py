@@ -88,7 +88,9 @@ def test_an_idempotent_producer_of_each_codec(kafka, consumer, codec):
             "t", f"v{i}", f"k{i}", timestamp=1_000 + i, headers=headers, callback=delivered
         )
     assert sender.flush(SECONDS) == 0
-    found = read(consumer(), 500)
+    reader = consumer()
+    reader.subscribe(["t"])
+    found = read(reader, 500)
     assert sorted(offsets) == sorted((m.partition(), m.offset()) for m in found)
     for message in found:
         number = int(message.value()[1:])
@@ -155,5 +157,7 @@ def test_a_cluster_of_three_nodes():
 
 def test_transactions_are_refused_for_good(kafka):
     sender = producer(kafka, **{"transactional.id": "x"})
-    with pytest.raises(KafkaException):
-        sender.init_transactions(2)
+    with pytest.raises(KafkaException) as raised:
+        sender.init_transactions(SECONDS)
+    code = raised.value.args[0].code()
+    assert code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -130,7 +130,7 @@ def test_the_leader_can_ask_for_a_rebalance(group, pair):
 
 
 def test_silent_members_are_removed(group, pair):
-    first, second = pair
+    first, _ = pair
     group.heartbeat(first.id, 8.0)
     group.tick(11.0)
     assert list(group.members) == [first.id]

@@ -95,7 +95,7 @@ def test_it_starts_and_stops_fast_and_leaves_nothing():
 def test_a_taken_port_is_said():
     with (
         EmbeddedBroker() as kafka,
-        pytest.raises(BrokerUnavailableError, match="can't listen on 127.0.0.1"),
+        pytest.raises(BrokerUnavailableError, match="can't listen on"),
     ):
         EmbeddedBroker(port=kafka.nodes[0].port).start()
 

@@ -31,7 +31,8 @@ contents = st.one_of(
     st.builds(lambda size, fill: bytes([fill]) * size, _sizes, st.integers(0, 255)),
 )
 nullable = st.none() | contents
-headers = st.lists(st.tuples(st.binary(max_size=6), nullable), max_size=4).map(tuple)
+_header_keys = st.text(max_size=6).map(str.encode)
+headers = st.lists(st.tuples(_header_keys, nullable), max_size=4).map(tuple)
 timestamps = st.one_of(
     st.integers(-(2**62), 2**62 - 1),
     st.integers(-70, 70),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.console import Console
 from tests.spark.session import start
-from tests.spark.sink import Sink
+from tests.spark.sink import Sink, create_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,4 +52,5 @@ def sink(real_kafka: KafkaCluster, spark: SparkSession) -> Sink:
 @pytest.fixture
 def topic(real_kafka: KafkaCluster, unique_topic: str) -> str:
     """An empty topic of four partitions on the real Kafka."""
-    return real_kafka.admin.create_topic(unique_topic, partitions=4)
+    create_topics(real_kafka, [unique_topic])
+    return unique_topic

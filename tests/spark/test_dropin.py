@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
-from confluent_kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
 from tests.spark.scenarios import ACCEPTED, REFUSED, Scenario
-from tests.spark.sink import JVM, OURS, Sink
+from tests.spark.sink import JVM, OURS, Sink, create_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -41,12 +40,6 @@ def _topics(scenario: Scenario) -> set[str]:
 
 def _prefix(scenario: Scenario, sink: Sink) -> str:
     return f"{scenario.name}-{sink.format}."
-
-
-def _create(kafka: KafkaCluster, names: list[str]) -> None:
-    client = kafka.admin.client()
-    for created in client.create_topics([NewTopic(name, 4, 1) for name in names]).values():
-        created.result(30)
 
 
 def _write(scenario: Scenario, sink: Sink) -> None:
@@ -85,9 +78,9 @@ def test_both_formats_write_the_same(
     scenario: Scenario, sink: Sink, real_kafka: KafkaCluster
 ) -> None:
     ours, theirs = sink, replace(sink, format=JVM)
-    _create(
+    create_topics(
         real_kafka,
-        [_prefix(scenario, each) + topic for each in (ours, theirs) for topic in _topics(scenario)],
+        [_prefix(scenario, each) + name for each in (ours, theirs) for name in _topics(scenario)],
     )
     _write(scenario, theirs)
     _write(scenario, ours)
@@ -106,7 +99,7 @@ def test_both_formats_refuse_the_same(
     scenario: Scenario, form: str, sink: Sink, real_kafka: KafkaCluster
 ) -> None:
     writer = replace(sink, format=form)
-    _create(real_kafka, [_prefix(scenario, writer) + name for name in _topics(scenario)])
+    create_topics(real_kafka, [_prefix(scenario, writer) + name for name in _topics(scenario)])
     error, jobs = writer.jobs_of(lambda: _write(scenario, writer))
     assert error is not None, "the write was accepted"
     assert scenario.refused is not None

@@ -31,9 +31,13 @@ PHASES = (
     ),
     Phase(name="unit", tests=("tests/unit", "tests/property", "tests/protocol")),
     Phase(name="golden", tests=("tests/golden",)),
-    Phase(name="integration", tests=("tests/integration", "tests/broker", "tests/interop")),
+    Phase(name="integration", tests=("tests/integration", "tests/broker")),
     Phase(name="spark-newest", tests=("tests/spark",)),
     Phase(name="spark-4.1", environment=OLDEST, tests=("tests/spark",)),
     Phase(name="notebook", tests=("tests/notebooks",)),
-    Phase(name="demo", commands=(("-m", "spark_kafka_sink.cli.main", "demo"),)),
+    Phase(
+        name="demo",
+        commands=(("-m", "spark_kafka_sink.cli.main", "demo"),),
+        tests=("tests/demo",),
+    ),
 )

@@ -1,6 +1,7 @@
 """FindCoordinator 0-6: the node for a consumer group; many keys at once since version 4 (KIP-699).
 
-Other key types (transactions, share groups) are INVALID_REQUEST: nobody here coordinates them.
+Nobody here coordinates transactions: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as
+final. Other key types are INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
 GROUP = 0
+TRANSACTION = 1
 
 
 def handle(call: Call) -> Answer:
@@ -26,12 +28,14 @@ def handle(call: Call) -> Answer:
 
 
 def _find(call: Call, key: str) -> Values:
-    if call.get("key_type", GROUP) != GROUP:
+    key_type = call.get("key_type", GROUP)
+    if key_type != GROUP:
+        transactional = ErrorCode.transactional_id_authorization_failed
         return {
             "key": key,
             "node_id": -1,
             "port": -1,
-            "error_code": ErrorCode.invalid_request,
+            "error_code": transactional if key_type == TRANSACTION else ErrorCode.invalid_request,
             "error_message": "This broker coordinates consumer groups only",
         }
     node = call.cluster.coordinator(key)

@@ -1,10 +1,17 @@
-"""SyncGroup 0-5: the leader's assignments go out to all members."""
+"""SyncGroup 0-5: the leader's assignments go out to all members.
+
+Since version 5 a member has to name the protocol that it believes in (KIP-559).
+"""
 
 from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler, Outcome
 from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+NAMED_VERSION = 5
 
 
 def handle(call: Call) -> Answer:
@@ -12,9 +19,14 @@ def handle(call: Call) -> Answer:
     request = call.request
     if error := coordinated(call):
         return {"error_code": error}
+    named = (call.get("protocol_type", None), call.get("protocol_name", None))
+    if call.version >= NAMED_VERSION and None in named:
+        return {"error_code": ErrorCode.inconsistent_group_protocol}
     group = call.cluster.groups.get(request.group_id)
     if error := speaks(call, group, request.generation_id):
         return {"error_code": error}
+    if call.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):
+        return {"error_code": ErrorCode.inconsistent_group_protocol}
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
     if error := group.sync(request.member_id, assignments, call.reply):
         return {"error_code": error}

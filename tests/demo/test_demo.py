@@ -1,0 +1,98 @@
+"""`kafkaprod demo` as a process of its own, as `make demo` runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_kafka_sink.broker import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+JAVA_NEEDED = "Java 17 or newer is needed to run Spark"
+
+
+def demo(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "demo", *arguments]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_all_flights_come_back() -> None:
+    done = demo()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "336,776 records read back, of 336,776 flights" in done.stdout
+    assert re.search(r"records +│ 336,776 ", done.stdout)
+    assert re.search(r"persisted +│ 336,776 ", done.stdout)
+    assert len(re.findall(r"^  ok ", done.stdout, re.MULTILINE)) == 5
+    assert "all is well" in done.stdout
+    assert "WRONG" not in done.stdout
+
+
+def test_spark_is_quiet() -> None:
+    done = demo("--limit", "500", "--partitions", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert "WARN" not in done.stdout
+    assert "500 records read back, of 500 flights" in done.stdout
+    assert "\x1b" not in done.stdout, "escape sequences, though there is no terminal"
+
+
+def test_a_record_too_many_is_noticed() -> None:
+    with EmbeddedBroker(topics={"mixed": 2}) as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce("mixed", b'{"year": 2013}', b"N14228")
+        assert producer.flush(10) == 0
+        done = demo(
+            *("--limit", "300", "--topic", "mixed"),
+            *("--bootstrap-servers", kafka.bootstrap_servers),
+        )
+    assert done.returncode == 1
+    assert "301 records read back, of 300 flights" in done.stdout
+    assert "1 records are no flight of the source" in done.stdout
+    assert "something differs" in done.stdout
+
+
+def test_without_a_broker_the_address_is_named() -> None:
+    with EmbeddedBroker() as kafka:
+        gone = kafka.bootstrap_servers
+    done = demo("--limit", "10", "--bootstrap-servers", gone)
+    assert done.returncode == 1
+    assert gone in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("home", [None, "/nowhere"])
+def test_without_java_one_sentence_says_so(tmp_path: Path, home: str | None) -> None:
+    done = demo(env={"PATH": str(tmp_path), "JAVA_HOME": home or ""})
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert JAVA_NEEDED in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_old_java_is_refused(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("""#!/bin/sh\necho 'openjdk version "11.0.2" 2019-01-15' >&2\n""")
+    java.chmod(0o755)
+    done = demo(env={"PATH": str(tmp_path), "JAVA_HOME": ""})
+    assert done.returncode == 1
+    assert JAVA_NEEDED in done.stderr
+    assert "is version 11" in done.stderr

@@ -1,0 +1,88 @@
+"""Writing with a producer session, without Spark."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_kafka_sink.base.config import ProducerConfig
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.session import ProducerSession, discard_session
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.kafka.foreign import Headers
+
+HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+
+
+def config(bootstrap_servers: str, options: dict[str, Any]) -> ProducerConfig:
+    """Options by Kafka's names, with underscores for dots and without the prefix."""
+    named = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()}
+    return ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **named})
+
+
+@contextmanager
+def session(bootstrap_servers: str, **options: Any) -> Iterator[ProducerSession]:
+    """A producer session on a client of its own."""
+    producer = ProducerSession(Client(config(bootstrap_servers, options)))
+    try:
+        yield producer
+    finally:
+        discard_session(producer)
+
+
+def produce(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryReport:
+    """Write the chunks and return the report of a session that did nothing else."""
+    with session(bootstrap_servers, **options) as producer:
+        for chunk in chunks:
+            producer.append(chunk)
+        producer.flush()
+        return producer.report(TaskInfo())
+
+
+def rows(
+    topic: str,
+    values: Sequence[bytes | None],
+    *,
+    keys: Sequence[bytes | None] | None = None,
+    headers: Sequence[Headers] | None = None,
+    timestamps: Sequence[int] | None = None,
+    partitions: Sequence[int | None] | None = None,
+) -> Rows:
+    """Rows for one topic."""
+    stamps = None if timestamps is None else pa.array(timestamps, pa.int64()).to_numpy()
+    return Rows(
+        columns=Columns(
+            value=pa.array(values, pa.binary()),
+            key=None if keys is None else pa.array(keys, pa.binary()),
+            headers=None if headers is None else encode_headers(_header_column(headers)),
+            timestamps=stamps,
+        ),
+        topics=(topic,),
+        partition=None if partitions is None else pa.array(partitions, pa.int32()),
+    )
+
+
+def numbered(topic: str, first: int, count: int, partitions: int) -> Rows:
+    """`count` rows, in turn over the partitions, whose values are consecutive numbers."""
+    numbers = range(first, first + count)
+    return rows(
+        topic,
+        [b"%d" % number for number in numbers],
+        partitions=[number % partitions for number in numbers],
+    )
+
+
+def _header_column(headers: Sequence[Headers]) -> pa.ListArray:
+    entries = [
+        [{"key": key.encode(), "value": value} for key, value in row] or None for row in headers
+    ]
+    return pa.array(entries, HEADER_TYPE)

@@ -1,0 +1,177 @@
+"""acks, partitions by the thousand, batches that the broker finds too large, records it refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.errors import (
+    ColumnError,
+    DeliveryError,
+    KafkaProdError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
+from tests.integration.producing import numbered, produce, rows, session
+from tests.kafka.admin import Admin
+from tests.kafka.foreign import count, ranges
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker import EmbeddedBroker
+    from tests.kafka.broker import KafkaCluster
+
+    AnyKafka = KafkaCluster | EmbeddedBroker
+
+
+@pytest.mark.parametrize("acks", ["all", "-1", "1"])
+def test_acknowledged_records_are_persisted(
+    acks: str, any_kafka: AnyKafka, unique_topic: str
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 3)
+    report = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 3000, 3), acks=acks)
+    assert report.persisted == 3000
+    assert sum(part.sent for part in report.partitions) == 0
+    found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
+    assert [int(record.value or b"") for record in found] == [
+        number for start in range(3) for number in range(start, 3000, 3)
+    ]
+
+
+def test_without_acks_nothing_counts_as_delivered(any_kafka: AnyKafka, unique_topic: str) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 3)
+    report = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 3000, 3), acks=0)
+    assert report.persisted == 0
+    assert sum(part.sent for part in report.partitions) == 3000
+    assert all(part.first_offset is None for part in report.partitions)
+    # The records arrive all the same, only later than the report.
+    with session(any_kafka.bootstrap_servers) as later:
+        later.append(numbered(unique_topic, 3000, 3, 3))
+        later.flush()
+    assert count(any_kafka.bootstrap_servers, unique_topic) == 3003
+
+
+def test_a_thousand_partitions(any_kafka: AnyKafka, unique_topic: str) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1000)
+    chunks = [numbered(unique_topic, first, 10_000, 1000) for first in range(0, 30_000, 10_000)]
+    report = produce(any_kafka.bootstrap_servers, *chunks)
+    assert {part.partition for part in report.partitions} == set(range(1000))
+    assert {part.persisted for part in report.partitions} == {30}
+    ends = ranges(any_kafka.bootstrap_servers, unique_topic)
+    assert Counter(ends.values()) == {(0, 30): 1000}
+
+
+def test_batches_that_the_broker_finds_too_large_are_split(
+    any_kafka: AnyKafka, unique_topic: str
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(
+        unique_topic, 2, configs={"max.message.bytes": "8000"}
+    )
+    numbers = range(2000)
+    chunk = rows(
+        unique_topic,
+        [b"%05d" % number * (1 + number % 20) for number in numbers],
+        headers=[(("n", b"%d" % number),) for number in numbers],
+        partitions=[number % 2 for number in numbers],
+    )
+    report = produce(any_kafka.bootstrap_servers, chunk)
+    assert report.persisted == 2000
+    assert report.splits > 10
+    found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
+    assert [record.headers for record in found] == [
+        (("n", b"%d" % number),) for half in range(2) for number in range(half, 2000, 2)
+    ]
+
+
+def test_a_record_that_the_broker_finds_too_large_fails(
+    any_kafka: AnyKafka, unique_topic: str
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(
+        unique_topic, 1, configs={"max.message.bytes": "8000"}
+    )
+    values = [b"small"] * 10 + [b"x" * 9000] + [b"small"] * 10
+    with session(any_kafka.bootstrap_servers) as producer:
+        producer.append(rows(unique_topic, values))
+        with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE") as caught:
+            producer.flush()
+        report = producer.report(TaskInfo())
+    error = caught.value
+    assert (error.topic, error.partition) == (unique_topic, 0)
+    assert "max.message.bytes" in str(error)
+    assert report.records == 21
+    assert report.persisted == count(any_kafka.bootstrap_servers, unique_topic)
+    lost = [status for status in error.statuses if status.error == "MESSAGE_TOO_LARGE"]
+    assert [(status.records, status.status) for status in lost] == [
+        (1, DeliveryStatus.NOT_PERSISTED)
+    ]
+
+
+def test_a_record_larger_than_a_request_is_refused_at_once(
+    any_kafka: AnyKafka, unique_topic: str
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
+    chunk = rows(
+        unique_topic, [b"a", b"b" * 2_000_000], keys=[b"k", b"l"], partitions=[None, 2]
+    )
+    with session(any_kafka.bootstrap_servers) as producer:
+        with pytest.raises(RecordTooLargeError, match=r"row 1 .*2,000,\d+ bytes") as caught:
+            producer.append(chunk)
+    assert (caught.value.topic, caught.value.partition) == (unique_topic, 2)
+    assert "max.request.size = 1,048,576" in str(caught.value)
+    assert count(any_kafka.bootstrap_servers, unique_topic) == 0
+
+
+def test_keyless_records_for_a_compacted_topic_are_named(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    real_kafka.admin.create_topic(unique_topic, 1, configs={"cleanup.policy": "compact"})
+    chunk = rows(unique_topic, [b"a", b"b", b"c"], keys=[b"k", None, b"l"])
+    with session(real_kafka.bootstrap_servers) as producer:
+        producer.append(chunk)
+        with pytest.raises(DeliveryError, match="INVALID_RECORD") as caught:
+            producer.flush()
+    assert "record 1" in str(caught.value)
+    assert count(real_kafka.bootstrap_servers, unique_topic) == 0
+
+
+@pytest.mark.parametrize("partition", [-1, 4, 2**31 - 1, -(2**31)])
+def test_a_partition_that_the_topic_does_not_have(
+    partition: int, any_kafka: AnyKafka, unique_topic: str
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
+    chunk = rows(unique_topic, [b"a", b"b", b"c"], partitions=[0, None, partition])
+    with session(any_kafka.bootstrap_servers) as producer:
+        with pytest.raises(ColumnError, match="row 2") as caught:
+            producer.append(chunk)
+    assert (caught.value.topic, caught.value.partition) == (unique_topic, partition)
+    assert "0 to 3" in str(caught.value)
+    assert count(any_kafka.bootstrap_servers, unique_topic) == 0
+
+
+def test_a_topic_that_is_not_to_be_created(any_kafka: AnyKafka, unique_topic: str) -> None:
+    with session(
+        any_kafka.bootstrap_servers, allow_auto_create_topics="false", max_block_ms=1500
+    ) as producer:
+        with pytest.raises(UnknownTopicError, match=unique_topic) as caught:
+            producer.append(rows(unique_topic, [b"a"]))
+    assert caught.value.error == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert unique_topic not in Admin(any_kafka.bootstrap_servers).client().list_topics().topics
+
+
+def test_a_topic_that_is_created_on_the_way(any_kafka: AnyKafka, unique_topic: str) -> None:
+    report = produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"a", b"b"]))
+    assert report.persisted == 2
+    found = by_confluent(any_kafka.bootstrap_servers, unique_topic)
+    assert [record.value for record in found] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("topic", ["no spaces", "a/b", "x" * 250, ""])
+def test_a_name_that_no_topic_can_have_fails_at_once(topic: str, any_kafka: AnyKafka) -> None:
+    with session(any_kafka.bootstrap_servers, max_block_ms=20_000) as producer:
+        with pytest.raises(KafkaProdError) as caught:
+            producer.append(rows(topic, [b"a"]))
+    assert caught.value.error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
+    assert caught.value.topic == topic

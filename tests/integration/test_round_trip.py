@@ -1,0 +1,149 @@
+"""Records of every kind, through every codec, read back by every foreign reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.config import Codec
+from tests.integration.producing import produce, rows
+from tests.kafka import console
+from tests.kafka.admin import Admin
+from tests.kafka.foreign import ForeignRecord, in_order
+from tests.kafka.readers import by_confluent, by_kafka_python, by_kcat
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.report import DeliveryReport
+    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink.producer.partitioner import Rows
+    from tests.kafka.broker import KafkaCluster
+
+ROWS = 400
+FIRST_MS = 1_700_000_000_000
+Reader = Callable[[str, str], list[ForeignRecord]]
+
+_HEADERS = (
+    (),
+    (("trace", b"abc"),),
+    (("a", b"1"), ("a", b"2"), ("empty", b"")),
+    (("nothing", None),),
+)
+_KEYS = (None, b"", b"key", "Schlüssel".encode(), b"k" * 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A topic with a partition for each codec, what belongs into it, and one report each."""
+
+    bootstrap_servers: str
+    topic: str
+    expected: list[ForeignRecord]
+    reports: dict[Codec, DeliveryReport]
+
+
+def _value(number: int) -> bytes | None:
+    if number % 7 == 0:
+        return None
+    return b"" if number % 11 == 0 else b"value %d " % number * (number % 90)
+
+
+def _records(topic: str, codec: Codec) -> list[ForeignRecord]:
+    return [
+        ForeignRecord(
+            topic=topic,
+            partition=codec.value,
+            offset=number,
+            timestamp=FIRST_MS + (number * 37) % 1000 * 60_000,
+            key=_KEYS[number % len(_KEYS)],
+            value=_value(number),
+            headers=_HEADERS[number % len(_HEADERS)],
+        )
+        for number in range(ROWS)
+    ]
+
+
+def _as_rows(records: list[ForeignRecord]) -> Rows:
+    return rows(
+        records[0].topic,
+        [record.value for record in records],
+        keys=[record.key for record in records],
+        headers=[record.headers for record in records],
+        timestamps=[record.timestamp for record in records],
+        partitions=[record.partition for record in records],
+    )
+
+
+def _write(bootstrap_servers: str, topic: str) -> Written:
+    Admin(bootstrap_servers).create_topic(topic, len(Codec))
+    expected: list[ForeignRecord] = []
+    reports = {}
+    for codec in Codec:
+        records = _records(topic, codec)
+        expected += records
+        reports[codec] = produce(
+            bootstrap_servers,
+            _as_rows(records),
+            compression_type=codec.name.lower(),
+            batch_size=30_000,
+        )
+    return Written(bootstrap_servers, topic, in_order(expected), reports)
+
+
+@pytest.fixture(scope="module")
+def on_kafka(real_kafka: KafkaCluster) -> Written:
+    return _write(real_kafka.bootstrap_servers, "round-trip")
+
+
+@pytest.fixture(scope="module")
+def on_embedded(embedded_broker: EmbeddedBroker) -> Written:
+    return _write(embedded_broker.bootstrap_servers, "round-trip")
+
+
+@pytest.fixture(params=["kafka", "embedded"])
+def written(request: pytest.FixtureRequest) -> Written:
+    found: Written = request.getfixturevalue(f"on_{request.param}")
+    return found
+
+
+@pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])
+def test_readers_find_what_was_written(written: Written, reader: Reader) -> None:
+    assert reader(written.bootstrap_servers, written.topic) == written.expected
+
+
+def test_the_console_consumer_finds_what_was_written(on_kafka: Written) -> None:
+    found = console.by_console_consumer(on_kafka.bootstrap_servers, on_kafka.topic)
+    assert found == on_kafka.expected
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_the_log_holds_what_was_written(
+    on_kafka: Written, real_kafka: KafkaCluster, codec: Codec
+) -> None:
+    printed = console.dump(real_kafka.partition_dir(on_kafka.topic, codec.value))
+    batches = console.dumped_batches(printed)
+    assert all(batch.is_valid for batch in batches)
+    assert {batch.codec for batch in batches} == {codec.name.lower()}
+    assert len(batches) > 3
+    assert len({batch.producer_id for batch in batches}) == 1
+    assert [batch.base_sequence for batch in batches] == [batch.base_offset for batch in batches]
+    expected = [
+        replace(record, headers=tuple((name, None) for name, _ in record.headers))
+        for record in on_kafka.expected
+        if record.partition == codec.value
+    ]
+    assert console.dumped_records(printed, on_kafka.topic, codec.value) == expected
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_the_report_agrees(written: Written, codec: Codec) -> None:
+    (part,) = written.reports[codec].partitions
+    assert part.key == (written.topic, codec.value)
+    assert (part.persisted, part.records) == (ROWS, ROWS)
+    assert (part.first_offset, part.last_offset) == (0, ROWS - 1)
+    if codec is Codec.NONE:
+        assert part.bytes_sent == part.bytes_uncompressed
+    else:
+        assert part.bytes_sent < part.bytes_uncompressed / 2

@@ -1,0 +1,96 @@
+"""What one task leaves for the next: a healthy session's producer id, nothing of a failed one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.errors import ColumnError
+from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.producer.session import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from tests.integration.producing import config, numbered, rows
+from tests.kafka import console
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.report import DeliveryReport
+    from spark_kafka_sink.producer.partitioner import Rows
+    from spark_kafka_sink.broker import EmbeddedBroker
+    from tests.kafka.broker import KafkaCluster
+
+_TASKS = 5
+
+
+def _task(bootstrap_servers: str, chunk: Rows, client_id: str) -> DeliveryReport:
+    """Write as one Spark task does."""
+    session = borrow_session(config(bootstrap_servers, {"client_id": client_id}))
+    try:
+        session.append(chunk)
+        session.flush()
+    except BaseException:
+        discard_session(session)
+        raise
+    report = session.report(TaskInfo())
+    give_back_session(session)
+    return report
+
+
+def test_tasks_share_one_producer_id_and_its_sequences(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    real_kafka.admin.create_topic(unique_topic, 2)
+    for task in range(_TASKS):
+        chunk = numbered(unique_topic, task * 100, 100, 2)
+        report = _task(real_kafka.bootstrap_servers, chunk, unique_topic)
+        assert report.persisted == 100
+        assert [part.first_offset for part in report.partitions] == [task * 50] * 2
+    for partition in range(2):
+        batches = console.dumped_batches(
+            console.dump(real_kafka.partition_dir(unique_topic, partition))
+        )
+        assert len({(batch.producer_id, batch.producer_epoch) for batch in batches}) == 1
+        assert [batch.base_sequence for batch in batches] == [task * 50 for task in range(_TASKS)]
+
+
+def test_a_failed_session_is_not_used_again(real_kafka: KafkaCluster, unique_topic: str) -> None:
+    real_kafka.admin.create_topic(unique_topic, 1)
+    servers = real_kafka.bootstrap_servers
+    _task(servers, numbered(unique_topic, 0, 10, 1), unique_topic)
+    with pytest.raises(ColumnError):
+        _task(servers, rows(unique_topic, [b"a"], partitions=[9]), unique_topic)
+    _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic)
+    batches = console.dumped_batches(console.dump(real_kafka.partition_dir(unique_topic, 0)))
+    assert len({batch.producer_id for batch in batches}) == len(batches) == 2
+    assert [batch.base_sequence for batch in batches] == [0, 0]
+
+
+def test_a_kept_client_learns_new_topics(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    servers = any_kafka.bootstrap_servers
+    names = [f"{unique_topic}-{number}" for number in range(3)]
+    for number, name in enumerate(names):
+        Admin(servers).create_topic(name, 1 + number)
+        report = _task(servers, numbered(name, 0, 12, 1 + number), unique_topic)
+        assert len(report.partitions) == 1 + number
+    assert all(len(by_confluent(servers, name)) == 12 for name in names)
+
+
+def test_a_kept_client_survives_a_topic_that_was_made_anew(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    """The topic has another id then, and the producer's sequences are gone with the old log."""
+    servers = real_kafka.bootstrap_servers
+    real_kafka.admin.create_topic(unique_topic, 1)
+    _task(servers, numbered(unique_topic, 0, 10, 1), unique_topic)
+    real_kafka.admin.delete_topic(unique_topic)
+    real_kafka.admin.create_topic(unique_topic, 1)
+    assert _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic).persisted == 10
+    values = [record.value for record in by_confluent(servers, unique_topic)]
+    assert values == [b"%d" % number for number in range(10, 20)]
