@@ -244,6 +244,10 @@ class Groups:
         """Find a group."""
         return self._groups.get(group_id)
 
+    def peek(self, group_id: str) -> Group:
+        """Find a group, or an empty one that is not kept: strangers do not begin groups."""
+        return self._groups.get(group_id) or Group(id=group_id)
+
     def get(self, group_id: str) -> Group:
         """Find a group, or begin it."""
         return self._groups.setdefault(group_id, Group(id=group_id))

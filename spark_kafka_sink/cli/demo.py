@@ -1,4 +1,4 @@
-"""kafkaprod demo: real data from Spark into Kafka, read back and checked by a foreign client."""
+"""kafkaprod demo: flights from Spark into Kafka, read back and checked by another client."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class DemoTopic:
         admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0})
         try:
             new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
-            for future in admin.create_topics([new], operation_timeout=TIMEOUT_S).values():
-                _wait_unless_exists(future.result)
+            made = admin.create_topics([new], request_timeout=TIMEOUT_S)
+            _wait_unless_exists(made[self.name].result)
             self._partitions = self._find_partitions()
         except KafkaException as error:
             raise BrokerUnavailableError(

@@ -102,7 +102,7 @@ class Client:
                 self._idle()
             else:
                 loop.run_once()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the writer must hear of it
             if loop is None:
                 _LOG.warning("an idle connection failed: %s", error)
                 return

@@ -82,7 +82,7 @@ class Metadata:
     def pick(self, network: Network, now: float) -> Node | None:
         """A broker for a request that any broker can serve: a ready one, with least under way.
 
-        While none is ready, one is asked to connect: those tried least first, known before bootstrap.
+        While none is ready, one is asked to connect: tried least first, known before bootstrap.
         """
         able = [node for node in network.connected() if network.ready(node, now)]
         if able:

@@ -147,7 +147,7 @@ class Accumulator:
         self._wake_sender()
 
     def give_up(self, reserved: int) -> None:
-        """A chunk failed between `reserve` and `append`: free its bytes, let batches close again."""
+        """A chunk failed between `reserve` and `append`: free its bytes, let batches close."""
         with self.changed:
             self._appending = False
             self.memory.give_back(reserved)

@@ -75,7 +75,7 @@ def decide(code: int, facts: Facts) -> Decision:
     if code == 0 or (code == ErrorCode.duplicate_sequence_number.value and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code in _TOO_LARGE:
-        return _too_large(facts)
+        return _too_large(code, facts)
     if code in _FATAL:
         return Decision(Action.FATAL, _status(code, facts))
     action = _retriable(code, facts)
@@ -86,11 +86,11 @@ def decide(code: int, facts: Facts) -> Decision:
     return Decision(Action.FAIL, _status(code, facts))
 
 
-def _too_large(facts: Facts) -> Decision:
+def _too_large(code: int, facts: Facts) -> Decision:
     """Splitting is no retry, so attempts don't count; a single record can't be split."""
     if facts.records > 1 and not facts.expired:
         return Decision(Action.SPLIT)
-    return Decision(Action.FAIL, DeliveryStatus.NOT_PERSISTED)
+    return Decision(Action.FAIL, _status(code, facts))
 
 
 def _retriable(code: int, facts: Facts) -> Action | None:

@@ -124,9 +124,7 @@ class ProducerSession:
             lambda target: self._accumulator.open_batch(names[target]),
             self._config.batch_size,
         )
-        framed = frame(
-            rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
-        )
+        framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
         return _cut(framed, layout, names, stamps)
 
     def _largest_record(self) -> int:

@@ -128,6 +128,7 @@ def _interleave(picks: list[_Pick], rows: int, order: NDArray[np.intp] | None) -
     if order is not None:
         entries = entries[order]
     sources = pa.concat_arrays([pick.source for pick in picks])
-    flat = pc.take(sources, pa.array(entries.reshape(-1)), boundscheck=False)
+    positions = pa.array(entries.reshape(-1), pa.int32())
+    flat = pc.take(sources, positions, boundscheck=False)
     offsets = np.ascontiguousarray(offsets_of(flat)[:: len(picks)])
     return binary_array(offsets, flat.buffers()[2] or pa.py_buffer(b""))

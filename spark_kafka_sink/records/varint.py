@@ -87,7 +87,7 @@ def _table(prefix: bytes) -> pa.BinaryArray:
     plain = build_varints(np.arange(-1, TABLE_SIZE - 1, dtype=np.int64))
     data = plain.buffers()[2]
     assert data is not None
-    rows = np.split(np.frombuffer(data, np.uint8), offsets_of(plain)[1:-1])
+    rows = np.split(np.frombuffer(memoryview(data), np.uint8), offsets_of(plain)[1:-1])
     return pa.array([prefix + row.tobytes() for row in rows], pa.binary())
 
 
@@ -104,7 +104,7 @@ def fits_table(low: int, high: int) -> bool:
     return low >= -1 and high < TABLE_SIZE - 1
 
 
-def varint_sizes(values: NDArray[np.int32], high: int) -> NDArray[np.int32]:
+def varint_sizes(values: NDArray[np.int32] | NDArray[np.int64], high: int) -> NDArray[np.int32]:
     """Bytes of each varint, shape (n,), for values from -1 to `high`."""
     sizes = np.ones(len(values), np.int32)
     for size in range(1, varint_size(high)):

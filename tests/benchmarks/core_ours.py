@@ -20,16 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+CHUNK = 10_000
+"""Rows; it divides the number of lines."""
+
+
 def _session(job: Job) -> ProducerSession:
     options = {f"kafka.{name}": value for name, value in job.options.items()}
     servers = {"kafka.bootstrap.servers": job.bootstrap_servers}
     return borrow_session(ProducerConfig.parse({**servers, **options}))
 
 
-def _send(session: ProducerSession, rows: Rows, records: int) -> None:
-    for start in range(0, records, len(rows)):
-        left = records - start
-        session.append(rows if left >= len(rows) else rows.slice(0, left))
+def _send(session: ProducerSession, lines: Rows, records: int) -> None:
+    """Send the lines round and round, in chunks as Spark makes them."""
+    for start in range(0, records, CHUNK):
+        first = start % len(lines)
+        session.append(lines.slice(first, first + min(CHUNK, records - start)))
     session.flush()
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = CACHE / "benchmarks"
-LINES = 10_000
+LINES = 100_000
+"""So many that picking at random, as Java's tool does, puts few lines twice into one batch."""
 _ROW_GROUP = 500_000
 _CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 _ORIGINS = ("EWR", "JFK", "LGA")
@@ -53,7 +54,7 @@ def events(rows: int, seed: int = 0) -> pa.StringArray:
         _names(_ORIGINS, rng.integers(0, len(_ORIGINS), rows)),
         '","dest":"',
         _names(_DESTINATIONS, rng.integers(0, len(_DESTINATIONS), rows)),
-        '","dep_delay":',
+        '","delay":',
         _numbers(rng.integers(-20, 180, rows)),
         ',"distance":',
         _numbers(rng.integers(100, 3000, rows)),
@@ -70,7 +71,7 @@ def events(rows: int, seed: int = 0) -> pa.StringArray:
 
 def lines_file(kind: str) -> Path:
     """A file of LINES records, one a line, of `random` bytes or `events`; made when missing."""
-    path = FOLDER / f"{kind}.lines"
+    path = FOLDER / f"{kind}-{LINES}.lines"
     if not path.exists():
         values = random_values(LINES) if kind == "random" else events(LINES).cast(pa.binary())
         _write_whole(path, pc.binary_join(pa.array([values.to_pylist()]), b"\n")[0].as_py() + b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
@@ -74,20 +75,24 @@ class RawClient:
         return data
 
 
-def batch(
-    count: int = 1,
-    *,
-    producer: tuple[int, int, int] = (-1, -1, -1),
-    codec: int = 0,
-    value: bytes = b"value",
-    key: bytes | None = b"key",
-    timestamp: int | None = None,
-) -> bytearray:
-    """A batch as kafka-python builds it; `producer` is (id, epoch, first sequence)."""
-    builder = DefaultRecordBatchBuilder(2, codec, False, *producer, 1 << 24)
-    now = int(time.time() * 1000) if timestamp is None else timestamp
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOf:
+    """What is the same for all records of a batch; `producer` is (id, epoch, first sequence)."""
+
+    producer: tuple[int, int, int] = (-1, -1, -1)
+    codec: int = 0
+    value: bytes = b"value"
+    key: bytes | None = b"key"
+    timestamp: int | None = None
+
+
+def batch(count: int = 1, **changes: Any) -> bytearray:
+    """A batch as kafka-python builds it, of the fields of `BatchOf`."""
+    of = BatchOf(**changes)
+    builder = DefaultRecordBatchBuilder(2, of.codec, False, *of.producer, 1 << 24)
+    now = int(time.time() * 1000) if of.timestamp is None else of.timestamp
     for offset in range(count):
-        builder.append(offset, now, key, value, [])
+        builder.append(offset, now, of.key, of.value, [])
     return builder.build()
 
 

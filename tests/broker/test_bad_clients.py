@@ -11,6 +11,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.handlers import HANDLERS
@@ -168,3 +169,11 @@ def test_requests_of_any_content(shared, data):
         client.socket.settimeout(0.02)
         with contextlib.suppress(OSError):
             client.socket.recv(1)
+
+
+def test_strangers_begin_no_groups(shared):
+    with connect(shared) as client:
+        for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP):
+            answer = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
+            assert answer.error_code is ErrorCode.unknown_member_id
+        assert "nobody" not in {g.group_id for g in client.call(ApiKey.LIST_GROUPS, 3).groups}

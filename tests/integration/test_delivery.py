@@ -113,9 +113,7 @@ def test_a_record_larger_than_a_request_is_refused_at_once(
     any_kafka: AnyKafka, unique_topic: str
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
-    chunk = rows(
-        unique_topic, [b"a", b"b" * 2_000_000], keys=[b"k", b"l"], partitions=[None, 2]
-    )
+    chunk = rows(unique_topic, [b"a", b"b" * 2_000_000], keys=[b"k", b"l"], partitions=[None, 2])
     with session(any_kafka.bootstrap_servers) as producer:
         with pytest.raises(RecordTooLargeError, match=r"row 1 .*2,000,\d+ bytes") as caught:
             producer.append(chunk)

@@ -102,7 +102,10 @@ def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArr
         )
         valid = pa.array([not n for n in null], pa.bool_())
         column = pa.ListArray.from_buffers(
-            HEADER_TYPE, len(padded), [valid.buffers()[1], whole.buffers()[1]], children=[whole.values]
+            HEADER_TYPE,
+            len(padded),
+            [valid.buffers()[1], whole.buffers()[1]],
+            children=[whole.values],
         )
     else:
         entries = [None if n else row for n, row in zip(null, padded, strict=True)]

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 PARTITIONS = 5
 TOPIC = "t"
-# Bytes that a bound may exceed a record by: length, key length, value length, stamp, offset.
+PLAIN = Shape(0, 0, hide_under_nulls=False, key_column=True, null_lists=False)
 SLACK = 2 + 2 + 2 + 10 + 3
+"""Bytes that a bound may exceed a record by: length, key length, value length, stamp, offset."""
 
 rows = st.tuples(st.integers(0, PARTITIONS - 1), messages)
 chunks = st.lists(st.lists(rows, max_size=40), min_size=1, max_size=4)
@@ -84,9 +85,7 @@ def test_batches_are_byte_for_byte_the_reference(
 
 @given(chunks, shapes, st.sampled_from([200, 400, 1_000, 20_000]))
 @settings(max_examples=100, deadline=None)
-def test_batches_keep_to_their_size_and_use_it(
-    data: Chunks, shape: Shape, batch_size: int
-) -> None:
+def test_batches_keep_to_their_size_and_use_it(data: Chunks, shape: Shape, batch_size: int) -> None:
     for batches in lay_out(data, shape, batch_size, stamped=True).values():
         for batch in batches:
             assert batch.raw_size <= batch_size or batch.records == 1
@@ -122,3 +121,19 @@ def test_compressed_batches_hold_the_same_records(
         for r in read_records(packed)
     ]
     assert read == batch
+
+
+@given(st.integers(90, 98), st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_a_nearly_full_batch_may_be_met_again_in_the_chunk(large: int, small: int) -> None:
+    """Runs of one partition that come back after another partition's rows."""
+    data = [
+        [(0, Message(b"x" * 195))] * large
+        + [(1, Message(b"y"))]
+        + [(0, Message(b"z"))] * small
+        + [(2, Message(b"y"))]
+        + [(0, Message(b"z"))]
+    ]
+    laid_out = lay_out(data, PLAIN, 20_000, stamped=False)
+    for (_, partition), batches in laid_out.items():
+        check_partition(batches, messages_of(data, partition), stamped=False)

@@ -12,7 +12,7 @@ def handle(call: Call) -> Answer:
     request = call.request
     if error := coordinated(call):
         return {"error_code": error}
-    group = call.cluster.groups.get(request.group_id)
+    group = call.cluster.groups.peek(request.group_id)
     error = speaks(call, group, request.generation_id)
     if not error:
         error = group.heartbeat(request.member_id, call.cluster.clock.monotonic())

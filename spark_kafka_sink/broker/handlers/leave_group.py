@@ -19,7 +19,7 @@ def handle(call: Call) -> Answer:
     request = call.request
     if error := coordinated(call):
         return {"error_code": error}
-    group = call.cluster.groups.get(request.group_id)
+    group = call.cluster.groups.peek(request.group_id)
     leaving = request.members if call.version >= 3 else [request]
     answers = [_leave(group, item, call.cluster.clock.monotonic()) for item in leaving]
     if call.version >= 3:

@@ -22,7 +22,7 @@ def handle(call: Call) -> Answer:
     named = (call.get("protocol_type", None), call.get("protocol_name", None))
     if call.version >= NAMED_VERSION and None in named:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
-    group = call.cluster.groups.get(request.group_id)
+    group = call.cluster.groups.peek(request.group_id)
     if error := speaks(call, group, request.generation_id):
         return {"error_code": error}
     if call.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):

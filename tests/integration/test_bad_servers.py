@@ -1,0 +1,86 @@
+"""Addresses where no Kafka broker answers: each is named with its reason, within max.block.ms."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.errors import BrokerUnavailableError
+from tests.integration import servers
+from tests.integration.producing import produce, rows, session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from tests.kafka.broker import KafkaCluster
+
+BLOCK_MS = 1500
+SLACK_S = 1.5
+
+
+def _refusal(bootstrap_servers: str) -> str:
+    """The error of a write to these servers; it must come on time."""
+    started = time.monotonic()
+    with session(bootstrap_servers, max_block_ms=BLOCK_MS) as producer:
+        with pytest.raises(BrokerUnavailableError) as caught:
+            producer.append(rows("topic", [b"a"]))
+    took = time.monotonic() - started
+    assert BLOCK_MS / 1000 <= took < BLOCK_MS / 1000 + SLACK_S
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        (servers.http_server, "HTTP"),
+        (lambda: servers.listening(servers.say_nothing), "no answer"),
+        (lambda: servers.listening(servers.hang_up), "is it a Kafka broker"),
+        (lambda: servers.listening(servers.speak_tls), "TLS"),
+        (lambda: servers.listening(servers.answer_with_tls_alert), "TLS"),
+        (lambda: servers.listening(servers.answer_with_nonsense), "out of turn"),
+    ],
+    ids=["http", "silent", "hangs-up", "tls", "tls-alert", "nonsense"],
+)
+def test_a_server_that_is_no_plain_kafka_broker(
+    server: Callable[[], AbstractContextManager[str]], reason: str
+) -> None:
+    with server() as address:
+        text = _refusal(address)
+    assert address in text
+    assert reason in text
+
+
+def test_a_closed_port() -> None:
+    address = servers.closed_port()
+    assert f"{address}: Connection refused" in _refusal(address)
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    text = _refusal("no-such-host.invalid:9092")
+    assert "no-such-host.invalid:9092: " in text
+    assert "max.block.ms = 1500" in text
+
+
+def test_every_address_is_named_with_its_reason() -> None:
+    closed = [servers.closed_port() for _ in range(3)]
+    with servers.http_server() as web, servers.listening(servers.say_nothing) as silent:
+        text = _refusal(",".join([*closed, web, silent, "no-such-host.invalid:9092"]))
+    for address in closed:
+        assert f"{address}: Connection refused" in text
+    assert f"{web}: " in text
+    assert "HTTP" in text
+    assert f"{silent}: no answer" in text
+    assert "no-such-host.invalid:9092: " in text
+
+
+def test_one_broker_among_wrong_addresses_is_enough(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    wrong = [servers.closed_port() for _ in range(3)]
+    with servers.http_server() as web, servers.listening(servers.say_nothing) as silent:
+        addresses = ",".join([*wrong, web, silent, real_kafka.bootstrap_servers])
+        report = produce(addresses, rows(unique_topic, [b"a"]), max_block_ms=20_000)
+    assert report.persisted == 1

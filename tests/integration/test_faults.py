@@ -1,0 +1,220 @@
+"""Brokers that stop, move, hang and die in mid-write: nothing lost, nothing twice, in order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.errors import BufferTimeoutError, DeliveryError
+from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
+from tests.integration.producing import numbered, session
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spark_kafka_sink.base.report import DeliveryReport
+
+PARTITIONS = 6
+ROWS = 120
+CHUNKS = 150
+
+
+@pytest.fixture(scope="module")
+def fragile_kafka() -> Iterator[KafkaCluster]:
+    """One node that tests kill and start again."""
+    with KafkaCluster() as kafka:
+        yield kafka
+
+
+@contextmanager
+def _meanwhile(disturb: Callable[[], None]) -> Iterator[None]:
+    """Run `disturb` in a thread beside the body, and raise what it raised."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            disturb()
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    assert not failures, failures
+
+
+def _write_while(
+    kafka: KafkaCluster, topic: str, disturb: Callable[[], None], pause_s: float = 0.02
+) -> DeliveryReport:
+    """Write numbers over all partitions in small batches, from before `disturb` to after it."""
+    running = threading.Event()
+    done = threading.Event()
+
+    def disturbance() -> None:
+        try:
+            running.wait(60)
+            disturb()
+        finally:
+            done.set()
+
+    with (
+        session(kafka.bootstrap_servers, linger_ms=5, request_timeout_ms=3000) as producer,
+        _meanwhile(disturbance),
+    ):
+        chunk = 0
+        while chunk < CHUNKS or not done.is_set():
+            producer.append(numbered(topic, chunk * ROWS, ROWS, PARTITIONS))
+            chunk += 1
+            if chunk == CHUNKS // 3:
+                running.set()
+            time.sleep(pause_s)
+        producer.flush()
+        return producer.report(TaskInfo())
+
+
+def _check_all_there_once(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
+    found = by_confluent(kafka.bootstrap_servers, topic)
+    assert report.persisted == report.records == len(found) >= CHUNKS * ROWS
+    for partition in range(PARTITIONS):
+        values = [int(r.value or b"") for r in found if r.partition == partition]
+        assert values == list(range(partition, report.records, PARTITIONS))
+
+
+def test_leaders_that_move(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+    admin = real_kafka3.admin
+    admin.create_topic(unique_topic, PARTITIONS, replication=3)
+
+    def move() -> None:
+        for partition in range(3):
+            to = admin.leader(unique_topic, partition) % 3 + 1
+            admin.move_leader(unique_topic, partition, to)
+
+    report = _write_while(real_kafka3, unique_topic, move)
+    _check_all_there_once(real_kafka3, unique_topic, report)
+    assert dict(report.errors).get("NOT_LEADER_OR_FOLLOWER", 0) > 0
+
+
+def test_a_node_that_is_stopped_and_started(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+    real_kafka3.admin.create_topic(
+        unique_topic, PARTITIONS, replication=3, configs={"min.insync.replicas": "2"}
+    )
+
+    def restart() -> None:
+        real_kafka3.node(2).stop()
+        real_kafka3.restart(2)
+
+    report = _write_while(real_kafka3, unique_topic, restart, pause_s=0.1)
+    _check_all_there_once(real_kafka3, unique_topic, report)
+    assert report.retries > 0
+
+
+def test_a_node_that_is_killed(real_kafka3: KafkaCluster, unique_topic: str) -> None:
+    real_kafka3.admin.create_topic(
+        unique_topic, PARTITIONS, replication=3, configs={"min.insync.replicas": "2"}
+    )
+    try:
+        report = _write_while(real_kafka3, unique_topic, real_kafka3.node(3).kill, pause_s=0.05)
+    finally:
+        real_kafka3.restart(3)
+    _check_all_there_once(real_kafka3, unique_topic, report)
+
+
+def test_the_only_broker_is_killed_and_comes_back(
+    fragile_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
+
+    def restart() -> None:
+        fragile_kafka.node(1).kill()
+        fragile_kafka.restart(1)
+
+    report = _write_while(fragile_kafka, unique_topic, restart)
+    _check_all_there_once(fragile_kafka, unique_topic, report)
+    assert report.retries > 0
+
+
+def test_a_broker_that_hangs_for_longer_than_a_request_may_take(
+    fragile_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
+
+    def hang() -> None:
+        fragile_kafka.node(1).pause()
+        time.sleep(5)
+        fragile_kafka.node(1).resume()
+
+    report = _write_while(fragile_kafka, unique_topic, hang)
+    _check_all_there_once(fragile_kafka, unique_topic, report)
+    assert report.retries > 0
+
+
+def _write_until_it_fails(
+    kafka: KafkaCluster, topic: str
+) -> tuple[DeliveryError | BufferTimeoutError, DeliveryReport, int]:
+    """Kill the broker in mid-write; the error, the report and how many rows were appended."""
+    options = {
+        "linger_ms": 1,
+        "max_block_ms": 60_000,
+        "request_timeout_ms": 1500,
+        "delivery_timeout_ms": 4000,
+    }
+    appended = 0
+    with session(kafka.bootstrap_servers, **options) as producer:
+        with pytest.raises((DeliveryError, BufferTimeoutError)) as caught:
+            while True:
+                producer.append(numbered(topic, appended, ROWS, PARTITIONS))
+                appended += ROWS
+                if appended == 50 * ROWS:
+                    kafka.node(1).pause()
+                if appended == 60 * ROWS:
+                    kafka.node(1).kill()
+                if appended == 100 * ROWS:
+                    producer.flush()
+                time.sleep(0.01)
+        return caught.value, producer.report(TaskInfo()), appended
+
+
+def test_a_broker_that_never_comes_back(fragile_kafka: KafkaCluster, unique_topic: str) -> None:
+    fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
+    started = time.monotonic()
+    try:
+        error, report, appended = _write_until_it_fails(fragile_kafka, unique_topic)
+        took = time.monotonic() - started
+    finally:
+        fragile_kafka.restart(1)
+    assert isinstance(error, DeliveryError)
+    assert took < 12
+    text = str(error)
+    assert "delivery.timeout.ms = 4000" in text
+    assert fragile_kafka.bootstrap_servers in text
+    counts = {
+        status: sum(s.records for s in error.statuses if s.status is status)
+        for status in DeliveryStatus
+    }
+    assert counts[DeliveryStatus.POSSIBLY_PERSISTED] > 0
+    assert counts[DeliveryStatus.NOT_PERSISTED] > 0
+    assert f"possibly persisted {counts[DeliveryStatus.POSSIBLY_PERSISTED]:,}" in text
+    assert f"not persisted {counts[DeliveryStatus.NOT_PERSISTED]:,}" in text
+    assert report.records == appended
+    assert report.persisted + sum(counts.values()) == appended
+    _check_no_more_than_said(fragile_kafka, unique_topic, report)
+
+
+def _check_no_more_than_said(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
+    """Of each partition, what was persisted is there, and at most what was possibly persisted."""
+    found = by_confluent(kafka.bootstrap_servers, topic)
+    assert report.partitions
+    for part in report.partitions:
+        values = [int(r.value or b"") for r in found if r.partition == part.partition]
+        first = part.partition
+        assert values == list(range(first, first + len(values) * PARTITIONS, PARTITIONS))
+        assert part.persisted <= len(values) <= part.persisted + part.possibly_persisted

@@ -1,0 +1,154 @@
+"""A producer session, a fake cluster and a clock, moved on together step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.base.clock import ManualClock
+from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
+from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.records.columns import Columns
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.offline import START_MS, ManualClient, config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spark_kafka_sink.base.report import DeliveryReport
+    from spark_kafka_sink.producer.identity import Identity
+
+TICK = 0.005
+MANY_STEPS = 4_000
+
+
+class _Inline:
+    """Runs the codec's work at once, so that a step is a step."""
+
+    def submit(self, work: Callable[..., object], *arguments: object) -> None:
+        work(*arguments)
+
+    def shutdown(self, **_: object) -> None:
+        return
+
+
+class World:
+    """Everything a test of the sender needs; `options` are producer options by Python name."""
+
+    def __init__(self, cluster: FakeCluster, **options: object) -> None:
+        self.cluster = cluster
+        self.clock = ManualClock(seconds=100.0, start_ms=START_MS)
+        defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
+        self.config = config(**{**defaults, **options})
+        self.client = ManualClient(self.config, self.clock, cluster.connect)
+        self.appended = 0
+        self.session = self._open(None)
+        self.learn()
+
+    def _open(self, identity: Identity | None) -> ProducerSession:
+        session = ProducerSession(self.client, identity)
+        session._codec.shutdown()
+        session._codec = _Inline()  # type: ignore[assignment]
+        return session
+
+    def next_session(self) -> None:
+        """Another task on the same client and identity."""
+        self.session.close()
+        self.session = self._open(self.session.identity)
+        self.appended = 0
+
+    def learn(self) -> None:
+        """Let the client learn of all topics."""
+        names = tuple(self.cluster.ids)
+        self.session._accumulator.want_topics(names)
+        self.run(lambda: all(name in self.client.metadata.cluster.topics for name in names))
+
+    def step(self, tick: float = TICK) -> None:
+        """One turn of the sender, then of the brokers; the clock moves by `tick` seconds."""
+        self.client.network.wakeup()  # so that it does not wait for real time to pass
+        self.session._sender.run_once()
+        for seen in self.cluster.seen:
+            seen.at = seen.at or self.clock.monotonic()
+        self.cluster.pump()
+        self.clock.advance(tick)
+
+    def run(self, done: Callable[[], bool], tick: float = TICK) -> None:
+        """Steps until `done`."""
+        for _ in range(MANY_STEPS):
+            if done():
+                return
+            self.step(tick)
+        raise AssertionError("it takes for ever")
+
+    def steps(self, count: int, tick: float = TICK) -> None:
+        """So many steps."""
+        for _ in range(count):
+            self.step(tick)
+
+    def send(self, values: list[bytes], partition: int = 0, topic: str = "t") -> None:
+        """Append values to a partition, in one chunk."""
+        self.appended += len(values)
+        self.session.append(
+            Rows(
+                columns=Columns(value=pa.array(values, pa.binary())),
+                topics=(topic,),
+                partition=pa.array(np.full(len(values), partition), pa.int32()),
+            )
+        )
+
+    def send_batches(self, count: int, partition: int = 0, topic: str = "t") -> list[bytes]:
+        """So many full batches of three records each; the values are returned."""
+        values = [b"%06d" % number + b"." * 270 for number in range(3 * count)]
+        self.send(values, partition, topic)
+        return values
+
+    def finish(self, tick: float = TICK) -> None:
+        """Steps until everything is settled; raises what ended the session."""
+        accumulator = self.session._accumulator
+        self.run(lambda: accumulator.error is not None or not accumulator.unsettled, tick)
+        self.session.flush()
+
+    def fault(self, *faults: Fault | None) -> None:
+        """What happens to the next Produce requests."""
+        self.cluster.faults.extend(faults)
+
+    def report(self) -> DeliveryReport:
+        """The session's report so far."""
+        return self.session.report(TaskInfo(stage=0, partition=0, attempt=0, executor="x"))
+
+    def statuses(self) -> dict[DeliveryStatus, int]:
+        """Records by what became of them."""
+        found: Counter[DeliveryStatus] = Counter()
+        for part in self.report().partitions:
+            for status in DeliveryStatus:
+                found[status] += getattr(part, status.value)
+        return {status: count for status, count in found.items() if count}
+
+    def check_accounts(self) -> None:
+        """Every record has one outcome, persisted means in a log, and no memory is charged."""
+        assert sum(self.statuses().values()) == self.appended
+        in_logs = sum(log.end for log in self.cluster.logs.values())
+        assert self.statuses().get(DeliveryStatus.PERSISTED, 0) <= in_logs
+        assert self.session._accumulator.memory.used == 0
+        assert self.session._accumulator.unsettled == 0
+
+    def close(self) -> None:
+        """End all of it."""
+        self.session.close()
+        self.client.close()
+        self.cluster.close()
+
+
+@contextmanager
+def world(cluster: FakeCluster | None = None, **options: object) -> Iterator[World]:
+    """A world that is closed at the end; by default one broker and the topic "t" of 4 partitions."""
+    made = World(cluster or FakeCluster(topics={"t": 4}), **options)
+    try:
+        yield made
+    finally:
+        made.close()

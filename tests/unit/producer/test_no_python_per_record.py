@@ -1,0 +1,118 @@
+"""Between the Arrow batch and the batches that wait to be sent, no Python code runs per record."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.split import HEADER_TYPE
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_headers
+from tests.unit.producer.harness.offline import config, offline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+FEW, MANY = 1_000, 10_000
+# One batch per partition whatever the number of rows, so that only the rows differ.
+SETTINGS = {"batch_size": 16 << 20, "buffer_memory": 256 << 20, "max_request_size": 32 << 20}
+
+
+def _binary(rows: int, make: Callable[[int], bytes | None]) -> pa.BinaryArray:
+    return pa.array([make(row) for row in range(rows)], pa.binary())
+
+
+def _plain(rows: int) -> Rows:
+    return Rows(columns=Columns(value=_binary(rows, lambda _: b"v" * 100)), topics=("a",))
+
+
+def _keyed(rows: int) -> Rows:
+    value = _binary(rows, lambda _: b"v" * 100)
+    key = _binary(rows, lambda row: b"key-%05d" % row)
+    return Rows(columns=Columns(value=value, key=key), topics=("a",))
+
+
+def _ragged(rows: int) -> Rows:
+    value = _binary(rows, lambda row: None if row % 11 == 0 else b"v" * (row % 300))
+    key = _binary(rows, lambda row: None if row % 3 == 0 else b"k" * (row % 37))
+    return Rows(columns=Columns(value=value, key=key), topics=("a",))
+
+
+def _with_headers(rows: int) -> Rows:
+    entry = {"key": b"h", "value": b"w" * 9}
+    lists = [None if row % 5 == 0 else [entry] * (row % 4) for row in range(rows)]
+    value = _binary(rows, lambda _: b"v" * 100)
+    headers = encode_headers(pa.array(lists, HEADER_TYPE))
+    return Rows(columns=Columns(value=value, headers=headers), topics=("a",))
+
+
+def _many_topics(rows: int) -> Rows:
+    numbers = np.arange(rows, dtype=np.int32)
+    return Rows(columns=_ragged(rows).columns, topics=("a", "b", "c"), topic_of=numbers * 7 % 3)
+
+
+def _stamped(rows: int) -> Rows:
+    stamps = 1_700_000_000_000 + np.arange(rows, dtype=np.int64) * 9_973 % 100_000
+    value = _binary(rows, lambda _: b"v" * 100)
+    return Rows(columns=Columns(value=value, timestamps=stamps), topics=("a",))
+
+
+def _explicit(rows: int) -> Rows:
+    asked = [None if row % 4 == 0 else row % 6 for row in range(rows)]
+    return Rows(columns=_ragged(rows).columns, topics=("a",), partition=pa.array(asked, pa.int32()))
+
+
+SHAPES = [_plain, _keyed, _ragged, _with_headers, _many_topics, _stamped, _explicit]
+
+
+def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
+    """Calls of Python functions and of C functions while `work` runs, by name."""
+    calls: Counter[tuple[str, str]] = Counter()
+
+    def watch(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            calls["python", frame.f_code.co_qualname] += 1
+        elif event == "c_call":
+            calls["c", getattr(argument, "__qualname__", str(argument))] += 1
+
+    sys.setprofile(watch)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _calls_for(rows: Rows) -> Counter[tuple[str, str]]:
+    with offline(config(**SETTINGS), {"a": 6, "b": 3, "c": 1}) as session:
+        calls = count_calls(lambda: session.append(rows))
+        batches = session._accumulator.take_all()
+    assert sum(batch.records for batch in batches) == len(rows)
+    return calls
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_calls_do_not_grow_with_rows(shape: Callable[[int], Rows]) -> None:
+    _calls_for(shape(MANY))  # tables of varints are made once per process
+    few, many = _calls_for(shape(FEW)), _calls_for(shape(MANY))
+    assert many == few
+    assert sum(few.values()) > 20
+
+
+def test_header_lists_are_encoded_without_python_per_row() -> None:
+    lists = [[{"key": b"k", "value": b"v"}] * (row % 4) for row in range(MANY)]
+    arrays = [pa.array(lists[:rows], HEADER_TYPE) for rows in (FEW, MANY)]
+    few, many = (count_calls(lambda array=array: encode_headers(array)) for array in arrays)
+    assert many == few
+
+
+def test_the_count_sees_a_call_per_row() -> None:
+    few, many = (count_calls(lambda rows=rows: _plain(rows)) for rows in (FEW, MANY))
+    assert many != few

@@ -1,0 +1,88 @@
+"""README.md says what the code says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import spark_kafka_sink
+from spark_kafka_sink.base.delivery_report import DeliveryReport
+from spark_kafka_sink.base.partition_report import PartitionReport
+from spark_kafka_sink.broker.handlers import HANDLERS
+from tests.tools.readme import BLOCKS, PACKAGE, README, ROOT, block, package_files, renewed
+
+TEXT = README.read_text(encoding="utf-8")
+REFRESH = "stale: run `make docs`"
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_from_the_code_are_fresh(name: str) -> None:
+    assert block(TEXT, name) == BLOCKS[name](), REFRESH
+
+
+def test_a_stale_block_is_renewed() -> None:
+    stale = TEXT.replace(block(TEXT, "options"), "| an old table |\n")
+    assert stale != TEXT
+    assert renewed(stale) == renewed(TEXT)
+
+
+def test_the_file_map_holds_every_module_and_no_other() -> None:
+    folder, listed = ROOT, set()
+    for line in block(TEXT, "files").splitlines()[1:-1]:
+        if line.endswith("/"):
+            folder = ROOT / line
+        else:
+            listed.add((folder if line.startswith(" ") else ROOT) / line.split()[0])
+    assert listed == set(package_files()), REFRESH
+
+
+def test_every_module_says_in_a_sentence_what_it_is() -> None:
+    for line in block(TEXT, "files").splitlines()[1:-1]:
+        assert line.endswith("/") or len(line.split(maxsplit=1)[1]) > 10, line
+
+
+def test_the_reading_order_names_files_that_exist() -> None:
+    named = re.findall(r"^ ?\d+\. (\S+\.py)", spark_kafka_sink.__doc__ or "", re.MULTILINE)
+    assert len(named) > 15
+    for name in named:
+        assert (PACKAGE / name).exists() or (ROOT / name).exists(), name
+
+
+def test_links_lead_somewhere() -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_field_of_the_delivery_report_is_explained() -> None:
+    section = TEXT.split("## Delivery report")[1].split("\n## ")[0]
+    part = PartitionReport(topic="t", partition=0)
+    for name in [*DeliveryReport(partitions=(part,))._to_dict(), *part.to_dict()]:
+        assert f"`{name}`" in section, name
+
+
+def test_every_api_of_the_embedded_broker_is_named() -> None:
+    section = TEXT.split("## Embedded broker")[1].split("\n## ")[0]
+    for handler in HANDLERS.values():
+        name = "".join(word.capitalize() for word in handler.api.name.split("_"))
+        assert f"{name} {handler.versions.lowest}-{handler.versions.highest}" in section, name
+
+
+def test_every_profile_is_explained() -> None:
+    section = TEXT.split("## Profiles")[1].split("\n## ")[0]
+    for file in (ROOT / "conf").glob("*.conf"):
+        assert f"conf/{file.name}" in section, file.name
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = (
+        "import sys, spark_kafka_sink as s; "
+        "assert not {'pyspark', 'kio', 'pyarrow'} & set(sys.modules); "
+        "print(s.__version__, s.EmbeddedBroker.__name__); "
+        "assert 'pyspark' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[1] == "EmbeddedBroker"
