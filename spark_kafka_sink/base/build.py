@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.debug import parse_contexts
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.base.names import PREFIX, supported
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
@@ -28,7 +29,7 @@ _LEVELS = {
     Codec.ZSTD: "compression.zstd.level",
 }
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
-_CONVERTED = frozenset({"acks", "compression.type", "partitioner.class", *_LEVELS.values()})
+_CONVERTED = frozenset({"acks", "compression.type", "partitioner.class", "debug", *_LEVELS.values()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
         "compression_type": codec,
         "compression_level": values[_LEVELS[codec]] if codec in _LEVELS else None,
         "partitioner": Partitioner(values["partitioner.class"]),
+        "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
     }
 
 
@@ -95,6 +97,9 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "include_headers": values["includeHeaders"],
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
+        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
+        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
+        "opentelemetry": values["metrics.opentelemetry"],
     }
 
 

@@ -34,11 +34,32 @@ class Acks(IntEnum):
 
 
 class Partitioner(Enum):
-    """partitioner.class, by Java's class name."""
+    """partitioner.class by Java's class name, or partitioner by librdkafka's word."""
 
     DEFAULT = ""
     """Murmur2 of the key as Java's; without a key sticky, switching at batch.size (KIP-794)."""
     ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+    RANDOM = "random"
+    CONSISTENT = "consistent"
+    """CRC-32 of the key; without one that of nothing."""
+    CONSISTENT_RANDOM = "consistent_random"
+    """As CONSISTENT; null and empty keys are sticky."""
+    MURMUR2 = "murmur2"
+    """Java's hash; without a key that of nothing."""
+    MURMUR2_RANDOM = "murmur2_random"
+    """Java's hash; null keys are sticky."""
+    FNV1A = "fnv1a"
+    """FNV-1a of the key; without one that of nothing."""
+    FNV1A_RANDOM = "fnv1a_random"
+    """As FNV1A; null keys are sticky."""
+    FUNCTION = "module:function"
+    """The user's own, called with Arrow columns."""
+
+
+JAVA_PARTITIONERS = (Partitioner.DEFAULT, Partitioner.ROUND_ROBIN)
+LIBRDKAFKA_PARTITIONERS = tuple(
+    choice for choice in Partitioner if choice not in (*JAVA_PARTITIONERS, Partitioner.FUNCTION)
+)
 
 
 class Profile(StrEnum):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.build import build
 from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.debug import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +58,10 @@ class ProducerConfig:
     receive_buffer_bytes: int
     """Bytes; -1 leaves it to the system."""
     socket_connection_setup_timeout_ms: int
+    statistics_interval_ms: int
+    """0 for no statistics."""
+    debug: tuple[Context, ...]
+    """Contexts that are logged event by event."""
 
     def fingerprint(self) -> str:
         """A short text that is equal for equal configs, in every process."""
@@ -79,6 +84,9 @@ class SinkConfig:
     use_timestamp_column: bool = False
     report_path: str | None = None
     profile: Profile = Profile.NONE
+    prometheus_textfile: str | None = None
+    prometheus_pushgateway: str | None = None
+    opentelemetry: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkConfig:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.base.errors import ReportError
 from spark_kafka_sink.base.histogram import Histogram
+from spark_kafka_sink.base.metrics import ProducerMetrics
 from spark_kafka_sink.base.partition_report import PartitionReport
 from spark_kafka_sink.base.report_summary import summarise
 from spark_kafka_sink.base.task_info import TaskTime
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.base.status import PartitionStatus
 
-VERSION = 1
+VERSION = 2
+"""2 added `metrics`, and leader, sequences and append times of a partition."""
 SLOWEST_KEPT = 10
 
 
@@ -56,6 +58,8 @@ class DeliveryReport:
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
     transactions: tuple[TransactionInfo, ...] = ()
     """Transactions left open, sorted; none without exactly-once."""
+    metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
+    """How the producers worked; empty in a report of version 1."""
 
     @property
     def records(self) -> int:
@@ -104,6 +108,7 @@ class DeliveryReport:
             duration_sum_ms=sum(one.duration_sum_ms for one in reports),
             slowest=tuple(slowest[:SLOWEST_KEPT]),
             transactions=tuple(sorted(each for one in reports for each in one.transactions)),
+            metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
         )
 
     def summary(self, duration_ms: int | None = None) -> str:
@@ -130,6 +135,7 @@ class DeliveryReport:
             "queue_latency": self.queue_latency.to_dict(),
             "slowest": [time.to_dict() for time in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
+            "metrics": self.metrics.to_dict(),
             "partitions": [part.to_dict() for part in self.partitions],
         }
 
@@ -156,6 +162,7 @@ class DeliveryReport:
             queue_latency=Histogram.from_dict(data["queue_latency"]),
             slowest=tuple(TaskTime.from_dict(each) for each in data["slowest"]),
             transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
+            metrics=_metrics(data),
             partitions=tuple(PartitionReport.from_dict(each) for each in data["partitions"]),
         )
 
@@ -180,6 +187,10 @@ def _merge_partitions(reports: Iterable[DeliveryReport]) -> tuple[PartitionRepor
         parts[0] if len(parts) == 1 else PartitionReport.combine(parts)
         for _, parts in sorted(groups.items(), key=itemgetter(0))
     )
+
+
+def _metrics(data: Mapping[str, Any]) -> ProducerMetrics:
+    return ProducerMetrics.from_dict(data["metrics"]) if data["version"] > 1 else ProducerMetrics()
 
 
 def _merge_errors(reports: Iterable[DeliveryReport]) -> tuple[tuple[str, int], ...]:

@@ -45,6 +45,7 @@ class Option:
         also: a single number allowed although it lies outside low..high.
         choices: the only texts allowed; empty for any text.
         importance: Java's rank.
+        of_java: whether Java's producer has the option too.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Option:
     also: int | None = None
     choices: tuple[str, ...] = ()
     importance: Importance = Importance.MEDIUM
+    of_java: bool = True
 
     @property
     def default(self) -> Value:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_kafka_sink.base.choices import Partitioner, Profile
-from spark_kafka_sink.base.option import Importance, Kind, Option, Value
+from spark_kafka_sink.base.choices import JAVA_PARTITIONERS, Partitioner, Profile
+from spark_kafka_sink.base.option import MAX_INT, Importance, Kind, Option, Value
+from spark_kafka_sink.base.pressure_options import PRESSURE_OPTIONS
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 
@@ -71,6 +72,14 @@ _DELIVERY = (
         low=1,
         importance=LOW,
     ),
+    _flag(
+        "enable.gapless.guarantee",
+        False,
+        "librdkafka's: a batch that fails for good ends the write instead of leaving a gap; one "
+        "that timed out may leave one.",
+        importance=LOW,
+        of_java=False,
+    ),
 )
 
 _BATCHING = (
@@ -79,6 +88,13 @@ _BATCHING = (
         16_384,
         "Uncompressed bytes at which a batch is closed and sent.",
         bulk=1_048_576,
+    ),
+    _int(
+        "batch.num.messages",
+        MAX_INT,
+        "librdkafka's: records at which a batch is closed and sent.",
+        low=1,
+        of_java=False,
     ),
     _long("linger.ms", 5, "Time a batch may wait for more records.", bulk=50),
     _long(
@@ -133,10 +149,36 @@ _ROUTING = (
         "partitioner.class",
         Partitioner.DEFAULT.value,
         "How rows without a partition are spread; empty for murmur2 of the key, sticky without.",
-        choices=tuple(choice.value for choice in Partitioner),
+        choices=tuple(choice.value for choice in JAVA_PARTITIONERS),
+    ),
+    _text(
+        "partitioner",
+        "",
+        "librdkafka's partitioner: random, consistent, consistent_random, murmur2, murmur2_random, "
+        "fnv1a or fnv1a_random; or module:function, called once per chunk and topic with (key, "
+        "value, partition_count), the columns as Arrow binary arrays (key None without one), to "
+        "return int32 partitions.",
+        of_java=False,
     ),
     _flag("partitioner.ignore.keys", False, "Spread rows as if they had no key."),
-    _flag("allow.auto.create.topics", True, "Let the broker create a topic it does not know."),
+    _flag(
+        "partitioner.adaptive.partitioning.enable",
+        True,
+        "Give rows without a key the less often to a partition, the more batches wait for it.",
+        importance=LOW,
+    ),
+    _long(
+        "partitioner.availability.timeout.ms",
+        0,
+        "Time without taking data after which a broker gets no rows without a key; 0 for never.",
+        importance=LOW,
+    ),
+    _flag(
+        "allow.auto.create.topics",
+        True,
+        "Let the broker create a topic it does not know.",
+        of_java=False,
+    ),
     _long(
         "metadata.max.age.ms",
         300_000,
@@ -189,12 +231,30 @@ _CONNECTION = (
     ),
 )
 
+_INSIGHT = (
+    _int(
+        "statistics.interval.ms",
+        0,
+        "Time between two statistics lines (JSON, logger spark_kafka_sink.statistics); 0 for none.",
+        high=86_400_000,
+        importance=LOW,
+    ),
+    _text(
+        "debug",
+        "",
+        "Contexts to log event by event, with commas between: broker, metadata, topic, queue, msg, "
+        "protocol, eos, security, all.",
+        importance=LOW,
+    ),
+)
+
 PRODUCER_OPTIONS: tuple[Option, ...] = (
     *_CONNECTION,
     *_DELIVERY,
     *_BATCHING,
     *_COMPRESSION,
     *_ROUTING,
+    *_INSIGHT,
 )
 """Options given as `kafka.<name>`."""
 
@@ -220,6 +280,21 @@ SINK_OPTIONS: tuple[Option, ...] = (
         Profile.NONE.value,
         "Defaults for a purpose, from conf/; options set beside it win.",
         choices=tuple(Profile),
+    ),
+    _text(
+        "metrics.prometheus.textfile",
+        None,
+        "File for node_exporter's textfile collector; the driver writes it after each write.",
+    ),
+    _text(
+        "metrics.prometheus.pushgateway",
+        None,
+        "Pushgateway, host:port or a URL, that the driver pushes to after each write.",
+    ),
+    _flag(
+        "metrics.opentelemetry",
+        False,
+        "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
     ),
 )
 """Options given by their own name, in any case."""

@@ -43,7 +43,7 @@ def _row(option: Option, prefix: str) -> str:
     cells = (
         f"`{prefix}{option.name}`",
         ours if option.bulk is None else f"**{ours}**",
-        _default(option.java) if prefix else "",
+        _default(option.java) if prefix and option.of_java else "",
         _allowed(option),
         option.doc,
     )

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from spark_kafka_sink.base.delivery_report import DeliveryReport
 from spark_kafka_sink.base.histogram import HistogramBuilder
+from spark_kafka_sink.base.meters import Meters
 from spark_kafka_sink.base.partition_report import PartitionReport
 from spark_kafka_sink.base.status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.base.task_info import TaskInfo, TaskTime
@@ -33,17 +34,36 @@ class BatchDone:
     records: int
     raw_bytes: int
     wire_bytes: int
+    next_sequence: int | None = None
+    """The sequence after its last record; None without idempotence."""
+    append_time: int | None = None
+    """LogAppendTime in milliseconds, where the broker named one."""
 
 
 class _Tally:
     """The counters of one partition while they still change."""
 
-    __slots__ = ("batches", "first", "last", "raw_bytes", "records", "wire_bytes")
+    __slots__ = (
+        "acked",
+        "appended",
+        "batches",
+        "erred",
+        "first",
+        "last",
+        "leader",
+        "raw_bytes",
+        "records",
+        "wire_bytes",
+    )
 
     def __init__(self) -> None:
         self.batches = self.raw_bytes = self.wire_bytes = 0
         self.first: int | None = None
         self.last: int | None = None
+        self.leader: int | None = None
+        self.acked: int | None = None
+        self.erred: int | None = None
+        self.appended: tuple[int, int] | None = None
         self.records: Counter[DeliveryStatus] = Counter()
 
     def add(self, batch: BatchDone, status: DeliveryStatus) -> None:
@@ -56,7 +76,12 @@ class _Tally:
         self.first = first if self.first is None else min(self.first, first)
         self.last = last if self.last is None else max(self.last, last)
 
+    def append_time(self, ms: int) -> None:
+        first, last = self.appended or (ms, ms)
+        self.appended = min(first, ms), max(last, ms)
+
     def build(self, topic: str, partition: int) -> PartitionReport:
+        first, last = self.appended or (None, None)
         return PartitionReport(
             topic=topic,
             partition=partition,
@@ -65,6 +90,11 @@ class _Tally:
             bytes_sent=self.wire_bytes,
             first_offset=self.first,
             last_offset=self.last,
+            leader=self.leader,
+            next_ack_seq=self.acked,
+            next_err_seq=self.erred,
+            first_append_time=first,
+            last_append_time=last,
             **{status.value: self.records[status] for status in DeliveryStatus},
         )
 
@@ -73,6 +103,7 @@ class ReportBuilder:
     """Collects one task's counters. Only the sender thread calls it, until `build`."""
 
     def __init__(self) -> None:
+        self.meters = Meters()
         self._tallies: dict[tuple[str, int], _Tally] = {}
         self._failures: Counter[tuple[str, int, DeliveryStatus, str]] = Counter()
         self._errors: Counter[str] = Counter()
@@ -86,6 +117,10 @@ class ReportBuilder:
         tally.add(batch, DeliveryStatus.PERSISTED)
         if base_offset is not None and base_offset >= 0:
             tally.stretch(base_offset, base_offset + batch.records - 1)
+        if batch.next_sequence is not None:
+            tally.acked = tally.erred = batch.next_sequence
+        if batch.append_time is not None:
+            tally.append_time(batch.append_time)
 
     def sent(self, batch: BatchDone) -> None:
         """The batch left with acks=0: nobody will say what became of it."""
@@ -98,6 +133,14 @@ class ReportBuilder:
         self._tally(topic, partition).records[status] += records
         self._failures[topic, partition, status, error_name] += records
         self._errors[error_name] += 1
+
+    def led_by(self, topic: str, partition: int, node_id: int) -> None:
+        """A batch of the partition goes to this broker."""
+        self._tally(topic, partition).leader = node_id
+
+    def erred(self, topic: str, partition: int, next_sequence: int) -> None:
+        """A batch was answered with an error; `next_sequence` is the one after its last record."""
+        self._tally(topic, partition).erred = next_sequence
 
     def retried(self, error_name: str) -> None:
         """A batch goes out again."""
@@ -149,7 +192,11 @@ class ReportBuilder:
             duration_sum_ms=duration_ms,
             slowest=(TaskTime(duration_ms=duration_ms, task=task),),
             transactions=transactions,
+            metrics=self.meters.build(),
         )
 
     def _tally(self, topic: str, partition: int) -> _Tally:
-        return self._tallies.setdefault((topic, partition), _Tally())
+        tally = self._tallies.get((topic, partition))
+        if tally is None:
+            tally = self._tallies[topic, partition] = _Tally()
+        return tally

@@ -31,6 +31,8 @@ from spark_kafka_sink.protocol.versions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Buffer
 
 _UNSUPPORTED_VERSION = 35
@@ -68,13 +70,18 @@ class Request:
     expects_response: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class InFlight:
-    """A request on its way; `sent_at` in seconds of the monotonic clock."""
+    """A request on its way; times in seconds of the monotonic clock.
+
+    `ends_at` is its place in the stream of bytes; `written_at` is 0 until the socket has it all.
+    """
 
     correlation_id: int
     request: Request
     sent_at: float
+    ends_at: int = 0
+    written_at: float = 0.0
 
 
 class Connection:
@@ -87,6 +94,8 @@ class Connection:
         self.in_flight: deque[InFlight] = deque()
         self.silent: deque[InFlight] = deque()
         """Requests that get no response (acks=0) and are not yet written whole."""
+        self._unwritten: deque[InFlight] = deque()
+        self._queued = self._written = 0
         self._client_id = client_id
         self._frames = FrameReader()
         self._correlation_id = 0
@@ -106,19 +115,25 @@ class Connection:
         """The version to use for an API here; ProtocolError if there is none in common."""
         return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), cap)
 
-    def enqueue(self, request: Request, now: float) -> None:
+    def enqueue(self, request: Request, now: float) -> InFlight:
         """Put a request behind those that wait to be written."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
         header = request_header(message, self._correlation_id, self._client_id)
-        size = len(header) + sum(memoryview(part).nbytes for part in request.body)
+        parts = [memoryview(part) for part in request.body]
+        size = len(header) + sum(part.nbytes for part in parts)
         self.out.append(memoryview(size.to_bytes(4, "big") + header))
-        self.out.extend(memoryview(part) for part in request.body)
+        self.out.extend(part for part in parts if part.nbytes)
         queue = self.in_flight if request.expects_response else self.silent
-        queue.append(InFlight(self._correlation_id, request, now))
+        self._queued += 4 + size
+        flight = InFlight(self._correlation_id, request, now, self._queued)
+        queue.append(flight)
+        self._unwritten.append(flight)
+        return flight
 
     def wrote(self, count: int) -> None:
         """Drop `count` bytes from the front of what is to be written."""
+        self._written += count
         while count:
             first = self.out[0]
             if len(first) > count:
@@ -127,25 +142,31 @@ class Connection:
             count -= len(first)
             self.out.popleft()
 
-    def received(self, data: bytes, now: float) -> list[tuple[InFlight, Any]]:
-        """Take bytes; return the requests they answer with their responses, decoded.
+    def mark_written(self, now: float) -> None:
+        """Let the requests that the socket has taken whole know when that was."""
+        while self._unwritten and self._unwritten[0].ends_at <= self._written:
+            self._unwritten.popleft().written_at = now
+
+    def received(self, data: bytes, now: float) -> Iterator[tuple[InFlight, Any]]:
+        """Take bytes; yield the requests they answer with their responses, decoded.
 
         Raises:
             ProtocolError: the bytes are not Kafka's, or answer something that was not asked.
         """
-        answered: list[tuple[InFlight, Any]] = []
         for frame in self._frames.feed(data):
             if not self.in_flight:
                 raise ProtocolError("the broker sent a response that nothing was asked for")
-            asked = self.in_flight.popleft()
+            asked = self.in_flight[0]  # taken once its answer is read: it must not get lost
             if read_correlation_id(frame) != asked.correlation_id:
                 raise ProtocolError("the broker answered a request out of turn")
             if asked.request.api is ApiKey.API_VERSIONS and self.state is State.NEGOTIATING:
+                self.in_flight.popleft()
                 self._learn_versions(frame, asked, now)
                 continue
             kind = response_type(asked.request.api, asked.request.version)
-            answered.append((asked, read_response(kind, frame)[1]))
-        return answered
+            response = read_response(kind, frame)[1]
+            self.in_flight.popleft()
+            yield asked, response
 
     def written_silently(self) -> list[InFlight]:
         """Requests without a response that are written now: nothing more will be heard of them."""

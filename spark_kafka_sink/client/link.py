@@ -10,13 +10,15 @@ from spark_kafka_sink.client.connection import Connection, State
 from spark_kafka_sink.client.transport import MAX_BUFFERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.connection import InFlight, Request
     from spark_kafka_sink.client.transport import Transport
 
 CLOSED_IN_HANDSHAKE = (
     "the server closed the connection before it answered ApiVersions: "
-    "is it a Kafka broker, and is the listener PLAINTEXT?"
+    "is it a Kafka broker, and is its listener PLAINTEXT and not TLS or SASL?"
 )
 
 
@@ -38,6 +40,9 @@ class Link:
     connect_by: float = 0.0
     last_used: float = 0.0
     throttled_until: float = 0.0
+    bytes_out: int = 0
+    """Written since somebody last took note and set it back."""
+    bytes_in: int = 0
 
     def __post_init__(self) -> None:
         self.connection = Connection(self.client_id)
@@ -47,11 +52,18 @@ class Link:
         """Requests may be sent."""
         return self.connection.state is State.READY
 
-    def send(self, request: Request, now: float) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Connected, and nothing is under way: a broker may close it without being asked."""
+        connection = self.connection
+        return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
+
+    def send(self, request: Request, now: float) -> InFlight:
         """Queue a request and write what the socket takes; raises OSError if it is gone."""
-        self.connection.enqueue(request, now)
+        flight = self.connection.enqueue(request, now)
         self.last_used = now
         self.flush()
+        return flight
 
     def flush(self) -> None:
         """Write until the socket is full or nothing is left; raises OSError if it is gone."""
@@ -62,22 +74,22 @@ class Link:
             if not written:
                 return
             connection.wrote(written)
+            self.bytes_out += written
 
-    def receive(self, now: float) -> list[tuple[InFlight, Any]]:
-        """Read what has arrived; the requests it answers.
+    def receive(self, now: float) -> Iterator[tuple[InFlight, Any]]:
+        """Read what has arrived; the requests it answers, also those just before an error.
 
         Raises:
             OSError: the connection is gone.
             ProtocolError: the bytes are not Kafka's.
         """
-        answered: list[tuple[InFlight, Any]] = []
-        while self.transport is not None and (data := self.transport.read()) is not None:
+        while self.transport is not None and (data := self._read()) is not None:
             if not data:
                 raise ConnectionResetError(self._why_closed())
-            answered += self.connection.received(data, now)
+            self.bytes_in += len(data)
+            yield from self.connection.received(data, now)
             self.last_used = now
         self.flush()
-        return answered
 
     def take_over(self) -> list[InFlight]:
         """Forget the connection; the requests that will get no answer any more."""
@@ -89,6 +101,16 @@ class Link:
         self.transport = None
         self.connection = Connection(self.client_id)
         return lost
+
+    def _read(self) -> bytes | None:
+        """Bytes that have arrived; a server that expects TLS often resets the connection."""
+        assert self.transport is not None
+        try:
+            return self.transport.read()
+        except ConnectionResetError as error:
+            if self.connection.state is not State.NEGOTIATING:
+                raise
+            raise ConnectionResetError(CLOSED_IN_HANDSHAKE) from error
 
     def _why_closed(self) -> str:
         if self.connection.state is State.NEGOTIATING:

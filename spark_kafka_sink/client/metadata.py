@@ -27,6 +27,9 @@ _RETRIABLE = frozenset({3, 5, 6, 7, 13, 100, 103})
 _BLOCKED_WAIT = 0.05
 """Seconds between two looks for a broker that can be asked."""
 
+_PATIENCE = 0.2
+"""Seconds that one broker may take to connect before another one is tried beside it."""
+
 
 class Metadata:
     """The snapshot, the topics it must cover, and when it is due again; sender thread only.
@@ -83,11 +86,12 @@ class Metadata:
         """A broker for a request that any broker can serve: a ready one, with least under way.
 
         While none is ready, one is asked to connect: tried least first, known before bootstrap.
+        One that takes long has company: a silent address must not use up all of max.block.ms.
         """
         able = [node for node in network.connected() if network.ready(node, now)]
         if able:
             return min(able, key=lambda node: network.in_flight(node.node_id))
-        if not network.connecting():
+        if not network.connecting(now - _PATIENCE):
             known = list(self.cluster.nodes.values())
             self._random.shuffle(known)
             able = [n for n in known + self._bootstrap if network.can_connect(n, now)]

@@ -11,10 +11,12 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.base.debug import Debug
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.client.link import Link, reason_of
+from spark_kafka_sink.client.observer import Observer
 from spark_kafka_sink.client.transport import TcpTransport, resolve
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class Completion:
     """A request that has its answer, or never will: then `failure` says why.
 
     Both `response` and `failure` are None for a request without a response that was written.
-    `latency` is in seconds from writing to answer.
+    `latency` is in seconds from sending to answer.
     """
 
     node: Node
@@ -42,6 +44,7 @@ class Completion:
     response: Any | None
     failure: str | None
     latency: float
+    correlation_id: int = 0
 
 
 class Network:
@@ -50,6 +53,7 @@ class Network:
     def __init__(
         self, config: ProducerConfig, random: Random, connect: Connect = TcpTransport
     ) -> None:
+        self.observer = Observer(Debug(config.debug, client=config.client_id or "-"))
         self.failures: dict[str, str] = {}
         """Why the latest attempt failed, by address; emptied when one works."""
         self._config = config
@@ -73,10 +77,13 @@ class Network:
             self._open(link, now)
         return link.is_ready and now >= link.throttled_until
 
-    def connecting(self) -> bool:
-        """Whether some connection is being opened."""
+    def connecting(self, since: float) -> bool:
+        """Whether some connection is being opened that was begun after `since`."""
         opening = (State.CONNECTING, State.NEGOTIATING)
-        return any(link.connection.state in opening for link in self._links.values())
+        return any(
+            link.connection.state in opening and link.last_used > since
+            for link in self._links.values()
+        )
 
     def can_connect(self, node: Node, now: float) -> bool:
         """Whether this broker's back-off is over."""
@@ -99,20 +106,26 @@ class Network:
         """The link to a broker that `ready` was asked about."""
         return self._links[node_id]
 
-    def send(self, node_id: int, request: Request, now: float) -> None:
-        """Send to a ready broker; a failure shows up as a completion."""
+    def send(self, node_id: int, request: Request, now: float) -> int:
+        """Send to a ready broker; a failure shows up as a completion.
+
+        Returns the request's correlation id, 0 where the connection was gone.
+        """
         link = self._links[node_id]
         try:
-            link.send(request, now)
+            flight = link.send(request, now)
         except OSError as error:
             self._fail(link, error, now)
-        else:
-            self._watch(link)
+            return 0
+        self.observer.sent(link, flight)
+        self._watch(link, now)
+        return flight.correlation_id
 
-    def throttle(self, node_id: int, until: float) -> None:
-        """Leave a broker alone until then, as it asked (KIP-219)."""
+    def throttle(self, node_id: int, seconds: float, now: float) -> None:
+        """Leave a broker alone for so long, as it asked (KIP-219)."""
         if link := self._links.get(node_id):
-            link.throttled_until = max(link.throttled_until, until)
+            link.throttled_until = max(link.throttled_until, now + seconds)
+            self.observer.throttled(link, seconds)
 
     def disconnect(self, node_id: int, why: str, now: float) -> None:
         """Close a connection; what was under way there completes without a response."""
@@ -171,7 +184,9 @@ class Network:
             if not link.addresses:
                 link.addresses = resolve(link.node.host, link.node.port)
             link.connection.move(State.CONNECTING)
-            link.transport = self._connect(link.addresses.pop(0), buffers)
+            address = link.addresses.pop(0)
+            self.observer.opening(link, address[1])
+            link.transport = self._connect(address, buffers)
         except OSError as error:
             self._fail(link, error, now)
             return
@@ -191,20 +206,23 @@ class Network:
                 if events & selectors.EVENT_WRITE:
                     link.flush()
                 if events & selectors.EVENT_READ:
-                    self._answer(link, link.receive(now), now)
+                    self._receive(link, now)
         except (OSError, ProtocolError) as error:
             self._fail(link, error, now)
         else:
-            self._watch(link)
+            self._watch(link, now)
 
-    def _answer(self, link: Link, answered: list[tuple[InFlight, Any]], now: float) -> None:
+    def _receive(self, link: Link, now: float) -> None:
+        for asked, response in link.receive(now):
+            self.observer.answered(link, asked, now)
+            self._done.append(_completion(link, asked, (response, None), now))
         if link.is_ready and link.connect_by:
             link.connect_by, link.failures = 0.0, 0
+            self.observer.ready(link)
             self.failures.clear()
-        for asked, response in answered:
-            self._done.append(_completion(link, asked, (response, None), now))
 
-    def _watch(self, link: Link) -> None:
+    def _watch(self, link: Link, now: float) -> None:
+        self.observer.moved(link, now)
         for written in link.connection.written_silently():
             self._done.append(_completion(link, written, (None, None), written.sent_at))
         if link.transport is not None:
@@ -221,15 +239,18 @@ class Network:
             if link.connect_by and now >= link.connect_by:
                 self._fail(link, TimeoutError("no connection within the time allowed"), now)
             elif oldest is not None and now >= oldest + patience:
+                self.observer.timed_out(link)
                 self._fail(link, TimeoutError("no response within request.timeout.ms"), now)
             elif link.is_ready and oldest is None and 0 <= idle < now - link.last_used:
                 self._forget(link.node.node_id, "idle", now)
 
     def _fail(self, link: Link, error: Exception, now: float) -> None:
         """Give the connection up: back off, or go on with the name's next address."""
-        reason = reason_of(error)
-        self.failures[str(link.node)] = reason
-        was_ready = link.is_ready
+        reason, was_ready = reason_of(error), link.is_ready
+        if link.is_idle:
+            reason = f"closed while idle ({reason})"  # the broker's right, and no failure
+        else:
+            self.failures[str(link.node)] = reason
         self._drop(link, reason, now)
         if link.addresses and not was_ready:
             return
@@ -247,7 +268,10 @@ class Network:
         if link.transport is not None:
             self._selector.unregister(link.transport)
         link.connect_by = 0.0
-        for asked in link.take_over():
+        self.observer.moved(link, now)
+        lost = link.take_over()
+        self.observer.closed(link, reason, lost)
+        for asked in lost:
             self._done.append(_completion(link, asked, (None, reason), now))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
@@ -266,4 +290,5 @@ def _completion(
         response=response,
         failure=failure,
         latency=now - asked.sent_at,
+        correlation_id=asked.correlation_id,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.cluster import NO_LEADER, Node
 from spark_kafka_sink.producer.outcomes import (
     DISCONNECTED,
     Action,
@@ -176,7 +176,7 @@ class Answers:
             config.retry_backoff_max_ms,
             self._client.random,
         )
-        if decision.action is Action.REFRESH_AND_RETRY and self._moved(batch, answer):
+        if decision.action is Action.REFRESH_AND_RETRY and self._moved(lane, answer):
             at = now
         elif decision.action is Action.REFRESH_AND_RETRY:
             self._client.metadata.refresh()
@@ -185,14 +185,11 @@ class Answers:
         lane.retry(batch, at)
         self._report.retried(error_name(answer.code))
 
-    def _moved(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
-        """Use the leader that the response names (KIP-951); whether it was news."""
-        metadata = self._client.metadata
-        before = metadata.cluster
-        metadata.cluster = before.with_leader(
-            batch.partition.topic, batch.partition.partition, answer.leader, answer.leader_epoch
-        )
-        return metadata.cluster is not before
+    def _moved(self, lane: Lane, answer: PartitionAnswer) -> bool:
+        """Use the leader that the response names (KIP-951); whether to go elsewhere now."""
+        metadata, place = self._client.metadata, lane.partition
+        metadata.cluster = metadata.cluster.with_leader(*place, answer.leader, answer.leader_epoch)
+        return metadata.cluster.leader(*place) not in {NO_LEADER, lane.leader}
 
     def _learn_nodes(self, response: Any) -> None:
         endpoints = getattr(response, "node_endpoints", ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,15 +38,21 @@ def read_rows(batch: pa.RecordBatch, contract: Contract, clock: Clock) -> Rows:
         ),
         topics=topics,
         topic_of=topic_of,
-        partition=None if contract.partition is None else batch.column(contract.partition),
+        partition=_partition(batch, contract),
     )
 
 
-def _binary(column: pa.Array) -> pa.BinaryArray:
+def _binary(column: pa.Array[Any]) -> pa.BinaryArray:
     """Strings and binary share a layout, so this copies nothing but large ones' offsets."""
     if pa.types.is_large_string(column.type):
         column = column.cast(pa.large_binary())
-    return column.cast(pa.binary())
+    return cast("pa.BinaryArray", column.cast(pa.binary()))
+
+
+def _partition(batch: pa.RecordBatch, contract: Contract) -> pa.Int32Array | None:
+    if contract.partition is None:
+        return None
+    return cast("pa.Int32Array", batch.column(contract.partition))
 
 
 def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
@@ -69,23 +75,25 @@ def _topics(
             hint="use the topic option for setting a default topic, or filter such rows out",
         )
     encoded = column.dictionary_encode()
-    topics = tuple(encoded.dictionary.to_pylist())
-    return topics, None if len(topics) == 1 else np.asarray(encoded.indices)
+    topics = tuple(str(name) for name in encoded.dictionary.to_pylist())
+    if len(topics) == 1:
+        return topics, None
+    return topics, cast("NDArray[np.int32]", np.asarray(encoded.indices))
 
 
 def _headers(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
     if contract.headers is None:
         return None
-    column = batch.column(contract.headers)
+    column = cast("pa.ListArray[Any]", batch.column(contract.headers))
     if column.null_count == len(column):
         return None
     keys = pc.struct_field(column.flatten(), 0)
     if keys.null_count:
         _refuse_null_header_key(column)
-    return encode_headers(column.cast(_HEADERS))
+    return encode_headers(cast("pa.ListArray[Any]", column.cast(_HEADERS)))
 
 
-def _refuse_null_header_key(column: pa.ListArray) -> None:
+def _refuse_null_header_key(column: pa.ListArray[Any]) -> None:
     rows = pc.list_parent_indices(column)
     bad = pc.is_null(pc.struct_field(column.flatten(), 0))
     row = rows.filter(bad)[0].as_py()
@@ -104,4 +112,4 @@ def _timestamps(
     column = batch.column(contract.timestamp)
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     filled = micros.fill_null(clock.wall_ms() * 1000)
-    return np.floor_divide(np.asarray(filled), 1000)
+    return cast("NDArray[np.int64]", np.floor_divide(np.asarray(filled), 1000))

@@ -63,15 +63,17 @@ class Contract:
         Raises:
             ColumnError: a column is missing or has the wrong type; the message names it.
         """
-        places = {name: _place(schema, name) for name in _TYPES if name != "timestamp"}
+        # A topic column that the option overrides may be anything.
+        unused = {"timestamp"} if config.topic is None else {"timestamp", "topic"}
+        places = {name: _place(schema, name) for name in _TYPES if name not in unused}
         value = places["value"]
         if value is None:
             raise ColumnError(
                 "Required attribute 'value' not found: the DataFrame has no column `value`, "
                 f"only {_names(schema)}",
-                hint="name one column `value`, for example with to_json(struct(...)).alias('value')",
+                hint="name one column `value`, for example to_json(struct(...)).alias('value')",
             )
-        if config.topic is None and places["topic"] is None:
+        if config.topic is None and places.get("topic") is None:
             raise ColumnError(
                 "topic option required when no 'topic' attribute is present",
                 hint="set .option('topic', ...) or add a column `topic`",
@@ -79,7 +81,7 @@ class Contract:
         return cls(
             value=value,
             key=places["key"],
-            topic=places["topic"] if config.topic is None else None,
+            topic=places.get("topic"),
             partition=places["partition"],
             headers=places["headers"],
             timestamp=_timestamp(schema) if config.use_timestamp_column else None,

@@ -81,7 +81,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
     def __init__(self, task: TaskWriter) -> None:
         self._task = task
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """One task's rows, as Arrow batches."""
         return self._task.run(iterator)
 
@@ -104,7 +104,7 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, task: TaskWriter) -> None:
         self._task = task
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """One task's rows of a micro-batch, as Arrow batches."""
         return self._task.run(iterator)
 
@@ -140,7 +140,7 @@ def _merged(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
 def _log_abort(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
     report = _merged(messages)
     _LOG.warning(
-        "%s failed; its tasks that had finished delivered this, and their records stay in Kafka:\n%s",
+        "%s failed; the tasks that had finished delivered this, and it stays in Kafka:\n%s",
         what,
         report.summary(),
     )

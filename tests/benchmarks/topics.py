@@ -25,7 +25,8 @@ class CountError(RuntimeError):
 @contextmanager
 def measured_kafka() -> Iterator[KafkaCluster]:
     """A real Kafka of one node with a heap of 1 GiB that frees deleted topics at once."""
-    cluster = KafkaCluster(config={"log.segment.delete.delay.ms": "500"})
+    config = {"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "false"}
+    cluster = KafkaCluster(config=config)
     for node in cluster.nodes:
         node.heap_mib = _HEAP_MIB
     with cluster as kafka:

@@ -6,7 +6,6 @@ import socket
 import ssl
 import threading
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from tests.kafka.node import free_port
@@ -73,17 +72,8 @@ def answer_with_nonsense(connection: socket.socket) -> None:
     connection.sendall(b"\x00\x00\x00\x10" + b"\xa5" * 16)
 
 
-class _Web(BaseHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Print nothing."""
-
-
-@contextmanager
-def http_server() -> Iterator[str]:
-    """The address of a web server."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Web) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join(5)
+def answer_as_web(connection: socket.socket) -> None:
+    """What a web server answers to what is no request."""
+    connection.recv(1000)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    connection.close()

@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from tests.kafka.broker import KafkaCluster
 
 BLOCK_MS = 1500
+_listening = servers.listening
 SLACK_S = 1.5
 
 
 def _refusal(bootstrap_servers: str) -> str:
     """The error of a write to these servers; it must come on time."""
     started = time.monotonic()
-    with session(bootstrap_servers, max_block_ms=BLOCK_MS) as producer:
-        with pytest.raises(BrokerUnavailableError) as caught:
-            producer.append(rows("topic", [b"a"]))
+    with (
+        session(bootstrap_servers, max_block_ms=BLOCK_MS) as producer,
+        pytest.raises(BrokerUnavailableError) as caught,
+    ):
+        producer.append(rows("topic", [b"a"]))
     took = time.monotonic() - started
     assert BLOCK_MS / 1000 <= took < BLOCK_MS / 1000 + SLACK_S
     return str(caught.value)
@@ -35,12 +38,12 @@ def _refusal(bootstrap_servers: str) -> str:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        (servers.http_server, "HTTP"),
-        (lambda: servers.listening(servers.say_nothing), "no answer"),
-        (lambda: servers.listening(servers.hang_up), "is it a Kafka broker"),
-        (lambda: servers.listening(servers.speak_tls), "TLS"),
-        (lambda: servers.listening(servers.answer_with_tls_alert), "TLS"),
-        (lambda: servers.listening(servers.answer_with_nonsense), "out of turn"),
+        (lambda: _listening(servers.answer_as_web), "HTTP"),
+        (lambda: _listening(servers.say_nothing), "no answer"),
+        (lambda: _listening(servers.hang_up), "is it a Kafka broker"),
+        (lambda: _listening(servers.speak_tls), "PLAINTEXT and not TLS"),
+        (lambda: _listening(servers.answer_with_tls_alert), "TLS"),
+        (lambda: _listening(servers.answer_with_nonsense), "out of turn"),
     ],
     ids=["http", "silent", "hangs-up", "tls", "tls-alert", "nonsense"],
 )
@@ -66,7 +69,7 @@ def test_a_name_that_does_not_resolve() -> None:
 
 def test_every_address_is_named_with_its_reason() -> None:
     closed = [servers.closed_port() for _ in range(3)]
-    with servers.http_server() as web, servers.listening(servers.say_nothing) as silent:
+    with _listening(servers.answer_as_web) as web, _listening(servers.say_nothing) as silent:
         text = _refusal(",".join([*closed, web, silent, "no-such-host.invalid:9092"]))
     for address in closed:
         assert f"{address}: Connection refused" in text
@@ -80,7 +83,7 @@ def test_one_broker_among_wrong_addresses_is_enough(
     real_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     wrong = [servers.closed_port() for _ in range(3)]
-    with servers.http_server() as web, servers.listening(servers.say_nothing) as silent:
+    with _listening(servers.answer_as_web) as web, _listening(servers.say_nothing) as silent:
         addresses = ",".join([*wrong, web, silent, real_kafka.bootstrap_servers])
         report = produce(addresses, rows(unique_topic, [b"a"]), max_block_ms=20_000)
     assert report.persisted == 1

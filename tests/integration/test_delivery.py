@@ -114,9 +114,11 @@ def test_a_record_larger_than_a_request_is_refused_at_once(
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
     chunk = rows(unique_topic, [b"a", b"b" * 2_000_000], keys=[b"k", b"l"], partitions=[None, 2])
-    with session(any_kafka.bootstrap_servers) as producer:
-        with pytest.raises(RecordTooLargeError, match=r"row 1 .*2,000,\d+ bytes") as caught:
-            producer.append(chunk)
+    with (
+        session(any_kafka.bootstrap_servers) as producer,
+        pytest.raises(RecordTooLargeError, match=r"row 1 .*2,000,\d+ bytes") as caught,
+    ):
+        producer.append(chunk)
     assert (caught.value.topic, caught.value.partition) == (unique_topic, 2)
     assert "max.request.size = 1,048,576" in str(caught.value)
     assert count(any_kafka.bootstrap_servers, unique_topic) == 0
@@ -141,20 +143,24 @@ def test_a_partition_that_the_topic_does_not_have(
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 4)
     chunk = rows(unique_topic, [b"a", b"b", b"c"], partitions=[0, None, partition])
-    with session(any_kafka.bootstrap_servers) as producer:
-        with pytest.raises(ColumnError, match="row 2") as caught:
-            producer.append(chunk)
+    with (
+        session(any_kafka.bootstrap_servers) as producer,
+        pytest.raises(ColumnError, match="row 2") as caught,
+    ):
+        producer.append(chunk)
     assert (caught.value.topic, caught.value.partition) == (unique_topic, partition)
     assert "0 to 3" in str(caught.value)
     assert count(any_kafka.bootstrap_servers, unique_topic) == 0
 
 
 def test_a_topic_that_is_not_to_be_created(any_kafka: AnyKafka, unique_topic: str) -> None:
-    with session(
-        any_kafka.bootstrap_servers, allow_auto_create_topics="false", max_block_ms=1500
-    ) as producer:
-        with pytest.raises(UnknownTopicError, match=unique_topic) as caught:
-            producer.append(rows(unique_topic, [b"a"]))
+    with (
+        session(
+            any_kafka.bootstrap_servers, allow_auto_create_topics="false", max_block_ms=1500
+        ) as producer,
+        pytest.raises(UnknownTopicError, match=unique_topic) as caught,
+    ):
+        producer.append(rows(unique_topic, [b"a"]))
     assert caught.value.error == "UNKNOWN_TOPIC_OR_PARTITION"
     assert unique_topic not in Admin(any_kafka.bootstrap_servers).client().list_topics().topics
 
@@ -168,8 +174,10 @@ def test_a_topic_that_is_created_on_the_way(any_kafka: AnyKafka, unique_topic: s
 
 @pytest.mark.parametrize("topic", ["no spaces", "a/b", "x" * 250, ""])
 def test_a_name_that_no_topic_can_have_fails_at_once(topic: str, any_kafka: AnyKafka) -> None:
-    with session(any_kafka.bootstrap_servers, max_block_ms=20_000) as producer:
-        with pytest.raises(KafkaProdError) as caught:
-            producer.append(rows(topic, [b"a"]))
+    with (
+        session(any_kafka.bootstrap_servers, max_block_ms=20_000) as producer,
+        pytest.raises(KafkaProdError) as caught,
+    ):
+        producer.append(rows(topic, [b"a"]))
     assert caught.value.error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
     assert caught.value.topic == topic

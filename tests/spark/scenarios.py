@@ -80,7 +80,7 @@ ACCEPTED = (
     Scenario(
         name="many-topics",
         schema="topic string, key string, value string",
-        rows=[(f"topic-{i % 12}", f"k{i}", f"v{i}") for i in _NUMBERS],
+        rows=[(f"topic-{i % 7}", f"k{i}", f"v{i}") for i in _NUMBERS],
         topic=None,
         placed=True,
     ),
@@ -94,6 +94,12 @@ ACCEPTED = (
         name="topic-option-over-null-topics",
         schema="topic string, key string, value string",
         rows=[(None, "a", "1"), ("two", "b", "2")],
+        placed=True,
+    ),
+    Scenario(
+        name="topic-option-over-column-of-another-type",
+        schema="topic binary, key string, value string",
+        rows=[(b"two", "a", "1")],
         placed=True,
     ),
     Scenario(
@@ -200,22 +206,25 @@ REFUSED = (
     ),
     *(
         Scenario(
-            name=f"wrong-type-{name}-{kind.split('<')[0]}",
+            name=f"wrong-type-{name}-{number}",
             schema=f"{name} {kind}" if name == "value" else f"value string, {name} {kind}",
             rows=[],
+            topic=None if name == "topic" else "one",
             refused=f"{name} attribute unsupported type",
             early=True,
         )
-        for name, kind in (
-            ("value", "int"),
-            ("value", "struct<a:int>"),
-            ("key", "bigint"),
-            ("topic", "binary"),
-            ("partition", "bigint"),
-            ("partition", "string"),
-            ("headers", "map<string,binary>"),
-            ("headers", "array<struct<key:string,value:string>>"),
-            ("headers", "array<struct<value:binary,key:string>>"),
+        for number, (name, kind) in enumerate(
+            (
+                ("value", "int"),
+                ("value", "struct<a:int>"),
+                ("key", "bigint"),
+                ("topic", "binary"),
+                ("partition", "bigint"),
+                ("partition", "string"),
+                ("headers", "map<string,binary>"),
+                ("headers", "array<struct<key:string,value:string>>"),
+                ("headers", "array<struct<value:binary,key:string>>"),
+            )
         )
     ),
     Scenario(
@@ -223,7 +232,7 @@ REFUSED = (
         schema="topic string, value string",
         rows=[("one", "a"), (None, "b")],
         topic=None,
-        refused="null topic present in the data",
+        refused="null topic",
     ),
     Scenario(
         name="negative-partition",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from tests.spark.scenarios import ACCEPTED, REFUSED, Scenario
 from tests.spark.sink import JVM, OURS, Sink, create_topics
@@ -46,7 +46,7 @@ def _write(scenario: Scenario, sink: Sink) -> None:
     frame = sink.frame(scenario.schema, *scenario.rows)
     prefix = _prefix(scenario, sink)
     if dict(frame.dtypes).get("topic") == "string":
-        frame = frame.withColumn("topic", F.concat(F.lit(prefix), "topic"))
+        frame = frame.withColumn("topic", sf.concat(sf.lit(prefix), "topic"))
     topic = {} if scenario.topic is None else {"topic": prefix + scenario.topic}
     sink.write(frame, **topic, **scenario.options)
 
@@ -57,7 +57,8 @@ def _read(sink: Sink, scenario: Scenario) -> list[Row]:
     return (
         reader.option("subscribePattern", f"{scenario.name}-kafka(prod)?[.].*")
         .load()
-        .orderBy("topic", "partition", "offset")
+        .coalesce(1)
+        .sortWithinPartitions("topic", "partition", "offset")
         .select(*_COLUMNS)
         .collect()
     )

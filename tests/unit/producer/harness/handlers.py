@@ -11,7 +11,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.unit.producer.harness.fake import Fault, FakeCluster, Seen
+    from tests.unit.producer.harness.fake import FakeCluster, Fault, Seen
 
 NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,22 @@ TICK = 0.005
 MANY_STEPS = 4_000
 
 
-class _Inline:
-    """Runs the codec's work at once, so that a step is a step."""
+class _Later:
+    """Does the codec thread's work when a step begins."""
+
+    def __init__(self) -> None:
+        self._work: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
 
     def submit(self, work: Callable[..., object], *arguments: object) -> None:
-        work(*arguments)
+        self._work.append((work, arguments))
+
+    def run(self) -> None:
+        while self._work:
+            work, arguments = self._work.popleft()
+            work(*arguments)
 
     def shutdown(self, **_: object) -> None:
-        return
+        self._work.clear()
 
 
 class World:
@@ -53,7 +61,7 @@ class World:
     def _open(self, identity: Identity | None) -> ProducerSession:
         session = ProducerSession(self.client, identity)
         session._codec.shutdown()
-        session._codec = _Inline()  # type: ignore[assignment]
+        self.codec = session._codec = _Later()
         return session
 
     def next_session(self) -> None:
@@ -70,6 +78,7 @@ class World:
 
     def step(self, tick: float = TICK) -> None:
         """One turn of the sender, then of the brokers; the clock moves by `tick` seconds."""
+        self.codec.run()
         self.client.network.wakeup()  # so that it does not wait for real time to pass
         self.session._sender.run_once()
         for seen in self.cluster.seen:
@@ -119,7 +128,7 @@ class World:
 
     def report(self) -> DeliveryReport:
         """The session's report so far."""
-        return self.session.report(TaskInfo(stage=0, partition=0, attempt=0, executor="x"))
+        return self.session.report(TaskInfo())
 
     def statuses(self) -> dict[DeliveryStatus, int]:
         """Records by what became of them."""
@@ -146,7 +155,7 @@ class World:
 
 @contextmanager
 def world(cluster: FakeCluster | None = None, **options: object) -> Iterator[World]:
-    """A world that is closed at the end; by default one broker and the topic "t" of 4 partitions."""
+    """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
     made = World(cluster or FakeCluster(topics={"t": 4}), **options)
     try:
         yield made

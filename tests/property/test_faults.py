@@ -1,0 +1,115 @@
+"""Any sequence of faults: no record twice, none lost unsaid, order kept, every account balanced."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import DeliveryStatus
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.world import World, world
+
+PARTITIONS = 3
+PASSING = [2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 72, 74, 100, 103]
+
+passing = st.one_of(
+    st.none(),
+    st.builds(Fault, error=st.sampled_from(PASSING)),
+    st.builds(Fault, lose=st.booleans(), hold=st.booleans(), throttle_ms=st.sampled_from([0, 40])),
+    st.just(Fault(lose=True, error=0)),
+    st.builds(Fault, error=st.sampled_from([7, 20]), append=st.just(True)),
+)
+failing = st.builds(Fault, error=st.sampled_from([-1, 29, 45, 47, 59, 87, 9_999]))
+moves = st.lists(st.tuples(st.integers(1, 60), st.integers(0, PARTITIONS - 1)), max_size=3)
+work = st.lists(st.tuples(st.integers(0, PARTITIONS - 1), st.integers(1, 5)), max_size=8)
+# The codec, and the largest batch that the brokers take: 700 bytes split every full batch.
+codecs = st.sampled_from([("none", 10**6), ("none", 700), ("lz4", 10**6)])
+quietly = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def play(one: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
+    """Append, move leaders and let held answers go, until all is settled."""
+    steps = dict(moved)
+    accumulator = one.session._accumulator
+    for step in range(8_000):
+        if todo and not step % 3 and accumulator.error is None:
+            partition, count = todo.pop()
+            one.send_batches(count, partition)
+        if step in steps:
+            log = one.cluster.logs["t", steps[step]]
+            one.cluster.move("t", steps[step], 3 - log.leader)
+        if not step % 40:
+            one.cluster.release()
+        one.step()
+        if accumulator.error is not None or not (todo or accumulator.unsettled):
+            return
+    raise AssertionError("it takes for ever")
+
+
+def limit(cluster: FakeCluster, size: int) -> None:
+    for log in cluster.logs.values():
+        log.max_batch = size
+
+
+def distinct(one: World) -> None:
+    """Make the values of a world's batches tell each other apart."""
+    sent: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
+
+    def send_batches(count: int, partition: int = 0) -> None:
+        first = sent[partition]
+        sent[partition] += 3 * count
+        one.send([b"%06d" % n + b"." * 270 for n in range(first, first + 3 * count)], partition)
+
+    one.send_batches = send_batches  # type: ignore[assignment,method-assign]
+
+
+@given(st.lists(passing, max_size=25), work, moves, codecs)
+@quietly
+def test_faults_that_pass_leave_every_record_once_and_in_order(
+    faults: list[Fault | None],
+    todo: list[tuple[int, int]],
+    moved: list[tuple[int, int]],
+    codec: tuple[str, int],
+) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": PARTITIONS})
+    totals = [3 * sum(n for p, n in todo if p == partition) for partition in range(PARTITIONS)]
+    with world(cluster, compression_type=codec[0]) as one:
+        limit(cluster, codec[1])
+        distinct(one)
+        one.fault(*faults)
+        play(one, list(todo), moved)
+        for partition, total in enumerate(totals):
+            found = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
+            assert found == list(range(total))
+        assert one.statuses().get(DeliveryStatus.PERSISTED, 0) == one.appended
+        one.check_accounts()
+
+
+@given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
+@quietly
+def test_whatever_happens_the_accounts_are_right(
+    faults: list[Fault | None],
+    todo: list[tuple[int, int]],
+    moved: list[tuple[int, int]],
+    codec: tuple[str, int],
+) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": PARTITIONS})
+    with world(cluster, compression_type=codec[0]) as one:
+        limit(cluster, codec[1])
+        distinct(one)
+        one.fault(*faults)
+        with suppress(DeliveryError):
+            play(one, list(todo), moved)
+        one.check_accounts()
+        found = one.statuses()
+        logged = 0
+        for partition in range(PARTITIONS):
+            values = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
+            assert values == sorted(set(values)), "no record twice, none out of order"
+            logged += len(values)
+        persisted = found.get(DeliveryStatus.PERSISTED, 0)
+        possibly = found.get(DeliveryStatus.POSSIBLY_PERSISTED, 0)
+        assert persisted <= logged <= persisted + possibly

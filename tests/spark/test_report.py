@@ -1,0 +1,123 @@
+"""The delivery report: its numbers, where it is written, and what the console shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from chispa import assert_df_equality
+
+from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.base.report_file import read_report
+from tests.kafka.foreign import ranges
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from tests.spark.console import Console
+    from tests.spark.sink import Sink
+
+_OFFSETS = "partition int, records bigint, first bigint, last bigint"
+
+
+def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:
+    return sink.spark.range(0, rows, 1, tasks).selectExpr(
+        "CAST(id AS STRING) AS value", "CAST(id % 3 AS INT) AS partition"
+    )
+
+
+def _report(path: str | Path) -> DeliveryReport:
+    return DeliveryReport.from_json(read_report(str(path)))
+
+
+@pytest.mark.parametrize("form", ["path", "uri"])
+def test_the_report_agrees_with_what_a_reader_finds(
+    form: str, sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "new" / "report.json"
+    shown = str(path) if form == "path" else path.as_uri()
+    sink.write(_frame(sink, 1000, 4), topic=topic, reportPath=shown)
+    report = _report(path)
+    assert (report.tasks, report.persisted, report.records) == (4, 1000, 1000)
+    assert {part.topic for part in report.partitions} == {topic}
+    told = [(p.partition, p.persisted, p.first_offset, p.last_offset) for p in report.partitions]
+    found = [
+        (number, end - start, start, end - 1)
+        for number, (start, end) in ranges(sink.bootstrap_servers, topic).items()
+        if end > start
+    ]
+    assert_df_equality(
+        sink.spark.createDataFrame(told, _OFFSETS), sink.spark.createDataFrame(found, _OFFSETS)
+    )
+    values = [int(record.value or b"") for record in by_confluent(sink.bootstrap_servers, topic)]
+    assert sorted(values) == list(range(1000))
+
+
+def test_a_second_report_replaces_the_first(sink: Sink, topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(path))
+    sink.write(_frame(sink, 6, 1), topic=topic, reportPath=str(path))
+    report = _report(path)
+    assert report.persisted == 6
+    assert [(part.first_offset, part.last_offset) for part in report.partitions] == [(3, 4)] * 3
+
+
+def test_a_report_of_no_rows(sink: Sink, topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    sink.write(sink.frame("value string"), topic=topic, reportPath=str(path))
+    assert _report(path).records == 0
+
+
+def test_records_sent_without_acks_are_not_reported_as_delivered(
+    sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.json"
+    sink.write(_frame(sink, 90, 2), topic=topic, reportPath=str(path), kafka__acks="0")
+    report = _report(path)
+    assert report.persisted == 0
+    assert sum(part.sent for part in report.partitions) == 90
+
+
+def test_the_console_shows_the_summary(sink: Sink, topic: str, console: Console) -> None:
+    mark = console.mark()
+    sink.write(_frame(sink, 1234, 2), topic=topic)
+    printed = console.wait_for(f"{topic}: 1,234 records in 3 partitions", mark)
+    assert printed.count("Kafka delivery report") == 1
+    assert "1,234 persisted" in printed
+    assert "2 tasks" in printed
+
+
+def test_the_console_shows_what_a_failed_write_delivered(
+    sink: Sink, topic: str, console: Console
+) -> None:
+    mark = console.mark()
+    # The first of two tasks ends well, long before the second one fails.
+    frame = _frame(sink, 100, 1).unionByName(
+        sink.spark.range(1).selectExpr(
+            "CAST(java_method('java.lang.Thread', 'sleep', 3000L) AS STRING) AS value",
+            "99 AS partition",
+        )
+    )
+    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
+    assert "asks for a partition" in str(error)
+    printed = console.wait_for(f"{topic}: 100 records", mark)
+    assert "the write failed" in printed
+    assert "it stays in Kafka" in printed
+    assert len(by_confluent(sink.bootstrap_servers, topic)) == 100
+
+
+def test_a_report_that_cannot_be_written_says_so(
+    sink: Sink, topic: str, tmp_path: Path, console: Console
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    mark = console.mark()
+    error, _ = sink.jobs_of(
+        lambda: sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(blocked / "report"))
+    )
+    assert error is not None
+    assert "the delivery report can't be written" in str(error)
+    console.wait_for(f"{topic}: 9 records", mark)

@@ -1,0 +1,115 @@
+"""The format in SQL, and how Spark finds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from chispa import assert_df_equality
+
+from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from tests.kafka.readers import by_confluent
+from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+
+@pytest.fixture
+def table(spark: SparkSession, topic: str) -> Iterator[str]:
+    """A name for a table, which is dropped at the end."""
+    name = topic.replace("-", "_")
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def _options(sink: Sink, topic: str) -> str:
+    return f"OPTIONS ('kafka.bootstrap.servers' '{sink.bootstrap_servers}', 'topic' '{topic}')"
+
+
+def _written(sink: Sink, topic: str) -> DataFrame:
+    return as_frame(sink.spark, by_confluent(sink.bootstrap_servers, topic)).drop("offset")
+
+
+def _expected(sink: Sink, *rows: tuple[object, ...]) -> DataFrame:
+    return sink.spark.createDataFrame(list(rows), RECORD_SCHEMA).drop("offset")
+
+
+def test_insert_into_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    sink.spark.sql(
+        f"INSERT INTO {table} VALUES "
+        "(X'6B', X'76', NULL, 3, ARRAY(NAMED_STRUCT('key', 'h', 'value', X'78'))), "
+        "(NULL, NULL, NULL, 1, NULL)"
+    )
+    assert_df_equality(
+        _written(sink, topic),
+        _expected(sink, (1, 0, None, None, None), (3, 0, b"k", b"v", [("h", b"x")])),
+        ignore_row_order=True,
+    )
+
+
+def test_insert_some_columns_by_name(sink: Sink, topic: str, table: str) -> None:
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    sink.spark.sql(f"INSERT INTO {table} (partition, value) VALUES (2, X'61')")
+    assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
+
+
+def test_insert_a_query_into_a_table_with_columns(sink: Sink, topic: str, table: str) -> None:
+    sink.spark.sql(
+        f"CREATE TABLE {table} (value STRING, partition INT, headers {_HEADERS}, extra DATE) "
+        f"USING kafkaprod {_options(sink, topic)}"
+    )
+    sink.spark.sql(
+        f"INSERT INTO {table} SELECT CAST(id AS STRING), CAST(id % 4 AS INT), NULL, NULL "
+        "FROM range(0, 100, 1, 3)"
+    )
+    rows = [(i % 4, 0, None, b"%d" % i, None) for i in range(100)]
+    assert_df_equality(_written(sink, topic), _expected(sink, *rows), ignore_row_order=True)
+
+
+def test_save_as_table(sink: Sink, topic: str, table: str) -> None:
+    frame = sink.frame("value string, partition int", ("a", 0), (None, 3))
+    writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
+    writer.option("kafka.bootstrap.servers", sink.bootstrap_servers).saveAsTable(table)
+    assert_df_equality(
+        _written(sink, topic),
+        _expected(sink, (0, 0, None, b"a", None), (3, 0, None, None, None)),
+        ignore_row_order=True,
+    )
+
+
+def test_insert_overwrite_is_refused(sink: Sink, topic: str, table: str) -> None:
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    error, jobs = sink.jobs_of(
+        lambda: sink.spark.sql(f"INSERT OVERWRITE {table} (value) VALUES (X'61')")
+    )
+    assert "overwrit" in str(error)
+    assert jobs == 0
+    assert by_confluent(sink.bootstrap_servers, topic) == []
+
+
+def test_a_table_with_a_wrong_option_fails_at_the_insert(
+    sink: Sink, topic: str, table: str
+) -> None:
+    sink.spark.sql(
+        f"CREATE TABLE {table} USING kafkaprod OPTIONS ('kafka.acks' '2', 'topic' '{topic}', "
+        f"'kafka.bootstrap.servers' '{sink.bootstrap_servers}')"
+    )
+    error, jobs = sink.jobs_of(
+        lambda: sink.spark.sql(f"INSERT INTO {table} (value) VALUES (X'61')")
+    )
+    assert "option kafka.acks is '2'" in str(error)
+    assert jobs == 0
+
+
+def test_registered_by_hand(sink: Sink, topic: str) -> None:
+    session = sink.spark.newSession()
+    session.dataSource.register(KafkaProdDataSource)
+    own = Sink(session, sink.bootstrap_servers)
+    own.write(own.frame("value string", ("a",)), topic=topic)
+    assert [r.value for r in by_confluent(sink.bootstrap_servers, topic)] == [b"a"]

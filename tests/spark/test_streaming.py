@@ -1,0 +1,189 @@
+"""Streaming writes: micro-batches, checkpoints, restarts, failures."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.errors import StreamingQueryException
+
+from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.base.report_file import read_report
+from tests.kafka.readers import by_confluent
+from tests.spark.sink import SHORT, Sink, as_frame, create_topics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+    from tests.kafka.broker import KafkaCluster
+
+_WAIT_S = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streaming write with a checkpoint and a report folder."""
+
+    sink: Sink
+    folder: Path
+    topic: str
+
+    def start(self, frame: DataFrame, mode: str = "append", **options: Any) -> StreamingQuery:
+        """Start a query; `trigger` is what `DataStreamWriter.trigger` takes."""
+        trigger = options.pop("trigger", {"availableNow": True})
+        writer = frame.writeStream.format("kafkaprod").outputMode(mode).trigger(**trigger)
+        writer = writer.option("kafka.bootstrap.servers", self.sink.bootstrap_servers)
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        writer = writer.option("reportPath", str(self.folder / "reports"))
+        return writer.options(topic=self.topic, **options).start()
+
+    def run(self, frame: DataFrame, **options: Any) -> None:
+        """Run a query to its end."""
+        query = self.start(frame, **options)
+        try:
+            assert query.awaitTermination(_WAIT_S), "the query did not end"
+        finally:
+            query.stop()
+
+    def reports(self) -> list[DeliveryReport]:
+        """The report of each micro-batch, in order."""
+        paths = sorted((self.folder / "reports").glob("batch-*.json"))
+        return [DeliveryReport.from_json(read_report(str(path))) for path in paths]
+
+    def put(self, name: str, lines: list[str]) -> None:
+        """Add a file to the file source; hidden until it is complete."""
+        (self.folder / "input").mkdir(exist_ok=True)
+        (self.folder / f"{name}.part").write_text("".join(f"{line}\n" for line in lines))
+        (self.folder / f"{name}.part").rename(self.folder / "input" / name)
+
+    def files(self) -> DataFrame:
+        """The file source: one file per micro-batch."""
+        reader = self.sink.spark.readStream.option("maxFilesPerTrigger", "1")
+        return reader.text(str(self.folder / "input"))
+
+    def written(self) -> list[bytes | None]:
+        """All values in the topic, by partition and offset."""
+        return [r.value for r in by_confluent(self.sink.bootstrap_servers, self.topic)]
+
+
+@pytest.fixture
+def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
+    return Stream(sink, tmp_path, topic)
+
+
+def test_available_now_over_several_batches_and_a_restart(stream: Stream) -> None:
+    for number in range(3):
+        stream.put(f"{number}.txt", [f"{number}-{line}" for line in range(10)])
+    stream.run(stream.files())
+    assert [report.persisted for report in stream.reports()] == [10, 10, 10]
+    stream.put("3.txt", ["3-0"])
+    stream.run(stream.files())
+    stream.run(stream.files())
+    assert [report.persisted for report in stream.reports()] == [10, 10, 10, 1]
+    expected = [f"{number}-{line}".encode() for number in range(3) for line in range(10)]
+    spark = stream.sink.spark
+    assert_df_equality(
+        as_frame(spark, by_confluent(stream.sink.bootstrap_servers, stream.topic)).select("value"),
+        spark.createDataFrame([(value,) for value in [*expected, b"3-0"]], "value binary"),
+        ignore_row_order=True,
+    )
+
+
+def test_keys_headers_and_partitions_in_a_stream(stream: Stream) -> None:
+    stream.put("0.txt", ["a", "b", "c"])
+    frame = stream.files().selectExpr(
+        "value AS key",
+        "CAST(NULL AS STRING) AS value",
+        "3 AS partition",
+        "ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST(value AS BINARY))) AS headers",
+    )
+    stream.run(frame)
+    found = by_confluent(stream.sink.bootstrap_servers, stream.topic)
+    assert [(r.partition, r.key, r.value, r.headers) for r in found] == [
+        (3, key, None, (("h", key),)) for key in (b"a", b"b", b"c")
+    ]
+
+
+def test_a_running_query_that_is_stopped_and_started(stream: Stream) -> None:
+    source = stream.sink.spark.readStream.format("rate-micro-batch")
+    frame = source.options(rowsPerBatch="50", numPartitions="2").load()
+    values = frame.selectExpr("CAST(value AS STRING) AS value")
+    for _ in range(2):
+        before = len(stream.reports())
+        query = stream.start(values, trigger={"processingTime": "100 milliseconds"})
+        deadline = time.monotonic() + _WAIT_S
+        while len(stream.reports()) < before + 3 and query.isActive:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        query.stop()
+        assert query.exception() is None
+    numbers = sorted(int(value or b"") for value in stream.written())
+    # A batch that was cut off by the stop is written again: at least once.
+    assert set(numbers) == set(range(max(numbers) + 1))
+    assert max(numbers) >= 6 * 50 - 1
+    assert all(report.persisted == 50 for report in stream.reports())
+
+
+def test_a_failed_batch_is_written_again(
+    sink: Sink, tmp_path: Path, unique_topic: str, real_kafka: KafkaCluster
+) -> None:
+    stream = Stream(sink, tmp_path, unique_topic)
+    stream.put("0.txt", ["a", "b"])
+    options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
+    with pytest.raises(StreamingQueryException, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        stream.run(stream.files(), **options)
+    assert stream.reports() == []
+    create_topics(real_kafka, [unique_topic])
+    stream.put("1.txt", ["c"])
+    stream.run(stream.files(), **options)
+    assert sorted(value or b"" for value in stream.written()) == [b"a", b"b", b"c"]
+    assert [report.persisted for report in stream.reports()] == [2, 1]
+
+
+def test_tasks_of_a_failed_batch_run_again(stream: Stream) -> None:
+    """Two tasks: what the good one delivers may come twice, and nothing is missing."""
+    stream.put("0.txt", ["good"])
+    stream.put("1.txt", ["bad"])
+    frame = (
+        stream.sink.spark.readStream.option("maxFilesPerTrigger", "2")
+        .text(str(stream.folder / "input"))
+        .repartition(2, "value")
+    )
+    failing = frame.selectExpr("value", "if(value = 'bad', 99, 0) AS partition")
+    with pytest.raises(StreamingQueryException, match="asks for a partition"):
+        stream.run(failing)
+    assert set(stream.written()) <= {b"good"}
+    mended = frame.selectExpr("value", "if(value = 'bad', 1, 0) AS partition")
+    stream.run(mended)
+    assert set(stream.written()) == {b"good", b"bad"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [("complete", "output mode complete"), ("update", "(?i)update")],
+)
+def test_output_modes_that_a_topic_cannot_take(stream: Stream, mode: str, wanted: str) -> None:
+    stream.put("0.txt", ["a"])
+    counts = stream.files().groupBy("value").count()
+    with pytest.raises(Exception, match=wanted):
+        stream.run(counts, mode=mode)
+    assert stream.written() == []
+
+
+def test_a_wrong_option_ends_the_query_before_any_task(stream: Stream) -> None:
+    stream.put("0.txt", ["a"])
+    with pytest.raises(Exception, match=r"option kafka.acks is '2'"):
+        stream.run(stream.files(), **{"kafka.acks": "2"})
+    assert stream.written() == []
+
+
+def test_a_frame_without_value_ends_the_query(stream: Stream) -> None:
+    stream.put("0.txt", ["a"])
+    with pytest.raises(Exception, match="Required attribute 'value' not found"):
+        stream.run(stream.files().withColumnRenamed("value", "text"))

@@ -1,0 +1,177 @@
+"""The protocol of one connection, byte by byte and without a socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.client.connection import Connection, Request, State
+from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.primitives import error_code
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type, response_type
+
+METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}
+
+
+def reply(api: ApiKey, version: int, correlation_id: int, values: dict[str, Any]) -> bytes:
+    return response_frame(build(response_type(api, version), values), correlation_id)
+
+
+def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -> bytes:
+    keys = [
+        {"api_key": int(ApiKey[name.upper()]), "min_version": low, "max_version": high}
+        for name, (low, high) in ranges.items()
+    ]
+    return reply(ApiKey.API_VERSIONS, version, correlation_id, {"api_keys": keys})
+
+
+def refusal(correlation_id: int, highest: int | None) -> bytes:
+    keys = [{"api_key": 18, "min_version": 0, "max_version": highest}]
+    values = {"error_code": error_code(35), "api_keys": [] if highest is None else keys}
+    return reply(ApiKey.API_VERSIONS, 0, correlation_id, values)
+
+
+def written(connection: Connection) -> list[tuple[ApiKey, int, int]]:
+    """(api, version, correlation id) of what is to be written, which is taken."""
+    data = b"".join(bytes(part) for part in connection.out)
+    connection.wrote(len(data))
+    assert not connection.out
+    headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
+    return [(ApiKey(h.api_key), h.version, h.correlation_id) for h in headers]
+
+
+def connecting() -> Connection:
+    connection = Connection("me")
+    connection.move(State.CONNECTING)
+    connection.connected(1.0)
+    return connection
+
+
+def ready() -> Connection:
+    connection = connecting()
+    written(connection)
+    assert list(connection.received(versions(1, produce=(3, 9), metadata=(0, 5)), 1.0)) == []
+    assert connection.state is State.READY
+    return connection
+
+
+def metadata_request(context: object = "mine") -> Request:
+    return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context=context)
+
+
+def test_versions_are_asked_for_first() -> None:
+    connection = connecting()
+    data = b"".join(bytes(part) for part in connection.out)
+    (frame,) = FrameReader().feed(data)
+    header = read_request_header(frame)
+    asked, _ = decode(request_type(18, 4), frame, header.body_offset)
+    assert (header.version, header.client_id) == (4, "me")
+    assert asked.client_software_name == "spark-kafka-sink"
+
+
+def test_versions_are_the_highest_in_common() -> None:
+    connection = ready()
+    assert connection.versions[ApiKey.PRODUCE] == VersionRange(3, 9)
+    assert connection.version(ApiKey.PRODUCE) == 9
+    assert connection.version(ApiKey.PRODUCE, cap=8) == 8
+    with pytest.raises(ProtocolError, match="INIT_PRODUCER_ID"):
+        connection.version(ApiKey.INIT_PRODUCER_ID)
+
+
+@pytest.mark.parametrize(("told", "asked"), [(2, 2), (0, 0), (None, 0), (9, 3)])
+def test_an_older_broker_is_asked_lower(told: int | None, asked: int) -> None:
+    connection = connecting()
+    written(connection)
+    assert list(connection.received(refusal(1, told), 1.0)) == []
+    assert written(connection) == [(ApiKey.API_VERSIONS, asked, 2)]
+    assert list(connection.received(versions(2, asked, produce=(3, 7)), 1.0)) == []
+    assert connection.state is State.READY
+
+
+def test_a_broker_that_refuses_version_0_is_given_up() -> None:
+    connection = connecting()
+    list(connection.received(refusal(1, 0), 1.0))
+    with pytest.raises(ProtocolError, match="refused ApiVersions with error 35"):
+        list(connection.received(refusal(2, 0), 1.0))
+
+
+@pytest.mark.parametrize("piece", [1, 3, 1_000])
+def test_answers_come_in_any_pieces_and_in_order(piece: int) -> None:
+    connection = ready()
+    for context in "ab":
+        connection.enqueue(metadata_request(context), 2.0)
+    assert [version for _, version, _ in written(connection)] == [5, 5]
+    data = b"".join(reply(ApiKey.METADATA, 5, number, METADATA) for number in (2, 3))
+    found = []
+    for at in range(0, len(data), piece):
+        found += list(connection.received(data[at : at + piece], 3.0))
+    assert [(asked.request.context, r.brokers[0].host) for asked, r in found] == [
+        ("a", "h"),
+        ("b", "h"),
+    ]
+    assert connection.oldest_sent() is None
+
+
+@pytest.mark.parametrize(
+    "data", [reply(ApiKey.METADATA, 5, 77, METADATA), reply(ApiKey.METADATA, 5, 2, METADATA)[:10]]
+)
+def test_a_request_is_not_forgotten_when_its_answer_makes_no_sense(data: bytes) -> None:
+    connection = ready()
+    connection.enqueue(metadata_request(), 2.0)
+    broken = (len(data) - 4).to_bytes(4, "big") + data[4:]
+    with pytest.raises(ProtocolError):
+        list(connection.received(broken, 3.0))
+    assert [asked.request.context for asked in connection.in_flight] == ["mine"]
+
+
+def test_what_was_answered_before_the_nonsense_counts() -> None:
+    connection = ready()
+    for context in "ab":
+        connection.enqueue(metadata_request(context), 2.0)
+    data = reply(ApiKey.METADATA, 5, 2, METADATA) + reply(ApiKey.METADATA, 5, 99, METADATA)
+    answers = connection.received(data, 3.0)
+    assert next(answers)[0].request.context == "a"
+    with pytest.raises(ProtocolError, match="out of turn"):
+        next(answers)
+    assert [asked.request.context for asked in connection.in_flight] == ["b"]
+
+
+def test_an_answer_to_nothing() -> None:
+    with pytest.raises(ProtocolError, match="nothing was asked"):
+        list(ready().received(reply(ApiKey.METADATA, 5, 2, METADATA), 1.0))
+
+
+def test_partial_writes_leave_the_rest() -> None:
+    connection = ready()
+    connection.enqueue(metadata_request(), 2.0)
+    whole = b"".join(bytes(part) for part in connection.out)
+    left = b""
+    for size in range(1, len(whole)):
+        connection.wrote(1)
+        left = b"".join(bytes(part) for part in connection.out)
+        assert left == whole[size:]
+    connection.wrote(len(left))
+    assert not connection.out
+
+
+def test_a_request_without_an_answer_is_done_when_it_is_written() -> None:
+    connection = ready()
+    silent = Request(
+        api=ApiKey.PRODUCE, version=9, body=[b"x" * 9], context=1, expects_response=False
+    )
+    connection.enqueue(silent, 2.0)
+    assert connection.written_silently() == []
+    written(connection)
+    assert [asked.request.context for asked in connection.written_silently()] == [1]
+    assert connection.written_silently() == []
+
+
+@pytest.mark.parametrize("state", [State.READY, State.NEGOTIATING, State.DISCONNECTED])
+def test_states_follow_their_table(state: State) -> None:
+    with pytest.raises(AssertionError, match="cannot go"):
+        Connection("me").move(state)

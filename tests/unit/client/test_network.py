@@ -1,0 +1,259 @@
+"""Connections: opening, failing, timing out, closing when idle."""
+
+from __future__ import annotations
+
+import socket
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.clock import ManualClock
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.transport import TcpTransport, resolve
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.offline import config
+from tests.unit.producer.harness.world import world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NODE = Node(1, "127.0.0.1", 40_001)
+OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    made = FakeCluster(nodes=2, topics={"t": 2})
+    yield made
+    made.close()
+
+
+def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Network:
+    return Network(config(**{**OPTIONS, **options}), Random(1), cluster.connect)
+
+
+def turn(one: Network, cluster: FakeCluster, clock: ManualClock) -> list:
+    one.wakeup()
+    done = one.poll(0.0, clock.monotonic)
+    cluster.pump()
+    return done
+
+
+def test_a_broker_becomes_ready(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    one = network(cluster, clock)
+    assert not one.ready(NODE, 5.0)
+    for _ in range(4):
+        turn(one, cluster, clock)
+    assert one.ready(NODE, 5.0)
+    assert list(one.connected()) == [NODE]
+    one.close(5.0)
+
+
+def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    cluster.alive.clear()
+    one = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
+    waits = []
+    for _ in range(30):
+        one.ready(NODE, clock.monotonic())
+        turn(one, cluster, clock)
+        wait = one.link(1).retry_at - clock.monotonic()
+        waits.append(wait)
+        clock.advance(max(wait, 0.0) + 0.001)
+    assert one.failures == {"127.0.0.1:40001": "Connection refused"}
+    assert max(waits) <= 1.0
+    assert max(waits[10:]) > 0.3
+    one.close(5.0)
+
+
+def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    one = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
+    one.ready(NODE, 5.0)
+    one.wakeup()
+    one.poll(0.0, clock.monotonic)  # connected, but the cluster never answers
+    clock.advance(1.9)
+    turn_without_broker(one, clock)
+    assert one.failures == {}
+    clock.advance(0.2)
+    turn_without_broker(one, clock)
+    assert "no connection within the time allowed" in one.failures["127.0.0.1:40001"]
+    one.close(clock.monotonic())
+
+
+def turn_without_broker(one: Network, clock: ManualClock) -> None:
+    one.wakeup()
+    one.poll(0.0, clock.monotonic)
+
+
+def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    one = network(cluster, clock, connections_max_idle_ms=10_000)
+    one.ready(NODE, 5.0)
+    for _ in range(4):
+        turn(one, cluster, clock)
+    clock.advance(9.0)
+    turn(one, cluster, clock)
+    assert list(one.connected()) == [NODE]
+    clock.advance(2.0)
+    turn(one, cluster, clock)
+    assert list(one.connected()) == []
+    turn(one, cluster, clock)
+    assert cluster.connections == 0
+    one.close(clock.monotonic())
+
+
+def test_a_new_address_means_a_new_connection(cluster: FakeCluster) -> None:
+    clock = ManualClock(5.0)
+    one = network(cluster, clock)
+    one.ready(NODE, 5.0)
+    for _ in range(4):
+        turn(one, cluster, clock)
+    assert one.ready(NODE, 5.0)
+    moved = Node(1, "127.0.0.1", 40_002)
+    assert not one.ready(moved, 5.0)
+    for _ in range(4):
+        turn(one, cluster, clock)
+    assert list(one.connected()) == [moved]
+    one.close(5.0)
+
+
+def test_every_bootstrap_address_is_tried() -> None:
+    cluster = FakeCluster(nodes=3, topics={"t": 1})
+    cluster.alive = {3}
+    servers = "127.0.0.1:40001,127.0.0.1:40002,127.0.0.1:40003"
+    with world(cluster, bootstrap_servers=servers) as one:
+        cluster.move("t", 0, 3)
+        one.run(lambda: one.client.metadata.cluster.leader("t", 0) == 3)
+        one.send_batches(1)
+        one.finish()
+        assert cluster.logs["t", 0].end == 3
+
+
+def test_metadata_is_fetched_again_when_it_is_old() -> None:
+    with world(metadata_max_age_ms=2_000) as one:
+        before = one.client.metadata.updates
+        one.steps(25, tick=0.1)
+        assert one.client.metadata.updates - before in {1, 2}
+
+
+def test_a_leaderless_partition_is_waited_for() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    cluster.alive = {1}
+    with world(cluster) as one:
+        one.send_batches(1, partition=1)
+        one.steps(100, tick=0.02)
+        assert cluster.logs["t", 1].end == 0
+        cluster.alive = {1, 2}
+        one.finish()
+        assert cluster.logs["t", 1].end == 3
+
+
+def test_jitter_is_full_and_capped() -> None:
+    waits = [full_jitter(attempt, 100, 1_000, Random(attempt)) for attempt in range(200)]
+    assert all(0 <= wait <= 1.0 for wait in waits)
+    assert all(full_jitter(0, 100, 1_000, Random(n)) <= 0.1 for n in range(100))
+    assert max(waits) > 0.9
+    assert min(waits[4:]) < 0.1
+
+
+class _Loop:
+    """Counts its turns; may crash."""
+
+    def __init__(self, crash_at: int = 1 << 30) -> None:
+        self.turns = 0
+        self.crash_at = crash_at
+        self.error: BaseException | None = None
+
+    def run_once(self) -> None:
+        self.turns += 1
+        if self.turns == self.crash_at:
+            raise RuntimeError("boom")
+
+    def crashed(self, error: BaseException) -> None:
+        self.error = error
+
+
+def test_the_thread_changes_loops_at_once_and_survives_a_crash() -> None:
+    client = Client(config(**OPTIONS))
+    first, second, third = _Loop(), _Loop(crash_at=3), _Loop()
+    client.attach(first)
+    client.detach()
+    turns = first.turns
+    client.attach(second)
+    assert first.turns == turns
+    while second.error is None:
+        pass
+    assert str(second.error) == "boom"
+    client.attach(third)
+    while third.turns < 3:
+        pass
+    client.close()
+    assert second.turns == 3
+
+
+def test_a_tcp_transport_moves_bytes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (address, *_) = resolve("127.0.0.1", port)
+        transport = TcpTransport(address, (65_536, 65_536))
+        peer, _ = server.accept()
+        assert transport.finish_connect()
+        assert transport.read() is None
+        assert transport.write([b"ab", memoryview(b"cd")]) == 4
+        assert peer.recv(10) == b"abcd"
+        peer.sendall(b"answer")
+        assert wait_for(transport) == b"answer"
+        peer.close()
+        assert wait_for(transport) == b""
+        transport.close()
+
+
+def wait_for(transport: TcpTransport) -> bytes:
+    while (data := transport.read()) is None:
+        pass
+    return data
+
+
+def test_a_refused_tcp_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    (address, *_) = resolve("127.0.0.1", port)
+    transport = TcpTransport(address, (-1, -1))
+    with pytest.raises(OSError, match="refused"):
+        wait_for(transport)
+
+
+def test_a_broken_answer_is_not_waited_for() -> None:
+    """The connection is dropped, and what was under way there goes again."""
+    with world() as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(Fault(extra={"base_offset": 0}))
+        real = one.cluster._serve
+
+        def serve_broken(peer, frame) -> None:  # type: ignore[no-untyped-def]
+            one.cluster._serve = real  # type: ignore[method-assign]
+            real(peer, frame)
+            peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
+
+        one.cluster._serve = serve_broken  # type: ignore[method-assign]
+        one.send_batches(3)
+        one.finish()
+        assert one.cluster.logs["t", 0].end == 12
+        one.check_accounts()
+
+
+def test_no_delivery_without_a_broker_names_the_reason() -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, delivery_timeout_ms=31_000) as one:
+        cluster.stop(1)
+        one.send_batches(1)
+        with pytest.raises(DeliveryError, match="Connection refused"):
+            one.finish(0.25)

@@ -1,0 +1,189 @@
+"""What goes wrong for good: every record gets exactly one outcome, and none is called persisted
+that nobody acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import DeliveryStatus
+from spark_kafka_sink.producer.identity import IdentityState
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.world import World, world
+
+PERSISTED = DeliveryStatus.PERSISTED
+NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
+
+
+def fails(one: World, tick: float = 0.005) -> DeliveryError:
+    """Run into the failure; its statuses and the report agree and miss no record."""
+    with pytest.raises(DeliveryError) as caught:
+        one.finish(tick)
+    one.check_accounts()
+    told: dict[DeliveryStatus, int] = {}
+    for status in caught.value.statuses:
+        told[status.status] = told.get(status.status, 0) + status.records
+    assert told == {s: n for s, n in one.statuses().items() if s is not PERSISTED}
+    return caught.value
+
+
+@pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 87, 32, 31, 49, 53, 90, 47, 45])
+def test_a_refusal_ends_the_session_and_is_not_persisted(code: int) -> None:
+    with world() as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(Fault(error=code))
+        one.send_batches(4)
+        one.send_batches(2, partition=1)
+        error = fails(one)
+        assert (error.topic, error.partition) in {("t", 0), ("t", 1)}
+        assert one.statuses()[PERSISTED] >= 3
+        assert NOT in one.statuses()
+
+
+@pytest.mark.parametrize("code", [-1, 9_999])
+def test_an_unknown_error_leaves_doubt(code: int) -> None:
+    with world() as one:
+        one.fault(Fault(error=code))
+        one.send_batches(3)
+        fails(one)
+        assert one.statuses() == {POSSIBLY: 3, NOT: 6}
+
+
+def test_one_record_too_large() -> None:
+    with world() as one:
+        one.cluster.logs["t", 0].max_batch = 300
+        one.send([b"small", b"x" * 290, b"small too"])
+        error = fails(one)
+        assert error.error == "MESSAGE_TOO_LARGE"
+        assert "max.message.bytes" in str(error)
+        assert one.statuses() == {PERSISTED: 1, NOT: 2}
+
+
+def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, delivery_timeout_ms=31_000) as one:
+        cluster.stop(1)
+        one.send_batches(2)
+        error = fails(one, 0.25)
+        assert one.statuses() == {NOT: 6}
+        assert "delivery.timeout.ms" in str(error)
+        assert "refused" in str(error)
+
+
+def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
+    with world(delivery_timeout_ms=31_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(Fault(hold=True), *[Fault(hold=True)] * 50)
+        one.send_batches(8)
+        fails(one, 0.25)
+        assert one.statuses() == {PERSISTED: 3, POSSIBLY: 15, NOT: 9}
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, delivery_timeout_ms=31_000) as one:
+        one.fault(Fault(lose=True, error=None if append else 0))
+        one.send_batches(1)
+        one.run(lambda: bool(cluster.seen))
+        cluster.stop(1)
+        fails(one, 0.25)
+        assert one.statuses() == {POSSIBLY: 3}
+        assert cluster.logs["t", 0].end == (3 if append else 0)
+
+
+@pytest.mark.parametrize(("code", "status"), [(19, NOT), (6, NOT), (7, POSSIBLY), (20, POSSIBLY)])
+def test_delivery_timeout_while_it_is_retried(code: int, status: DeliveryStatus) -> None:
+    backoff = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000}
+    with world(delivery_timeout_ms=31_000, **backoff) as one:
+        one.fault(*[Fault(error=code)] * 1_000)
+        one.send_batches(1)
+        fails(one, 0.02)
+        assert one.statuses() == {status: 3}
+
+
+@pytest.mark.parametrize("retries", [1, 3])
+def test_retries_run_out(retries: int) -> None:
+    with world(retries=retries) as one:
+        one.fault(*[Fault(error=19)] * 10)
+        one.send_batches(1)
+        error = fails(one)
+        assert len(one.cluster.seen) == 1 + retries
+        assert error.error == "NOT_ENOUGH_REPLICAS"
+        assert one.statuses() == {NOT: 3}
+
+
+def test_unknown_producer_id_after_a_lost_answer_is_not_repeated() -> None:
+    with world() as one:
+        one.fault(Fault(lose=True), Fault(error=59))
+        one.send_batches(1)
+        fails(one)
+        assert one.statuses() == {POSSIBLY: 3}
+        assert len(one.cluster.seen) == 2
+
+
+def test_what_is_under_way_when_the_session_fails_still_counts() -> None:
+    with world() as one:
+        one.send_batches(1, partition=0)
+        one.send_batches(1, partition=1)
+        one.finish()
+        one.fault(Fault(error=29), None)
+        one.send_batches(1, partition=0)
+        one.steps(1)
+        one.send_batches(1, partition=1)
+        one.steps(1)
+        fails(one)
+        assert one.statuses() == {PERSISTED: 9, NOT: 3}
+
+
+def test_records_that_were_named_are_in_the_message() -> None:
+    named = [{"batch_index": 1, "batch_index_error_message": "no key"}]
+    with world() as one:
+        one.fault(Fault(error=87, extra={"record_errors": named, "error_message": "bad records"}))
+        one.send_batches(1)
+        error = fails(one)
+        assert "record 1: no key" in str(error)
+        assert "bad records" in str(error)
+
+
+def test_no_producer_id_is_granted() -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster) as one:
+        one.session.identity.state = IdentityState.MISSING
+        cluster.init_errors.append(31)
+        one.send_batches(2)
+        error = fails(one)
+        assert error.error == "CLUSTER_AUTHORIZATION_FAILED"
+        assert "IdempotentWrite" in str(error)
+        assert one.statuses() == {NOT: 6}
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_compressed_batches_that_fail_give_their_memory_back(codec: str) -> None:
+    with world(compression_type=codec) as one:
+        one.fault(Fault(error=29))
+        one.send_batches(9)
+        one.send([b"open"], partition=2)
+        fails(one)
+
+
+def test_a_write_after_the_failure_raises_it_again() -> None:
+    with world() as one:
+        one.fault(Fault(error=29))
+        one.send_batches(1)
+        error = fails(one)
+        with pytest.raises(DeliveryError) as again:
+            one.session.append(_rows_like(one))
+        assert again.value is error
+        assert one.session._accumulator.memory.used == 0
+
+
+def _rows_like(one: World):  # type: ignore[no-untyped-def]
+    import pyarrow as pa
+
+    from spark_kafka_sink.producer.partitioner import Rows
+    from spark_kafka_sink.records.columns import Columns
+
+    return Rows(columns=Columns(value=pa.array([b"late"], pa.binary())), topics=("t",))
