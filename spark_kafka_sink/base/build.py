@@ -6,12 +6,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.choices import (
+    LIBRDKAFKA_PARTITIONERS,
+    Acks,
+    Codec,
+    Partitioner,
+    Profile,
+)
 from spark_kafka_sink.base.debug import parse_contexts
 from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.base.names import PREFIX, supported
+from spark_kafka_sink.base.names import PREFIX, did_you_mean, supported
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.base.parsing import parse_value
+from spark_kafka_sink.base.pressure import PressureConfig
 from spark_kafka_sink.base.profiles import load_profile
 from spark_kafka_sink.base.rules import apply_rules
 from spark_kafka_sink.base.uris import refuse_credentials
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.option import Option
 
 BOOTSTRAP = "bootstrap.servers"
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _LEVELS = {
     Codec.GZIP: "compression.gzip.level",
@@ -29,7 +37,9 @@ _LEVELS = {
     Codec.ZSTD: "compression.zstd.level",
 }
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
-_CONVERTED = frozenset({"acks", "compression.type", "partitioner.class", "debug", *_LEVELS.values()})
+_CONVERTED = frozenset(
+    {"acks", "compression.type", "partitioner", "partitioner.class", "debug", *_LEVELS.values()}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +91,30 @@ def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
         "acks": Acks.named(values["acks"]),
         "compression_type": codec,
         "compression_level": values[_LEVELS[codec]] if codec in _LEVELS else None,
-        "partitioner": Partitioner(values["partitioner.class"]),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
+        **_partitioner(values["partitioner"], values["partitioner.class"]),
     }
+
+
+def _partitioner(word: str, java_class: str) -> dict[str, Any]:
+    """librdkafka's word, the user's own function, or Java's class: at most one may be given."""
+    if not word:
+        return {"partitioner": Partitioner(java_class), "partitioner_function": None}
+    if java_class:
+        raise ConfigError(
+            f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both given",
+            hint="Leave one of them out.",
+        )
+    words = [choice.value for choice in LIBRDKAFKA_PARTITIONERS]
+    if word in words:
+        return {"partitioner": Partitioner(word), "partitioner_function": None}
+    if not _FUNCTION.fullmatch(word):
+        raise ConfigError(
+            f"option {PREFIX}partitioner is {word[:100]!r}; allowed: {', '.join(words)}, "
+            "or module:function",
+            hint=did_you_mean(word, words),
+        )
+    return {"partitioner": Partitioner.FUNCTION, "partitioner_function": word}
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,6 +128,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "include_headers": values["includeHeaders"],
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
+        "pressure": PressureConfig.settled(values),
         "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
         "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
         "opentelemetry": values["metrics.opentelemetry"],

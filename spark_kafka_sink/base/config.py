@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.build import build
 from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.pressure import PressureConfig
 from spark_kafka_sink.base.debug import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Acks", "Codec", "Partitioner", "ProducerConfig", "Profile", "SinkConfig"]
+__all__ = [
+    "Acks",
+    "Codec",
+    "Partitioner",
+    "PressureConfig",
+    "ProducerConfig",
+    "Profile",
+    "SinkConfig",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +36,11 @@ class ProducerConfig:
     """Addresses as "host:port", IPv6 hosts in brackets."""
     acks: Acks
     enable_idempotence: bool
+    enable_gapless_guarantee: bool
     batch_size: int
     """Bytes, uncompressed, the batch's header included."""
+    batch_num_messages: int
+    """Records of a batch."""
     linger_ms: int
     buffer_memory: int
     """Bytes."""
@@ -48,7 +60,11 @@ class ProducerConfig:
     metadata_max_age_ms: int
     client_id: str
     partitioner: Partitioner
+    partitioner_function: str | None
+    """The user's own, "module:function", where `partitioner` is FUNCTION."""
     partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
     allow_auto_create_topics: bool
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
@@ -65,7 +81,7 @@ class ProducerConfig:
 
     def fingerprint(self) -> str:
         """A short text that is equal for equal configs, in every process."""
-        values = repr([(field.name, getattr(self, field.name)) for field in fields(self)])
+        values = repr([(each.name, getattr(self, each.name)) for each in fields(self)])
         return hashlib.sha256(values.encode()).hexdigest()[:16]
 
     @classmethod
@@ -84,6 +100,7 @@ class SinkConfig:
     use_timestamp_column: bool = False
     report_path: str | None = None
     profile: Profile = Profile.NONE
+    pressure: PressureConfig = field(default_factory=PressureConfig)
     prometheus_textfile: str | None = None
     prometheus_pushgateway: str | None = None
     opentelemetry: bool = False

@@ -16,8 +16,6 @@ IGNORED_PRODUCER_KEYS = frozenset(
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
         "security.providers",
         "socket.connection.setup.timeout.max.ms",
         "transaction.timeout.ms",

@@ -238,6 +238,7 @@ _INSIGHT = (
         "Time between two statistics lines (JSON, logger spark_kafka_sink.statistics); 0 for none.",
         high=86_400_000,
         importance=LOW,
+        of_java=False,
     ),
     _text(
         "debug",
@@ -245,6 +246,7 @@ _INSIGHT = (
         "Contexts to log event by event, with commas between: broker, metadata, topic, queue, msg, "
         "protocol, eos, security, all.",
         importance=LOW,
+        of_java=False,
     ),
 )
 
@@ -296,6 +298,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
         False,
         "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
     ),
+    *PRESSURE_OPTIONS,
 )
 """Options given by their own name, in any case."""
 

@@ -29,7 +29,7 @@ def apply_rules(values: Values, given: frozenset[str]) -> Changes:
         ConfigError: two options contradict each other.
     """
     settled = dict(values)
-    for rule in (_idempotence, _delivery_timeout, _backoff, _memory, _longest):
+    for rule in (_idempotence, _gapless, _delivery_timeout, _backoff, _memory, _longest):
         settled.update(rule(settled, given))
     return settled
 
@@ -52,6 +52,17 @@ def _idempotence(values: Values, given: frozenset[str]) -> Changes:
             hint=f"Use acks=all and retries above 0, or leave kafka.{IDEMPOTENCE} out.",
         )
     return {IDEMPOTENCE: not reasons}
+
+
+def _gapless(values: Values, given: frozenset[str]) -> Changes:
+    """As librdkafka: without idempotence a retry may leave gaps and repeats anyway."""
+    del given
+    if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
+        raise ConfigError(
+            "option kafka.enable.gapless.guarantee is true without idempotence",
+            hint=f"Use acks=all, retries above 0 and kafka.{IDEMPOTENCE}=true with it.",
+        )
+    return {}
 
 
 def _against_idempotence(values: Values) -> list[str]:

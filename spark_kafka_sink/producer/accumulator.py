@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import BufferTimeoutError
+from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.memory import COPY_BELOW, Charge, Memory
 from spark_kafka_sink.producer.plan import OpenBatch
+from spark_kafka_sink.producer.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,6 +52,7 @@ class Accumulator:
         clock: Clock,
         on_closed: Callable[[ProducerBatch], None],
         wake_sender: Callable[[], None],
+        trace: Trace | None = None,
     ) -> None:
         self.changed = Condition()
         self.memory = Memory(config.buffer_memory)
@@ -59,11 +62,13 @@ class Accumulator:
         """Batches that are neither acknowledged nor failed."""
         self.waited = 0.0
         """Seconds that the writer has waited for memory."""
+        self.waits = 0
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._config = config
         self._clock = clock
         self._on_closed = on_closed
         self._wake_sender = wake_sender
+        self._trace = trace or Trace()
         self._appending = False
         self._starving = False
         self._created = 0
@@ -104,7 +109,9 @@ class Accumulator:
                 raise self._buffer_timeout(size)
         finally:
             self._starving = False
-            self.waited += self._clock.monotonic() - started
+            took = self._clock.monotonic() - started
+            self.waited, self.waits = self.waited + took, self.waits + 1
+            self._trace.waited(size, took, self.memory.used)
         with self.changed:
             self.memory.take(size)
 
@@ -156,7 +163,7 @@ class Accumulator:
         """Close all batches and wait until each is settled; raises the session's error."""
         with self.changed:
             for partition in list(self._open):
-                self._close(partition)
+                self._close(partition, CloseReason.FLUSH)
         self._wake_sender()
         self.wait_for(lambda: self.unsettled == 0, None)
 
@@ -180,9 +187,10 @@ class Accumulator:
             if self._appending:
                 return
             for partition, batch in list(self._open.items()):
-                if not self._starving and now < batch.created + linger:
+                lingered = now >= batch.created + linger
+                if not self._starving and not lingered:
                     break
-                self._close(partition)
+                self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
     def next_linger(self, now: float) -> float:
         """Seconds until the oldest open batch has lingered."""
@@ -254,7 +262,7 @@ class Accumulator:
     def _append(self, piece: Piece, chunk: Charge, now: float) -> None:
         batch = self._open.get(piece.partition)
         if piece.opens and batch is not None:
-            self._close(piece.partition)
+            self._close(piece.partition, CloseReason.FULL)
             batch = None
         if batch is None:
             batch = ProducerBatch(piece.partition, now, piece.base_timestamp, piece.base_timestamp)
@@ -270,18 +278,21 @@ class Accumulator:
             chunk.holders += 1
             batch.charges.append(chunk)
         batch.add(data, piece.records, piece.max_timestamp)
+        self._trace.appended(batch, piece.records)
 
     def _close_full(self, partition: TopicPartition) -> None:
         batch = self._open[partition]
         if batch.raw_size >= self._config.batch_size - self._config.batch_size // 64:
-            self._close(partition)
+            self._close(partition, CloseReason.FULL)
 
     def _charge(self, batch: ProducerBatch, size: int) -> None:
         self.memory.take(size)
         batch.charges.append(Charge(size))
 
-    def _close(self, partition: TopicPartition) -> None:
+    def _close(self, partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(partition)
+        batch.closed, batch.reason = self._clock.monotonic(), reason
+        self._trace.closed(batch)
         self.queues.setdefault(partition, deque()).append(batch)
         batch.ready = self._config.compression_type is Codec.NONE
         if not batch.ready:

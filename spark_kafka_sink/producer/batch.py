@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.records.batch import (
     HEADER_SIZE,
     NO_PRODUCER_EPOCH,
@@ -44,6 +45,7 @@ class ProducerBatch:
     `parts` is the records section as buffers, compressed once `codec` is not NONE; `raw_size` is
     its uncompressed size with the header. `ambiguous`: it was sent, and an answer never came.
     `order` places it among its partition's batches: a number, and one more for each split.
+    `compression` is the time that compressing took, None if nothing was compressed.
     `topic_id` is what the last request called the topic. `settled`: nobody waits for it any more.
     """
 
@@ -66,6 +68,9 @@ class ProducerBatch:
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
     settled: bool = False
+    closed: float = 0.0
+    reason: CloseReason = CloseReason.FLUSH
+    compression: float | None = None
 
     def add(self, part: Buffer, records: int, max_timestamp: int) -> None:
         """Append encoded records."""
@@ -87,6 +92,11 @@ class ProducerBatch:
     def unnumber(self) -> None:
         """Take the place away again, for a new epoch."""
         self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+
+    @property
+    def name(self) -> str:
+        """Its order as text: unique within the session."""
+        return ".".join(map(str, self.order))
 
     @property
     def next_sequence(self) -> int:

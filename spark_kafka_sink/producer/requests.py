@@ -29,10 +29,14 @@ class Pick(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAnswer:
-    """What a Produce response says of one partition; `leader` is -1 where it names none."""
+    """What a Produce response says of one partition; `leader` is -1 where it names none.
+
+    `append_time` is LogAppendTime in milliseconds, None where the topic keeps CreateTime.
+    """
 
     code: int
     base_offset: int = -1
+    append_time: int | None = None
     message: str | None = None
     leader: int = -1
     leader_epoch: int = -1
@@ -84,9 +88,11 @@ def read_answers(response: Any, picks: list[Pick]) -> dict[tuple[str, int], Part
 def _answer(partition: Any) -> PartitionAnswer:
     hint = getattr(partition, "current_leader", None)
     errors = getattr(partition, "record_errors", ())
+    appended = partition.log_append_time
     return PartitionAnswer(
         code=error_number(partition.error_code),
         base_offset=int(partition.base_offset),
+        append_time=None if appended is None else round(appended.timestamp() * 1000),
         message=getattr(partition, "error_message", None),
         leader=-1 if hint is None else int(hint.leader_id),
         leader_epoch=-1 if hint is None else int(hint.leader_epoch),

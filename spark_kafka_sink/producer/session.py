@@ -6,29 +6,22 @@ for the way of a record.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.base.errors import (
-    BrokerUnavailableError,
-    DeliveryError,
-    RecordTooLargeError,
-    UnknownTopicError,
-)
+from spark_kafka_sink.base.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
-from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.producer.accumulator import Accumulator, Piece
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.identity import Identity
 from spark_kafka_sink.producer.memory import Charge
-from spark_kafka_sink.producer.outcomes import error_name
 from spark_kafka_sink.producer.partitioner import Partitioner, Route, Rows
 from spark_kafka_sink.producer.plan import Plan, plan
 from spark_kafka_sink.producer.sender import Sender
+from spark_kafka_sink.producer.topic_directory import TopicDirectory
 from spark_kafka_sink.records.batch import HEADER_SIZE
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
 
@@ -36,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -64,6 +57,7 @@ class ProducerSession:
         self._accumulator = Accumulator(
             client.config, client.clock, self._compress_later, client.network.wakeup
         )
+        self._topics = TopicDirectory(client, self._accumulator)
         self._partitioner = Partitioner(client.config, client.random)
         self._sender = Sender(client, self._accumulator, self.identity, self._report)
         client.attach(self._sender)
@@ -76,7 +70,7 @@ class ProducerSession:
         """
         if not len(rows):
             return
-        topics = self._topics(rows.topics)
+        topics = self._topics.lookup(rows.topics)
         sizes = size_bounds(rows.columns)
         largest = int(sizes.argmax())
         if int(sizes[largest]) + HEADER_SIZE > self._largest_record():
@@ -129,51 +123,6 @@ class ProducerSession:
 
     def _largest_record(self) -> int:
         return min(self._config.max_request_size, self._config.buffer_memory)
-
-    def _topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
-        """What the cluster says of the topics; waits for it at most max.block.ms."""
-        known = self.client.metadata.cluster.topics
-        if all(name in known for name in names):
-            return tuple(known[name] for name in names)
-        self._accumulator.want_topics(names)
-        self._accumulator.wait_for(lambda: self._settled(names), self._config.max_block_ms / 1000)
-        known = self.client.metadata.cluster.topics
-        for name in names:
-            if name not in known:
-                raise self._missing(name)
-        return tuple(known[name] for name in names)
-
-    def _settled(self, names: tuple[str, ...]) -> bool:
-        metadata = self.client.metadata
-        if any(metadata.is_fatal(name) for name in names):
-            return True
-        return all(name in metadata.cluster.topics for name in names)
-
-    def _missing(self, topic: str) -> UnknownTopicError | BrokerUnavailableError:
-        cluster, waited = self.client.metadata.cluster, self._config.max_block_ms
-        code = cluster.errors.get(topic)
-        if code is None:
-            return self._unreachable()
-        return UnknownTopicError(
-            f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
-            if not self.client.metadata.is_fatal(topic)
-            else "the brokers refuse the topic",
-            topic=topic,
-            error=error_name(code),
-            hint="create the topic, or correct its name; brokers create topics by themselves "
-            "only with auto.create.topics.enable=true and kafka.allow.auto.create.topics=true",
-        )
-
-    def _unreachable(self) -> BrokerUnavailableError:
-        failures = dict(self.client.network.failures)
-        for server in self._config.bootstrap_servers:
-            failures.setdefault(server, "no answer")
-        tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
-        return BrokerUnavailableError(
-            f"no broker answered within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
-            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
-            "machine that runs this task",
-        )
 
     def _refuse_oversized(
         self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64], row: int
@@ -249,27 +198,3 @@ def _cut(
     ]
     size = memoryview(records_section(framed, 0, len(framed))).nbytes
     return pieces, Charge(size, holders=0)
-
-
-_cache: dict[tuple[int, str], tuple[Client, Identity]] = {}
-"""The healthy client and identity that the last task left, by process and configuration."""
-
-
-def borrow_session(config: ProducerConfig) -> ProducerSession:
-    """A session on the client that the last task of this process left, or on a new one."""
-    kept = _cache.pop((os.getpid(), config.fingerprint()), None)
-    client, identity = kept or (Client(config), Identity())
-    return ProducerSession(client, identity)
-
-
-def give_back_session(session: ProducerSession) -> None:
-    """Keep a flushed session's client and identity for the next task."""
-    session.close()
-    key = (os.getpid(), session.client.config.fingerprint())
-    _cache[key] = (session.client, session.identity)
-
-
-def discard_session(session: ProducerSession) -> None:
-    """Drop a failed session whole: its producer id must not be used again."""
-    session.close()
-    session.client.close()

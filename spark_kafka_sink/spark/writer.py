@@ -20,12 +20,7 @@ from pyspark.sql.datasource import (
 from spark_kafka_sink.base.clock import SystemClock
 from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
 from spark_kafka_sink.base.report_file import write_report
-from spark_kafka_sink.producer.session import (
-    ProducerSession,
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
+from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.spark.columns import read_rows
 
 if TYPE_CHECKING:
@@ -34,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.base.config import SinkConfig
+    from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
 
 _LOG = logging.getLogger("spark_kafka_sink")

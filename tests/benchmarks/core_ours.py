@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from spark_kafka_sink.base.config import ProducerConfig
 from spark_kafka_sink.producer.partitioner import Rows
-from spark_kafka_sink.producer.session import ProducerSession, borrow_session
+from spark_kafka_sink.producer.pool import borrow_session
+from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from tests.benchmarks.job import Job
 from tests.benchmarks.payload import read_lines

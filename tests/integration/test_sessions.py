@@ -8,11 +8,7 @@ import pytest
 
 from spark_kafka_sink.base.errors import ColumnError
 from spark_kafka_sink.base.report import TaskInfo
-from spark_kafka_sink.producer.session import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
+from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from tests.integration.producing import config, numbered, rows
 from tests.kafka import console
 from tests.kafka.admin import Admin

@@ -42,7 +42,9 @@ def test_defaults():
             bootstrap_servers=("broker:9092",),
             acks=Acks.ALL,
             enable_idempotence=True,
+            enable_gapless_guarantee=False,
             batch_size=1048576,
+            batch_num_messages=2147483647,
             linger_ms=50,
             buffer_memory=67108864,
             compression_type=Codec.NONE,
@@ -58,7 +60,10 @@ def test_defaults():
             metadata_max_age_ms=300000,
             client_id="",
             partitioner=Partitioner.DEFAULT,
+            partitioner_function=None,
             partitioner_ignore_keys=False,
+            partitioner_adaptive_partitioning_enable=True,
+            partitioner_availability_timeout_ms=0,
             allow_auto_create_topics=True,
             reconnect_backoff_ms=50,
             reconnect_backoff_max_ms=1000,
@@ -66,6 +71,8 @@ def test_defaults():
             send_buffer_bytes=-1,
             receive_buffer_bytes=-1,
             socket_connection_setup_timeout_ms=10000,
+            statistics_interval_ms=0,
+            debug=(),
         )
     )
 
@@ -122,9 +129,9 @@ def test_both_spellings_of_acks_all_keep_idempotence(text: str):
 
 
 def test_every_table_row_reaches_a_field():
-    values = {"max_in_flight", "compression_level", "partitioner"}
+    values = {"max_in_flight", "compression_level", "partitioner", "partitioner_function"}
     others = {field.name for field in fields(ProducerConfig)} - values
-    special = {"max.in.flight.requests.per.connection", "partitioner.class"}
+    special = {"max.in.flight.requests.per.connection", "partitioner.class", "partitioner"}
     table = {
         option.field
         for option in PRODUCER_OPTIONS

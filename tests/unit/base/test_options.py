@@ -16,8 +16,8 @@ from spark_kafka_sink.base.options_markdown import render_options
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
-NOT_JAVAS = {"allow.auto.create.topics"}
-"""Java's producer always lets the broker create topics; other Kafka clients have the option."""
+NOT_JAVAS = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
+"""Options of other Kafka clients, librdkafka's most of all."""
 SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_JAVAS]
 OWN_WORDS = {"bootstrap.servers", "partitioner.class"}
 
@@ -61,6 +61,7 @@ def test_every_name_of_javas_is_accounted_for():
     rest = JAVA.keys() - PRODUCER_NAMES - known_keys.IGNORED_PRODUCER_KEYS - refused
     assert {name for name in rest if not name.startswith(known_keys.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_JAVAS
+    assert not NOT_JAVAS & JAVA.keys()
     assert JAVA.keys() >= known_keys.IGNORED_PRODUCER_KEYS
 
 

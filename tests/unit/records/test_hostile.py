@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,16 +78,8 @@ def test_damaged_batches(codec: Codec, data: st.DataObject) -> None:
 @given(st.binary(max_size=80))
 @settings(max_examples=200, deadline=None)
 def test_any_bytes(data: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        list(read_records(data[:HEADER_SIZE]) if len(data) < HEADER_SIZE else _never(data))
-
-
-def _never(data: bytes) -> list[object]:
-    """Random bytes may be a batch without records; then there is nothing to read."""
-    found: list[object] = list(read_records(data))
-    if not found:
-        raise ProtocolError("no records")
-    return found
+    with suppress(ProtocolError):
+        assert list(read_records(data)) == []
 
 
 @pytest.mark.parametrize("codec", PACKED)

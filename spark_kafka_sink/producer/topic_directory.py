@@ -1,0 +1,72 @@
+"""The writer's view of topics: what the cluster says of them, waited for at most max.block.ms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.producer.outcomes import error_name
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.producer.accumulator import Accumulator
+
+
+class TopicDirectory:
+    """Asks the sender for metadata and waits for it; used by the writer thread."""
+
+    def __init__(self, client: Client, accumulator: Accumulator) -> None:
+        self._client = client
+        self._config = client.config
+        self._accumulator = accumulator
+
+    def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What the cluster says of the topics; waits for it at most max.block.ms.
+
+        Raises:
+            UnknownTopicError: a topic does not exist, or may not be used.
+            BrokerUnavailableError: no broker could be asked.
+        """
+        known = self._client.metadata.cluster.topics
+        if all(name in known for name in names):
+            return tuple(known[name] for name in names)
+        self._accumulator.want_topics(names)
+        self._accumulator.wait_for(lambda: self._settled(names), self._config.max_block_ms / 1000)
+        known = self._client.metadata.cluster.topics
+        for name in names:
+            if name not in known:
+                raise self._missing(name)
+        return tuple(known[name] for name in names)
+
+    def _settled(self, names: tuple[str, ...]) -> bool:
+        metadata = self._client.metadata
+        if any(metadata.is_fatal(name) for name in names):
+            return True
+        return all(name in metadata.cluster.topics for name in names)
+
+    def _missing(self, topic: str) -> UnknownTopicError | BrokerUnavailableError:
+        cluster, waited = self._client.metadata.cluster, self._config.max_block_ms
+        code = cluster.errors.get(topic)
+        if code is None:
+            return self._unreachable()
+        return UnknownTopicError(
+            f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
+            if not self._client.metadata.is_fatal(topic)
+            else "the brokers refuse the topic",
+            topic=topic,
+            error=error_name(code),
+            hint="create the topic, or correct its name; brokers create topics by themselves "
+            "only with auto.create.topics.enable=true and kafka.allow.auto.create.topics=true",
+        )
+
+    def _unreachable(self) -> BrokerUnavailableError:
+        failures = dict(self._client.network.failures)
+        for server in self._config.bootstrap_servers:
+            failures.setdefault(server, "no answer")
+        tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
+        return BrokerUnavailableError(
+            f"no broker answered within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
+            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
+            "machine that runs this task",
+        )

@@ -1,0 +1,104 @@
+"""A task that writes far more than its buffer holds, and watches its own memory meanwhile.
+
+    python -m tests.integration.memory_task PORT INPUT_BYTES BUFFER_BYTES CODEC
+
+Prints one JSON object: bytes of RSS and of Arrow's pool above what the process had before the
+first large write, at their peaks, and the number of records acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.base.config import ProducerConfig
+from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.records.columns import Columns
+
+ROWS = 10_000
+VALUE_BYTES = 200
+SAMPLE_SECONDS = 0.005
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident() -> int:
+    """Bytes of this process in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+class Watch(threading.Thread):
+    """Samples until it is told to stop; `rss` and `arrow` are peaks above the start."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._base = resident(), pa.total_allocated_bytes()
+        self._stop_it = threading.Event()
+        self.rss = self.arrow = 0
+
+    def run(self) -> None:
+        while not self._stop_it.wait(SAMPLE_SECONDS):
+            self.rss = max(self.rss, resident() - self._base[0])
+            self.arrow = max(self.arrow, pa.total_allocated_bytes() - self._base[1])
+
+    def stop(self) -> None:
+        """End the sampling."""
+        self._stop_it.set()
+        self.join()
+
+
+def rows(number: int) -> Rows:
+    """A fresh Arrow batch of keyed rows, as Spark would hand one over."""
+    random = np.random.default_rng(number)
+    data = random.bytes(ROWS * VALUE_BYTES)
+    offsets = pa.py_buffer(np.arange(0, ROWS * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32))
+    value = pa.BinaryArray.from_buffers(pa.binary(), ROWS, [None, offsets, pa.py_buffer(data)])
+    key = pa.array(random.integers(0, 1 << 40, ROWS)).cast(pa.string()).cast(pa.binary())
+    return Rows(columns=Columns(value=value, key=key), topics=("t",))
+
+
+def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
+    """Write, and print what it took."""
+    options = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{port}",
+        "kafka.buffer.memory": buffer_bytes,
+        "kafka.compression.type": codec,
+        "kafka.batch.size": str(256 * 1024),
+    }
+    client = Client(ProducerConfig.parse(options))
+    session = ProducerSession(client)
+    session.append(rows(0))
+    session.flush()
+    watch = Watch()
+    watch.start()
+    for number in range(1, 1 + int(input_bytes) // (ROWS * VALUE_BYTES)):
+        session.append(rows(number))
+    session.flush()
+    watch.stop()
+    report = session.report(TaskInfo())
+    session.close()
+    client.close()
+    waited = session._accumulator.waited
+    print(
+        json.dumps(
+            {
+                "rss": watch.rss,
+                "arrow": watch.arrow,
+                "records": report.persisted,
+                "waited": waited,
+                "peak_charged": session._accumulator.memory.peak,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
