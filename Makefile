@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test bench lint format clean
+.PHONY: help venv install java needs jars demo test bench lint format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -37,6 +37,9 @@ lint: install ## ruff, mypy, import-linter, sizes
 
 format: install ## write the code as ruff would
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
+
+docs: install ## write the README's blocks that come from the code
+	@$(PY) -m tests.tools.readme
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) $(VENV41) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -13,14 +13,15 @@ On the driver
 
 In a task's Python worker, on Spark's thread
  5. spark/writer.py              TaskWriter.run: borrow a session, append each batch, flush, report
- 6. producer/session.py          one task's producer; client/client.py is what outlives it
+ 6. producer/session.py          one task's producer, on a client (client/client.py) that outlives
+                                 it in producer/pool.py; topic_directory.py knows the topics
  7. spark/columns.py             Arrow batch -> Rows; casts, null topics and header keys refused
  8. producer/accumulator.py      reserve: waits here while buffer.memory is full (memory.py)
  9. producer/partitioner.py      row -> partition: as the row says, murmur2 of the key
                                  (records/murmur2.py), or sticky
 10. producer/plan.py             row -> batch and offset delta, cut at batch.size; pure
 11. records/encoder.py           all rows of a chunk -> one Arrow buffer of framed records, with
-                                 tables of prefixes from records/varint.py
+                                 tables of prefixes from varint.py, put together by row.py
 12. producer/accumulator.py      append: slices of that buffer join the open batch of their
                                  partition (producer/batch.py); full and lingering batches close
 

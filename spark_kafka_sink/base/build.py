@@ -18,6 +18,7 @@ from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.base.names import PREFIX, did_you_mean, supported
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.base.parsing import parse_value
+from spark_kafka_sink.base.poison import PoisonPolicy
 from spark_kafka_sink.base.pressure import PressureConfig
 from spark_kafka_sink.base.profiles import load_profile
 from spark_kafka_sink.base.rules import apply_rules
@@ -97,7 +98,7 @@ def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _partitioner(word: str, java_class: str) -> dict[str, Any]:
-    """librdkafka's word, the user's own function, or Java's class: at most one may be given."""
+    """By librdkafka's word, the user's own function, or Java's class: at most one may be given."""
     if not word:
         return {"partitioner": Partitioner(java_class), "partitioner_function": None}
     if java_class:
@@ -128,6 +129,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "include_headers": values["includeHeaders"],
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
+        "poison": _poison(values),
         "pressure": PressureConfig.settled(values),
         "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
         "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
@@ -135,7 +137,14 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_topic(topic: str) -> None:
+def _poison(values: Mapping[str, Any]) -> PoisonPolicy:
+    policy = PoisonPolicy.settled(values)
+    if policy.dead_letter_topic is not None:
+        check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
+    return policy
+
+
+def check_topic(topic: str, option: str = "topic") -> None:
     """Refuse a name that no Kafka topic can have (Kafka's Topic.validate).
 
     Raises:
@@ -143,6 +152,6 @@ def check_topic(topic: str) -> None:
     """
     if topic in (".", "..") or not _TOPIC.fullmatch(topic):
         raise ConfigError(
-            f"option topic is {topic[:300]!r}, which is no name for a topic",
+            f"option {option} is {topic[:300]!r}, which is no name for a topic",
             hint="Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens.",
         )

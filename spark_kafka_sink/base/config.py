@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.build import build
 from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.poison import PoisonPolicy
 from spark_kafka_sink.base.pressure import PressureConfig
-from spark_kafka_sink.base.debug import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spark_kafka_sink.base.debug import Context
 
 __all__ = [
     "Acks",
@@ -79,6 +81,18 @@ class ProducerConfig:
     debug: tuple[Context, ...]
     """Contexts that are logged event by event."""
 
+    def pipeline(self) -> tuple[tuple[str, str], ...]:
+        """The options that shape the way of a batch, by Kafka's names, sorted."""
+        return (
+            ("acks", self.acks.name.lower()),
+            ("batch.size", str(self.batch_size)),
+            ("buffer.memory", str(self.buffer_memory)),
+            ("compression.type", self.compression_type.name.lower()),
+            ("linger.ms", str(self.linger_ms)),
+            ("max.in.flight.requests.per.connection", str(self.max_in_flight)),
+            ("max.request.size", str(self.max_request_size)),
+        )
+
     def fingerprint(self) -> str:
         """A short text that is equal for equal configs, in every process."""
         values = repr([(each.name, getattr(self, each.name)) for each in fields(self)])
@@ -100,6 +114,7 @@ class SinkConfig:
     use_timestamp_column: bool = False
     report_path: str | None = None
     profile: Profile = Profile.NONE
+    poison: PoisonPolicy = field(default_factory=PoisonPolicy)
     pressure: PressureConfig = field(default_factory=PressureConfig)
     prometheus_textfile: str | None = None
     prometheus_pushgateway: str | None = None

@@ -12,6 +12,7 @@ from spark_kafka_sink.base.errors import ReportError
 from spark_kafka_sink.base.histogram import Histogram
 from spark_kafka_sink.base.metrics import ProducerMetrics
 from spark_kafka_sink.base.partition_report import PartitionReport
+from spark_kafka_sink.base.poison import PoisonCount, merge_poison
 from spark_kafka_sink.base.report_summary import summarise
 from spark_kafka_sink.base.task_info import TaskTime
 from spark_kafka_sink.base.transaction_info import TransactionInfo
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.status import PartitionStatus
 
 VERSION = 2
-"""2 added `metrics`, and leader, sequences and append times of a partition."""
+"""2 added `metrics`, `poison`, and leader, sequences and append times of a partition."""
 SLOWEST_KEPT = 10
 
 
@@ -60,6 +61,8 @@ class DeliveryReport:
     """Transactions left open, sorted; none without exactly-once."""
     metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
     """How the producers worked; empty in a report of version 1."""
+    poison: tuple[PoisonCount, ...] = ()
+    """Rows that could not be written, by reason; only with errors.tolerance=all."""
 
     @property
     def records(self) -> int:
@@ -109,6 +112,7 @@ class DeliveryReport:
             slowest=tuple(slowest[:SLOWEST_KEPT]),
             transactions=tuple(sorted(each for one in reports for each in one.transactions)),
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
+            poison=merge_poison(count for one in reports for count in one.poison),
         )
 
     def summary(self, duration_ms: int | None = None) -> str:
@@ -136,6 +140,7 @@ class DeliveryReport:
             "slowest": [time.to_dict() for time in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
+            "poison": [count.to_dict() for count in self.poison],
             "partitions": [part.to_dict() for part in self.partitions],
         }
 
@@ -163,6 +168,7 @@ class DeliveryReport:
             slowest=tuple(TaskTime.from_dict(each) for each in data["slowest"]),
             transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
             metrics=_metrics(data),
+            poison=tuple(PoisonCount.from_dict(each) for each in data.get("poison", ())),
             partitions=tuple(PartitionReport.from_dict(each) for each in data["partitions"]),
         )
 

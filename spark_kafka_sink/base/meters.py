@@ -87,10 +87,11 @@ class BrokerMeter:
 class TopicMeter:
     """One topic's batches; see `TopicMetrics`."""
 
-    __slots__ = ("batch_records", "batch_size", "topic")
+    __slots__ = ("batch_records", "batch_size", "retried_records", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
+        self.retried_records = 0
         self.batch_size = DistributionBuilder()
         self.batch_records = DistributionBuilder()
 
@@ -133,9 +134,7 @@ class Meters:
 
     def batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
         """A batch is sent for the first time, to this broker."""
-        topic = self.topics.get(sent.topic)
-        if topic is None:
-            topic = self.topics[sent.topic] = TopicMeter(sent.topic)
+        topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)
         broker.int_latency.add_time(sent.queued)
@@ -144,6 +143,10 @@ class Meters:
         if sent.compression is not None:
             self._compression.add_time(sent.compression)
             self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
+
+    def retried(self, topic: str, records: int) -> None:
+        """A batch of so many records goes out again."""
+        self._topic(topic).retried_records += records
 
     def request(self, records: int) -> None:
         """A Produce request with so many records is sent."""
@@ -164,6 +167,12 @@ class Meters:
             settings=self.settings,
             **{f"closed_{reason}": times for reason, times in self._closed.items()},
         )
+
+    def _topic(self, name: str) -> TopicMeter:
+        meter = self.topics.get(name)
+        if meter is None:
+            meter = self.topics[name] = TopicMeter(name)
+        return meter
 
 
 def _built(meter: BrokerMeter | TopicMeter) -> dict[str, Any]:

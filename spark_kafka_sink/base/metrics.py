@@ -55,6 +55,8 @@ class TopicMetrics:
     """One topic: `batch_size` is a batch's bytes on the wire, `batch_records` its records."""
 
     topic: str
+    retried_records: int = 0
+    """Records of batches that were sent again, each time."""
     batch_size: Distribution = field(default_factory=Distribution)
     batch_records: Distribution = field(default_factory=Distribution)
 
@@ -93,6 +95,11 @@ class ProducerMetrics:
     def batch_records(self) -> Distribution:
         """Over all topics."""
         return Distribution.merge_all(topic.batch_records for topic in self.topics)
+
+    @property
+    def retried_records(self) -> int:
+        """Over all topics."""
+        return sum(topic.retried_records for topic in self.topics)
 
     @property
     def throttle(self) -> Distribution:

@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_kafka_sink.base.choices import JAVA_PARTITIONERS, Partitioner, Profile
 from spark_kafka_sink.base.option import MAX_INT, Importance, Kind, Option, Value
+from spark_kafka_sink.base.poison import POISON_OPTIONS
 from spark_kafka_sink.base.pressure_options import PRESSURE_OPTIONS
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
@@ -298,6 +299,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
         False,
         "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
     ),
+    *POISON_OPTIONS,
     *PRESSURE_OPTIONS,
 )
 """Options given by their own name, in any case."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.base.advisor import advise
 from spark_kafka_sink.base.status import DeliveryStatus
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
+ADVICE_SHOWN = 3
 MB = 1_000_000
 
 
@@ -27,7 +29,9 @@ def summarise(report: DeliveryReport, duration_ms: int) -> str:
         ("request latency", _latency(report.request_latency)),
         ("time in queue", _latency(report.queue_latency)),
         ("trouble", _trouble(report)),
+        *_poison(report),
         *_topics(report),
+        *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
     ]
     return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
 
@@ -43,6 +47,18 @@ def _statuses(report: DeliveryReport) -> str:
         if count or status is DeliveryStatus.PERSISTED
     ]
     return ", ".join(shown).replace(" sent", " sent without acknowledgement")
+
+
+def _poison(report: DeliveryReport) -> list[tuple[str, str]]:
+    """One line a reason; there are a handful of reasons."""
+    return [
+        (
+            "poison rows",
+            f"{count.reason}: {count.dead_lettered:,} to the dead letter topic, "
+            f"{count.dropped:,} dropped",
+        )
+        for count in report.poison
+    ]
 
 
 def _size(report: DeliveryReport) -> str:

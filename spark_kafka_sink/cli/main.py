@@ -13,7 +13,7 @@ from spark_kafka_sink.base.errors import KafkaProdError
 from spark_kafka_sink.base.report_file import read_report
 from spark_kafka_sink.cli.demo import DemoOptions, run_demo
 from spark_kafka_sink.cli.serve import parse_topics, serve
-from spark_kafka_sink.cli.tables import print_report
+from spark_kafka_sink.cli.tables import print_advice, print_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -69,11 +69,17 @@ def broker(
 @app.command()
 def report(
     file: Annotated[str, typer.Argument(help="A delivery report: a path, or a URI of pyarrow.fs.")],
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Say which settings held the write back.")
+    ] = False,
 ) -> None:
     """Show a delivery report as tables."""
     try:
         path = file if "://" in file else str(Path(file).expanduser())
-        print_report(DeliveryReport.from_json(read_report(path)))
+        found = DeliveryReport.from_json(read_report(path))
+        print_report(found)
+        if advise:
+            print_advice(found)
     except KafkaProdError as error:
         _fail(error)
 

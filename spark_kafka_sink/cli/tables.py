@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from spark_kafka_sink.base.advisor import advise
+
 if TYPE_CHECKING:
     from spark_kafka_sink.base.delivery_report import DeliveryReport
     from spark_kafka_sink.base.histogram import Histogram
@@ -25,6 +27,23 @@ def print_report(report: DeliveryReport, console: Console | None = None) -> None
     out.print(_partitions(report))
     if report.errors:
         out.print(_errors(report))
+
+
+def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
+    """Print what the advisor says, or that it has nothing to say."""
+    table = Table(title="Advice")
+    for name in ("setting", "do", "why", "figure"):
+        table.add_column(name, overflow="fold")
+    for advice in advise(report):
+        table.add_row(advice.setting, advice.direction, advice.sentence, advice.figure)
+    out = console or _console()
+    out.print(table if table.row_count else _nothing_to_advise(report))
+
+
+def _nothing_to_advise(report: DeliveryReport) -> str:
+    if report.records and not report.metrics.settings:
+        return "No advice: the report was made by an older version, without the figures it needs."
+    return "No advice: no setting seems to hold this write back."
 
 
 def _console() -> Console:

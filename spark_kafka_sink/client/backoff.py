@@ -1,4 +1,4 @@
-"""Exponential back-off with full jitter (seed: Advanced Producer Patterns; KIP-580)."""
+"""Exponential back-off with full jitter (KIP-580; "Advanced Producer Patterns")."""
 
 from __future__ import annotations
 

@@ -12,8 +12,10 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.base.clock import Clock, SystemClock
+from spark_kafka_sink.base.debug import Debug, new_id
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.observer import Observer
 from spark_kafka_sink.client.transport import TcpTransport
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ class Client:
         self.random = random or Random()
         self.network = Network(config, self.random, connect)
         self.metadata = Metadata(config, self.random)
+        self.name = new_id()
+        """What debug events call the client."""
+        self.network.observer = Observer(Debug(config.debug, client=self.name))
+        self.metadata.debug = Debug(config.debug, client=self.name)
         self._loop: Loop | None = None
         self._closed = False
         self._thread: Thread | None = None

@@ -142,6 +142,11 @@ class Connection:
             count -= len(first)
             self.out.popleft()
 
+    @property
+    def unwritten(self) -> int:
+        """Requests that the socket has not taken whole yet."""
+        return len(self._unwritten)
+
     def mark_written(self, now: float) -> None:
         """Let the requests that the socket has taken whole know when that was."""
         while self._unwritten and self._unwritten[0].ends_at <= self._written:

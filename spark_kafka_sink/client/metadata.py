@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+from spark_kafka_sink.base.debug import Debug
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node
 from spark_kafka_sink.client.connection import Request
@@ -39,8 +40,11 @@ class Metadata:
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
         self.cluster = Cluster()
+        self.debug = Debug()
         self.updates = 0
         """Responses taken so far."""
+        self.updated_at: float | None = None
+        """When the latest came, in seconds of the monotonic clock."""
         self._config = config
         self._random = random
         self._topics: set[str] = set()
@@ -80,7 +84,10 @@ class Metadata:
         self._blocked = node is None
         if node is not None:
             self._under_way = True
-            network.send(node.node_id, self._request(network, node), now)
+            correlation = network.send(node.node_id, self._request(network, node), now)
+            if (tell := self.debug.metadata) is not None:
+                topics = ",".join(sorted(self._topics))
+                tell("ask", broker=node.node_id, correlation=correlation, topics=topics)
 
     def pick(self, network: Network, now: float) -> Node | None:
         """A broker for a request that any broker can serve: a ready one, with least under way.
@@ -112,8 +119,9 @@ class Metadata:
         if response is None:
             self._retry_later(now)
             return
-        self.cluster = self.cluster.updated(response)
-        self.updates += 1
+        before, self.cluster = self.cluster, self.cluster.updated(response)
+        self.updates, self.updated_at = self.updates + 1, now
+        self._tell(completion, before)
         self._stale = False
         pending = any(self._is_pending(topic) for topic in self._topics)
         if pending or not self.cluster.nodes:
@@ -121,6 +129,22 @@ class Metadata:
         else:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
+
+    def _tell(self, completion: Completion, before: Cluster) -> None:
+        after = self.cluster
+        if (tell := self.debug.metadata) is not None:
+            tell(
+                "learn",
+                broker=completion.node.node_id,
+                correlation=completion.correlation_id,
+                brokers=",".join(f"{node.node_id}@{node}" for node in after.nodes.values()),
+                topics=len(after.topics),
+                errors=dict(after.errors),
+            )
+        if (tell := self.debug.topic) is not None:
+            for name, info in after.topics.items():
+                if before.topics.get(name) != info:
+                    tell("topic", topic=name, id=info.topic_id, leaders=info.leaders)
 
     def _is_pending(self, topic: str) -> bool:
         info = self.cluster.topics.get(topic)

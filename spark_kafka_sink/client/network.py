@@ -11,7 +11,6 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.base.debug import Debug
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.connection import State
@@ -53,7 +52,7 @@ class Network:
     def __init__(
         self, config: ProducerConfig, random: Random, connect: Connect = TcpTransport
     ) -> None:
-        self.observer = Observer(Debug(config.debug, client=config.client_id or "-"))
+        self.observer = Observer()
         self.failures: dict[str, str] = {}
         """Why the latest attempt failed, by address; emptied when one works."""
         self._config = config
@@ -159,6 +158,10 @@ class Network:
             self._wake_write.send(b"\0")
         except (BlockingIOError, OSError):
             return  # full: it is awake, closed: nobody waits
+
+    def links(self) -> list[Link]:
+        """Every broker that was ever asked for, connected or not."""
+        return list(self._links.values())
 
     def connected(self) -> Iterable[Node]:
         """Brokers with a connection that is ready."""

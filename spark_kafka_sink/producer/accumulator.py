@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.base.meters import Meters
 
 
 class Piece(NamedTuple):
@@ -225,6 +226,7 @@ class Accumulator:
             batch.parts, batch.codec = [payload], codec
             self._charge(batch, len(payload))
             batch.ready = True
+            self._trace.compressed(batch)
             self.changed.notify_all()
         self._wake_sender()
 
@@ -233,6 +235,21 @@ class Accumulator:
         with self.changed:
             self.error = self.error or error
             self.changed.notify_all()
+
+    @property
+    def starving(self) -> bool:
+        """The writer waits for room."""
+        return self._starving
+
+    def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
+        """The batches that still take records, oldest first."""
+        with self.changed:
+            return list(self._open.items())
+
+    def measure(self, meters: Meters) -> None:
+        """Note the state of the buffer."""
+        meters.buffer_waits, meters.buffer_wait = self.waits, self.waited
+        meters.buffer_peak = self.memory.peak
 
     def notify(self) -> None:
         """Something else that the writer may wait for has changed."""
@@ -282,7 +299,8 @@ class Accumulator:
 
     def _close_full(self, partition: TopicPartition) -> None:
         batch = self._open[partition]
-        if batch.raw_size >= self._config.batch_size - self._config.batch_size // 64:
+        size, records = self._config.batch_size, self._config.batch_num_messages
+        if batch.raw_size >= size - size // 64 or batch.records >= records:
             self._close(partition, CloseReason.FULL)
 
     def _charge(self, batch: ProducerBatch, size: int) -> None:

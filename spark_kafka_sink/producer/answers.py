@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
     from spark_kafka_sink.producer.identity import Identity
     from spark_kafka_sink.producer.lane import Lane
+    from spark_kafka_sink.producer.trace import Trace
 
 _LOST = PartitionAnswer(code=DISCONNECTED)
 _MISSING = PartitionAnswer(code=-1, message="the response does not mention the partition")
@@ -48,6 +49,7 @@ class Answers:
         accumulator: Accumulator,
         report: ReportBuilder,
         lanes: dict[TopicPartition, Lane],
+        trace: Trace,
     ) -> None:
         self.failure: DeliveryError | None = None
         """The first failure for good; its statuses are filled in by `finish_failure`."""
@@ -56,6 +58,7 @@ class Answers:
         self._accumulator = accumulator
         self._report = report
         self._lanes = lanes
+        self._trace = trace
 
     def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
         """Act on the answer to a Produce request, or on its loss."""
@@ -70,7 +73,7 @@ class Answers:
         for lane, batch in picks:
             if batch in lane.under_way:
                 answer = answers.get(batch.partition, default)
-                self._act(lane, batch, answer, now)
+                self._act(lane, batch, answer, completion, now)
 
     def written(self, picks: list[Pick]) -> None:
         """acks=0: the batches are on the wire, and that is all that will be known."""
@@ -102,6 +105,7 @@ class Answers:
         """Give a partition a new epoch; a batch that may be in the log can't be sent under it."""
         lane.renumber = lane.proven = False
         identity.bump(lane.partition)
+        self._trace.renumbered(lane.partition, identity)
         for batch in list(lane.again):
             if batch.ambiguous:
                 lane.again.remove(batch)
@@ -130,14 +134,22 @@ class Answers:
             self.failure.statuses = self._report.failures()
             self._accumulator.fail(self.failure)
 
-    def _act(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, now: float) -> None:
+    def _act(
+        self,
+        lane: Lane,
+        batch: ProducerBatch,
+        answer: PartitionAnswer,
+        completion: Completion,
+        now: float,
+    ) -> None:
         decision = decide(answer.code, self._facts(lane, batch, answer, now))
+        self._note(batch, answer, completion, decision.action)
         if is_unclear(answer.code):
             batch.ambiguous = True
         match decision.action:
             case Action.COMPLETE:
                 lane.settled(batch)
-                self._report.acknowledged(_done(batch), answer.base_offset)
+                self._report.acknowledged(_done(batch, answer), answer.base_offset)
                 self._accumulator.settle(batch)
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
                 self._retry(lane, batch, answer, decision, now)
@@ -147,6 +159,15 @@ class Answers:
                 lane.settled(batch)
                 self._fail_batch(batch, decision.status, error_name(answer.code))
                 self.fail(self._batch_error(batch, answer))
+
+    def _note(
+        self, batch: ProducerBatch, answer: PartitionAnswer, completion: Completion, action: Action
+    ) -> None:
+        """What was answered, for the report and for whoever follows the batch."""
+        if answer.code and batch.sequence >= 0:
+            self._report.erred(*batch.partition, batch.next_sequence)
+        error = error_name(answer.code)
+        self._trace.answered(batch, completion, error, action, answer.base_offset)
 
     def _facts(
         self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, now: float
@@ -184,6 +205,7 @@ class Answers:
             lane.renumber = True
         lane.retry(batch, at)
         self._report.retried(error_name(answer.code))
+        self._report.meters.retried(batch.partition.topic, batch.records)
 
     def _moved(self, lane: Lane, answer: PartitionAnswer) -> bool:
         """Use the leader that the response names (KIP-951); whether to go elsewhere now."""
@@ -200,19 +222,23 @@ class Answers:
     def _split(self, lane: Lane, batch: ProducerBatch) -> None:
         pieces = split(batch, batch.codec, self._config.compression_level)
         self._report.split()
+        self._trace.split(batch, pieces)
         lane.split(batch, pieces)
         self._accumulator.replace(batch, pieces)
 
     def _obey_throttling(self, completion: Completion, now: float) -> None:
         pause = getattr(completion.response, "throttle_time", None)
-        if pause:
-            seconds = pause.total_seconds()
+        seconds = pause.total_seconds() if pause else 0.0
+        meter = self._report.meters.brokers.of(completion.node)
+        meter.throttle.add(int(seconds * 1000))
+        if seconds:
             self._report.throttled(int(seconds * 1000))
-            self._client.network.throttle(completion.node.node_id, now + seconds)
+            self._client.network.throttle(completion.node.node_id, seconds, now)
 
     def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         topic, partition = batch.partition
         self._report.failed(topic, partition, batch.records, status, error)
+        self._trace.failed(batch, status, error)
         self._accumulator.settle(batch)
 
     def _timeout_error(self, batch: ProducerBatch) -> DeliveryError:
@@ -256,7 +282,7 @@ def _status(batch: ProducerBatch) -> DeliveryStatus:
     return DeliveryStatus.NOT_PERSISTED
 
 
-def _done(batch: ProducerBatch) -> BatchDone:
+def _done(batch: ProducerBatch, answer: PartitionAnswer | None = None) -> BatchDone:
     topic, partition = batch.partition
     return BatchDone(
         topic=topic,
@@ -264,4 +290,6 @@ def _done(batch: ProducerBatch) -> BatchDone:
         records=batch.records,
         raw_bytes=batch.raw_size,
         wire_bytes=batch.size,
+        next_sequence=batch.next_sequence if batch.sequence >= 0 else None,
+        append_time=None if answer is None else answer.append_time,
     )

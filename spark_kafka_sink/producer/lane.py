@@ -8,7 +8,7 @@ Rules that keep sequences gapless and records in order:
   the first and take the second, as it knows no sequence yet, and then never takes the first.
 
 Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
-librdkafka's introduction (seed) on leader changes.
+librdkafka's introduction on leader changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What to do about the outcome of a sent batch: one pure decision, one table.
 
-Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction
-(seed), KIP-360, KIP-467, KIP-890, KIP-951.
+Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
+KIP-360, KIP-467, KIP-890, KIP-951.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which partition each row goes to: explicit, by key hash as in Java, or sticky for null keys.
+"""Which partition each row goes to: explicit, by key hash, by turns, or sticky without a key.
 
-Source: ``BuiltInPartitioner`` (KIP-480, KIP-794) and ``RoundRobinPartitioner``.
+Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, librdkafka.
 """
 
 from __future__ import annotations
@@ -9,53 +9,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from spark_kafka_sink.base.config import Partitioner as Kind
 from spark_kafka_sink.base.errors import ColumnError
+from spark_kafka_sink.producer.hash_partitioners import KEY_RULES, Keyless
+from spark_kafka_sink.producer.sticky import Loads, Sticky
+from spark_kafka_sink.producer.user_partitioner import UserPartitioner
 from spark_kafka_sink.records.batch import HEADER_SIZE
-from spark_kafka_sink.records.murmur2 import murmur2
 
 if TYPE_CHECKING:
     from random import Random
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.cluster import TopicInfo
-    from spark_kafka_sink.records.columns import Columns
+    from spark_kafka_sink.producer.rows import Rows
 
-_POSITIVE = np.uint32(0x7FFFFFFF)
 _INT16_TARGETS = 1 << 15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """One chunk of n rows on its way to the producer.
-
-    `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
-    `partition` is int32 with null where the partitioner is to decide (None: everywhere).
-    `first_row` is the number that errors give to the first row.
-    """
-
-    columns: Columns
-    topics: tuple[str, ...]
-    topic_of: NDArray[np.int32] | None = None
-    partition: pa.Int32Array | None = None
-    first_row: int = 0
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    def slice(self, start: int, stop: int) -> Rows:
-        """Rows start..stop as views."""
-        return Rows(
-            columns=self.columns.slice(start, stop),
-            topics=self.topics,
-            topic_of=None if self.topic_of is None else self.topic_of[start:stop],
-            partition=None if self.partition is None else self.partition[start:stop],
-            first_row=self.first_row + start,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +47,18 @@ class Route:
         return self.topics[index], number - int(self.bases[index])
 
 
-@dataclass(slots=True)
-class _Sticky:
-    partition: int
-    room: int
-
-
 class Partitioner:
     """Assigns partitions for one producer session; used by the writer thread alone."""
 
-    def __init__(self, config: ProducerConfig, random: Random) -> None:
+    def __init__(self, config: ProducerConfig, random: Random, loads: Loads | None = None) -> None:
         self._kind = config.partitioner
         self._ignore_keys = config.partitioner_ignore_keys
-        self._batch_room = config.batch_size - HEADER_SIZE
+        self._rule = KEY_RULES.get(self._kind)
+        self._sticky = Sticky(config.batch_size - HEADER_SIZE, random, loads)
         self._random = random
-        self._sticky: dict[str, _Sticky] = {}
         self._next_round: dict[str, int] = {}
+        name = config.partitioner_function
+        self._function = None if name is None else UserPartitioner(name)
 
     def assign(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> Route:
         """Choose a target for each row.
@@ -109,7 +77,10 @@ class Partitioner:
         open_rows = self._explicit(rows, topics, count_of, partitions)
         open_rows = self._keyed(rows, count_of, partitions, open_rows)
         for topic, members in _by_topic(rows, topics, open_rows):
-            partitions[members] = self._unkeyed(topic, sizes[members])
+            if self._function is not None:
+                partitions[members] = self._by_function(self._function, topic, rows, members)
+            else:
+                partitions[members] = self._unkeyed(topic, sizes[members])
         return _route(rows, topics, counts, partitions)
 
     def _explicit(
@@ -138,19 +109,21 @@ class Partitioner:
         open_rows: NDArray[np.bool_] | None,
     ) -> NDArray[np.bool_] | None:
         """Fill in the rows that have a key; the rest is returned (None: all rows)."""
-        keys = rows.columns.key
-        if keys is None or self._ignore_keys or self._kind is Kind.ROUND_ROBIN:
+        rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
+        if rule is None or (open_rows is not None and not open_rows.any()):
             return open_rows
-        if open_rows is not None and not open_rows.any():
-            return open_rows
-        hashed = ((murmur2(keys) & _POSITIVE) % count_of.astype(np.uint32)).astype(np.int32)
+        if keys is None:
+            if rule.keyless is not Keyless.NONE:
+                return open_rows
+            keys = pa.array([b""] * len(rows), pa.binary())
+        hashed = (rule.hashes(keys) % count_of.astype(np.uint32)).astype(np.int32)
         if open_rows is None:
             partitions[:] = hashed
         else:
             partitions[open_rows] = hashed[open_rows]
-        if not keys.null_count:
+        without_key = rule.without_key(keys)
+        if without_key is None:
             return np.zeros(len(rows), np.bool_)
-        without_key = np.asarray(keys.is_null())
         return without_key if open_rows is None else without_key & open_rows
 
     def _unkeyed(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -159,33 +132,24 @@ class Partitioner:
             self._next_round[topic.name] = (first + len(sizes)) % topic.partition_count
             turns = np.arange(first, first + len(sizes), dtype=np.int64)
             return (turns % topic.partition_count).astype(np.int32)
-        return self._stick(topic, sizes)
+        if self._kind is Kind.RANDOM:
+            able = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
+            chance = np.random.default_rng(self._random.getrandbits(64))
+            return able[chance.integers(len(able), size=len(sizes))]
+        return self._sticky.assign(topic, sizes)
 
-    def _stick(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Stay on one partition for a batch's worth of bytes, then move on (KIP-794)."""
-        state = self._sticky.get(topic.name)
-        if state is None or state.partition >= topic.partition_count:
-            state = self._sticky[topic.name] = self._pick(topic)
-        ends = np.cumsum(sizes)
-        chosen = np.empty(len(sizes), np.int32)
-        row, spent = 0, 0
-        while row < len(sizes):
-            stop = int(np.searchsorted(ends, spent + state.room, side="right"))
-            if stop == row and state.room == self._batch_room:
-                stop = row + 1  # larger than a batch: it gets one of its own
-            chosen[row:stop] = state.partition
-            if stop > row:
-                state.room -= int(ends[stop - 1]) - spent
-                spent = int(ends[stop - 1])
-            row = stop
-            if row < len(sizes) or state.room <= 0:
-                state = self._sticky[topic.name] = self._pick(topic)
-        return chosen
-
-    def _pick(self, topic: TopicInfo) -> _Sticky:
-        led = topic.led_partitions
-        choice = self._random.choice(led) if led else self._random.randrange(topic.partition_count)
-        return _Sticky(choice, self._batch_room)
+    def _by_function(
+        self,
+        function: UserPartitioner,
+        topic: TopicInfo,
+        rows: Rows,
+        members: slice | NDArray[np.intp],
+    ) -> NDArray[np.int32]:
+        key, value = None if self._ignore_keys else rows.columns.key, rows.columns.value
+        if not isinstance(members, slice):
+            picked = pa.array(members, pa.int64())
+            key, value = None if key is None else key.take(picked), value.take(picked)
+        return function.assign(topic, key, value)
 
 
 def _by_topic(

@@ -1,7 +1,8 @@
 """The plan of a chunk: which row becomes which offset delta of which batch. Pure.
 
 It comes before encoding, because a record states its offset delta, which depends on where its
-batch begins. Rows are grouped by partition, keeping their order, and cut at batch.size.
+batch begins. Rows are grouped by partition, keeping their order, and cut at batch.size and
+batch.num.messages.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ _FEW_RUNS = 16
 """Rows that lie in at most this many runs are taken as they are: sorting would only copy them."""
 
 MAX_BATCH_RECORDS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Most bytes of a batch, its header included, and most records; one larger record is alone."""
+
+    size: int
+    records: int = MAX_BATCH_RECORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ def plan(
     sizes: NDArray[np.int64],
     timestamps: NDArray[np.int64] | int,
     open_batch: Callable[[int], OpenBatch | None],
-    batch_size: int,
+    limits: BatchLimits,
 ) -> Plan:
     """Lay n rows out over batches.
 
@@ -79,7 +88,7 @@ def plan(
         sizes: upper bound of each record in bytes, shape (n,).
         timestamps: milliseconds, shape (n,), or the time now, which new batches are stamped with.
         open_batch: the open batch of a target, if it has one.
-        batch_size: most bytes of a batch, its header included; one larger record stands alone.
+        limits: how large a batch may become.
     """
     if not len(targets):
         return Plan(None, [], np.zeros(0, np.int32), None)
@@ -87,7 +96,7 @@ def plan(
     planned = targets if order is None else targets[order]
     ends = np.cumsum(sizes if order is None else sizes[order])
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
-    cutter = _Cutter(ends, stamps, open_batch, batch_size)
+    cutter = _Cutter(ends, stamps, open_batch, limits)
     bounds = _run_bounds(planned)
     for target, start, stop in zip(planned[bounds[:-1]].tolist(), bounds, bounds[1:], strict=False):
         cutter.cut(target, int(start), int(stop))
@@ -114,13 +123,14 @@ class _Cutter:
         ends: NDArray[np.int64],
         timestamps: NDArray[np.int64] | int,
         open_batch: Callable[[int], OpenBatch | None],
-        batch_size: int,
+        limits: BatchLimits,
     ) -> None:
         self.segments: list[Segment] = []
         self._ends = ends
         self._timestamps = timestamps
         self._open_batch = open_batch
-        self._batch_size = batch_size
+        self._batch_size = limits.size
+        self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
         self._touched: dict[int, OpenBatch] = {}
 
     def cut(self, target: int, start: int, stop: int) -> None:
@@ -144,7 +154,7 @@ class _Cutter:
             end = stop
         else:
             end = start + int(np.searchsorted(self._ends[start:stop], limit, side="right"))
-        return min(end, start + MAX_BATCH_RECORDS - batch.records)
+        return min(end, start + self._batch_records - batch.records)
 
     def _before(self, row: int) -> int:
         return int(self._ends[row - 1]) if row else 0

@@ -15,6 +15,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.producer.settings import SessionSettings
 
 MAX_KEPT = 4
 """Clients that a process keeps: one per configuration, the one unused longest goes first."""
@@ -23,11 +24,13 @@ _cache: dict[tuple[int, str], tuple[Client, Identity]] = {}
 """The healthy client and identity that the last task left, by process and configuration."""
 
 
-def borrow_session(config: ProducerConfig) -> ProducerSession:
+def borrow_session(
+    config: ProducerConfig, settings: SessionSettings | None = None
+) -> ProducerSession:
     """A session on the client that the last task of this process left, or on a new one."""
     kept = _cache.pop((os.getpid(), config.fingerprint()), None)
     client, identity = kept or (Client(config), Identity())
-    return ProducerSession(client, identity)
+    return ProducerSession(client, identity, settings)
 
 
 def give_back_session(session: ProducerSession) -> None:

@@ -1,7 +1,7 @@
 """The sender: drains batches into Produce requests and acts on the answers, one turn at a time.
 
 Each turn is close, drain, send, poll, complete; nothing in it blocks but the poll. Runs in the
-client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.runOnce``; seed
+client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.runOnce``;
 "Producer throughput improvement".
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.config import Acks
 from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
+from spark_kafka_sink.base.meters import BatchSent
 from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.producer.answers import Answers
@@ -19,14 +20,16 @@ from spark_kafka_sink.producer.identity import IdentityState
 from spark_kafka_sink.producer.lane import Lane
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.requests import Pick, produce_request
+from spark_kafka_sink.producer.statistics import Statistics
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.report import ReportBuilder
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
-    from spark_kafka_sink.producer.batch import TopicPartition
+    from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
     from spark_kafka_sink.producer.identity import Identity
+    from spark_kafka_sink.producer.trace import Trace
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
@@ -37,7 +40,12 @@ class Sender:
     """One session's sender; everything here belongs to the thread that calls `run_once`."""
 
     def __init__(
-        self, client: Client, accumulator: Accumulator, identity: Identity, report: ReportBuilder
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        identity: Identity,
+        report: ReportBuilder,
+        trace: Trace,
     ) -> None:
         self._client = client
         self._network = client.network
@@ -45,10 +53,20 @@ class Sender:
         self._config = client.config
         self._accumulator = accumulator
         self._report = report
+        self._trace = trace
+        client.network.observer.meters = report.meters.brokers
         self._ids = ProducerIdRequester(client, identity)
         self._identity = identity
         self._lanes: dict[TopicPartition, Lane] = {}
-        self._answers = Answers(client, accumulator, report, self._lanes)
+        self._answers = Answers(client, accumulator, report, self._lanes, trace)
+        self._statistics = Statistics(
+            name=trace.session,
+            client=client,
+            accumulator=accumulator,
+            identity=identity,
+            report=report,
+            lanes=self._lanes,
+        )
         self._expiry_due = 0.0
         self._metadata_seen = 0
         self._turn = 0
@@ -68,6 +86,7 @@ class Sender:
             self._metadata_seen = self._metadata.updates
             self._accumulator.notify()
         self._answers.finish_failure()
+        self._statistics.pump(now)
 
     def crashed(self, error: BaseException) -> None:
         """The loop is dead: the writer must not wait for it."""
@@ -81,6 +100,10 @@ class Sender:
         )
         failure.__cause__ = error
         self._accumulator.fail(failure)
+
+    def finished(self) -> None:
+        """No turn will come any more: the last statistics."""
+        self._statistics.emit(self._client.clock.monotonic())
 
     def is_idle(self) -> bool:
         """Nothing is under way or waiting to go again."""
@@ -160,13 +183,36 @@ class Sender:
         for _, batch in picks:
             if self._config.enable_idempotence and batch.sequence < 0:
                 self._identity.number(batch)
+                self._trace.numbered(batch)
             if not batch.attempts:
-                self._report.queue_latency(now - batch.created)
+                self._measure(node_id, batch, now)
             batch.attempts += 1
             batch.sent_at = now
+        self._report.meters.request(sum(batch.records for _, batch in picks))
         connection = self._network.link(node_id).connection
         request = produce_request(self._config, connection, self._metadata.cluster, picks)
-        self._network.send(node_id, request, now)
+        correlation = self._network.send(node_id, request, now)
+        for _, batch in picks:
+            self._trace.sent(batch, node_id, correlation)
+
+    def _measure(self, node_id: int, batch: ProducerBatch, now: float) -> None:
+        """Note how a batch came to its first request."""
+        place, report = batch.partition, self._report
+        report.queue_latency(now - batch.created)
+        report.led_by(place.topic, place.partition, node_id)
+        report.meters.batch(
+            BatchSent(
+                topic=place.topic,
+                records=batch.records,
+                raw_bytes=batch.raw_size,
+                wire_bytes=batch.size,
+                queued=now - batch.created,
+                filled=batch.closed - batch.created,
+                closed=batch.reason,
+                compression=batch.compression,
+            ),
+            report.meters.brokers.of(self._metadata.cluster.nodes[node_id]),
+        )
 
     def _complete(self, completion: Completion) -> None:
         now = self._client.clock.monotonic()
@@ -186,6 +232,7 @@ class Sender:
         try:
             # Also what an earlier session asked for: it may have handed its identity on.
             requester.take(completion, now)
+            self._trace.identified(requester.identity)
         except DeliveryError as error:
             if requester is self._ids:
                 self._answers.fail(error)

@@ -7,21 +7,28 @@ for the way of a record.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_kafka_sink.base.debug import new_id
 from spark_kafka_sink.base.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
 from spark_kafka_sink.producer.accumulator import Accumulator, Piece
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws
 from spark_kafka_sink.producer.identity import Identity
 from spark_kafka_sink.producer.memory import Charge
-from spark_kafka_sink.producer.partitioner import Partitioner, Route, Rows
-from spark_kafka_sink.producer.plan import Plan, plan
+from spark_kafka_sink.producer.partitioner import Partitioner, Route
+from spark_kafka_sink.producer.plan import BatchLimits, Plan, plan
+from spark_kafka_sink.producer.poison_ward import PoisonWard
 from spark_kafka_sink.producer.sender import Sender
+from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.producer.topic_directory import TopicDirectory
+from spark_kafka_sink.producer.trace import Trace
 from spark_kafka_sink.records.batch import HEADER_SIZE
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
 
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.producer.rows import Rows
 
 MAX_CHUNK_BYTES = 4 << 20
 """Rows are encoded in chunks of at most so many bytes: what is not yet charged stays small."""
@@ -44,22 +52,37 @@ class ProducerSession:
     Args:
         client: connections and metadata, which may outlive the session.
         identity: the producer id to go on with, or a new one.
+        settings: the sink's own options; None for their defaults.
     """
 
-    def __init__(self, client: Client, identity: Identity | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        identity: Identity | None = None,
+        settings: SessionSettings | None = None,
+    ) -> None:
         self.identity = identity or Identity()
         self.client = client
+        self._settings = settings or SessionSettings()
+        self.name = new_id()
+        """What statistics and debug events call the session."""
         self._config = client.config
+        self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
         self._clock = client.clock
         self._started = self._clock.monotonic()
         self._report = ReportBuilder()
+        self._report.meters.settings = client.config.pipeline()
+        self._trace = Trace(self.name, client.config.debug)
         self._codec = ThreadPoolExecutor(1, thread_name_prefix="kafkaprod-codec")
         self._accumulator = Accumulator(
-            client.config, client.clock, self._compress_later, client.network.wakeup
+            client.config, client.clock, self._compress_later, client.network.wakeup, self._trace
         )
+        self._ward = PoisonWard(self._settings.poison)
+        self._dead_letters = _dead_letter_topic(self._settings)
         self._topics = TopicDirectory(client, self._accumulator)
         self._partitioner = Partitioner(client.config, client.random)
-        self._sender = Sender(client, self._accumulator, self.identity, self._report)
+        self._trace.opened(client.name, client.config.buffer_memory)
+        self._sender = Sender(client, self._accumulator, self.identity, self._report, self._trace)
         client.attach(self._sender)
 
     def append(self, rows: Rows) -> None:
@@ -70,8 +93,32 @@ class ProducerSession:
         """
         if not len(rows):
             return
-        topics = self._topics.lookup(rows.topics)
+        topics = self._topics.lookup(rows.topics) if rows.topics else ()
         sizes = size_bounds(rows.columns)
+        if self._settings.poison.tolerant:
+            rows, sizes = self._set_aside(rows, topics, sizes)
+        self._write(rows, topics, sizes)
+
+    def _set_aside(
+        self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]
+    ) -> tuple[Rows, NDArray[np.int64]]:
+        """Send the poison rows to the dead letter topic, if there is one; the others remain."""
+        self._ward.seen(len(rows))
+        flaws = find_flaws(rows, sizes, Limits(topics, self._largest_record() - HEADER_SIZE))
+        if flaws is None:
+            return rows, sizes
+        self._ward.admit(rows, flaws)
+        if self._dead_letters is not None:
+            bad = np.flatnonzero(flaws)
+            letters = self._dead_letters.letters(rows.take(bad), flaws[bad])
+            where = self._topics.lookup(letters.topics)
+            self._write(letters, where, size_bounds(letters.columns))
+        good = np.flatnonzero(flaws == Flaw.NONE)
+        return rows.take(good), sizes[good]
+
+    def _write(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
+        if not len(rows):
+            return
         largest = int(sizes.argmax())
         if int(sizes[largest]) + HEADER_SIZE > self._largest_record():
             self._refuse_oversized(rows, topics, sizes, largest)
@@ -86,11 +133,14 @@ class ProducerSession:
     def report(self, task: TaskInfo) -> DeliveryReport:
         """What was delivered where; complete after `flush`."""
         duration = self._clock.monotonic() - self._started
-        return self._report.build(task, int(duration * 1000))
+        self._accumulator.measure(self._report.meters)
+        report = self._report.build(task, int(duration * 1000))
+        return replace(report, poison=self._ward.build())
 
     def close(self) -> None:
         """Let go of the client; what was not flushed is dropped."""
         self.client.detach()
+        self._sender.finished()
         self._codec.shutdown(wait=True, cancel_futures=True)
 
     def _append(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
@@ -116,7 +166,7 @@ class ProducerSession:
             sizes,
             stamps,
             lambda target: self._accumulator.open_batch(names[target]),
-            self._config.batch_size,
+            self._limits,
         )
         framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
         return _cut(framed, layout, names, stamps)
@@ -143,14 +193,24 @@ class ProducerSession:
         self._codec.submit(self._compress, batch)
 
     def _compress(self, batch: ProducerBatch) -> None:
-        codec = self._config.compression_type
+        codec, started = self._config.compression_type, self._clock.monotonic()
         try:
             payload = batch.compressed(codec, self._config.compression_level)
         except Exception as error:  # noqa: BLE001 - in a thread of its own it would be lost
             failure = DeliveryError(f"compression failed: {error}", topic=batch.partition.topic)
             self._accumulator.fail(failure)
             return
+        batch.compression = self._clock.monotonic() - started
         self._accumulator.compressed(batch, payload, codec)
+
+
+def _dead_letter_topic(settings: SessionSettings) -> DeadLetterTopic | None:
+    policy = settings.poison
+    if policy.dead_letter_topic is None:
+        return None
+    return DeadLetterTopic(
+        name=policy.dead_letter_topic, context_headers=policy.context_headers, task=settings.task
+    )
 
 
 class _Names(dict[int, TopicPartition]):

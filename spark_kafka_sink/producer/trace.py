@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.base.debug import Debug
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.base.debug import Context
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
     from spark_kafka_sink.producer.identity import Identity
@@ -17,12 +20,18 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """One session's events; `debug` carries the session's id."""
+    """One session's events.
 
-    __slots__ = ("_debug",)
+    Args:
+        session: the session's name.
+        contexts: those that are told of.
+    """
 
-    def __init__(self, debug: Debug | None = None) -> None:
-        self._debug = debug or Debug()
+    __slots__ = ("_debug", "session")
+
+    def __init__(self, session: str = "", contexts: Iterable[Context] = ()) -> None:
+        self.session = session
+        self._debug = Debug(contexts, session=session)
 
     def opened(self, client: str, limit: int) -> None:
         """The session begins, on a client's connections, with so much room."""

@@ -41,6 +41,15 @@ class Columns:
             timestamps=None if self.timestamps is None else self.timestamps[start:stop],
         )
 
+    def take(self, numbers: NDArray[np.intp]) -> Columns:
+        """The rows with these numbers, copied."""
+        return Columns(
+            value=self.value.take(numbers),
+            key=None if self.key is None else self.key.take(numbers),
+            headers=None if self.headers is None else self.headers.take(numbers),
+            timestamps=None if self.timestamps is None else self.timestamps[numbers],
+        )
+
 
 def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
     """Byte length of every row, -1 for null (as Kafka writes it), int32 of shape (n,)."""

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.base.errors import ColumnError
-from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, without_null_keys
+from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 
@@ -19,26 +21,29 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.spark.contract import Contract
 
-_HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-
 
 def read_rows(batch: pa.RecordBatch, contract: Contract, clock: Clock) -> Rows:
     """One Arrow batch of n rows as the producer takes it.
 
     Raises:
-        ColumnError: a null topic or a null header key; the message names the row.
+        ColumnError: a null topic or a null header key, unless the contract tolerates them; the
+            message names the row.
     """
-    topics, topic_of = _topics(batch, contract)
+    flaws = np.zeros(batch.num_rows, np.int8)
+    topics, topic_of = _topics(batch, contract, flaws)
+    lists = _header_lists(batch, contract, flaws)
     return Rows(
         columns=Columns(
             value=_binary(batch.column(contract.value)),
             key=_key(batch, contract),
-            headers=_headers(batch, contract),
+            headers=None if lists is None else encode_headers(lists),
             timestamps=_timestamps(batch, contract, clock),
         ),
         topics=topics,
         topic_of=topic_of,
         partition=_partition(batch, contract),
+        flaws=flaws if flaws.any() else None,
+        header_lists=lists if contract.tolerant else None,
     )
 
 
@@ -63,42 +68,55 @@ def _key(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
 
 
 def _topics(
-    batch: pa.RecordBatch, contract: Contract
+    batch: pa.RecordBatch, contract: Contract, flaws: NDArray[np.int8]
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
+    """The topics of the batch, and each row's number among them; marks rows without one."""
     if contract.topic is None:
         return (contract.fixed_topic or "",), None
     column = batch.column(contract.topic)
     if column.null_count:
-        row = int(np.asarray(column.is_null()).argmax())
-        raise ColumnError(
-            f"null topic present in the data, first in row {row} of a batch of {len(column)}",
-            hint="use the topic option for setting a default topic, or filter such rows out",
-        )
+        missing = np.asarray(column.is_null())
+        if not contract.tolerant:
+            _refuse_null_topic(missing)
+        flaws[missing] = Flaw.NULL_TOPIC
     encoded = column.dictionary_encode()
     topics = tuple(str(name) for name in encoded.dictionary.to_pylist())
-    if len(topics) == 1:
+    if len(topics) <= 1:
         return topics, None
-    return topics, cast("NDArray[np.int32]", np.asarray(encoded.indices))
+    return topics, np.asarray(encoded.indices.fill_null(0)).astype(np.int32, copy=False)
 
 
-def _headers(batch: pa.RecordBatch, contract: Contract) -> pa.BinaryArray | None:
+def _refuse_null_topic(missing: NDArray[np.bool_]) -> None:
+    raise ColumnError(
+        f"null topic present in the data, first in row {int(missing.argmax())} of a batch of "
+        f"{len(missing)}",
+        hint="use the topic option for setting a default topic, or filter such rows out",
+    )
+
+
+def _header_lists(
+    batch: pa.RecordBatch, contract: Contract, flaws: NDArray[np.int8]
+) -> pa.ListArray[Any] | None:
+    """The header column with binary keys; marks rows with a null key, which becomes empty."""
     if contract.headers is None:
         return None
     column = cast("pa.ListArray[Any]", batch.column(contract.headers))
     if column.null_count == len(column):
         return None
-    keys = pc.struct_field(column.flatten(), 0)
-    if keys.null_count:
-        _refuse_null_header_key(column)
-    return encode_headers(cast("pa.ListArray[Any]", column.cast(_HEADERS)))
+    lists = cast("pa.ListArray[Any]", column.cast(HEADER_LISTS))
+    missing = pc.is_null(pc.struct_field(lists.flatten(), 0))
+    if not pc.any(missing).as_py():
+        return lists
+    rows = np.asarray(pc.list_parent_indices(lists).filter(missing))
+    if not contract.tolerant:
+        _refuse_null_header_key(int(rows[0]), len(lists))
+    flaws[rows] = np.where(flaws[rows] == Flaw.NONE, np.int8(Flaw.NULL_HEADER_KEY), flaws[rows])
+    return without_null_keys(lists)
 
 
-def _refuse_null_header_key(column: pa.ListArray[Any]) -> None:
-    rows = pc.list_parent_indices(column)
-    bad = pc.is_null(pc.struct_field(column.flatten(), 0))
-    row = rows.filter(bad)[0].as_py()
+def _refuse_null_header_key(row: int, rows: int) -> None:
     raise ColumnError(
-        f"a header without a key in row {row} of a batch of {len(column)}",
+        f"a header without a key in row {row} of a batch of {rows}",
         hint="every entry of `headers` needs a key; drop entries whose key is null",
     )
 

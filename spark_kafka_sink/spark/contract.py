@@ -25,12 +25,6 @@ from spark_kafka_sink.base.errors import ColumnError
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import SinkConfig
 
-TABLE_SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
-"""What a SQL table of this format looks like when it is created without columns."""
-
 _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "value": ((StringType, BinaryType), "STRING or BINARY"),
     "key": ((StringType, BinaryType), "STRING or BINARY"),
@@ -45,7 +39,8 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
 class Contract:
     """Where each column stands in the DataFrame; None where it is absent or not used.
 
-    `fixed_topic` is the `topic` option, which wins over the column.
+    `fixed_topic` is the `topic` option, which wins over the column. `tolerant`: a poison row
+    is marked and does not fail the task (errors.tolerance=all).
     """
 
     value: int
@@ -55,6 +50,7 @@ class Contract:
     headers: int | None
     timestamp: int | None
     fixed_topic: str | None
+    tolerant: bool = False
 
     @classmethod
     def of(cls, schema: StructType, config: SinkConfig) -> Contract:
@@ -86,6 +82,7 @@ class Contract:
             headers=places["headers"],
             timestamp=_timestamp(schema) if config.use_timestamp_column else None,
             fixed_topic=config.topic,
+            tolerant=config.poison.tolerant,
         )
 
 

@@ -11,7 +11,8 @@ from pyspark.sql.datasource import DataSource
 
 from spark_kafka_sink.base.config import SinkConfig
 from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.spark.contract import TABLE_SCHEMA, Contract
+from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ class KafkaProdDataSource(DataSource):
         """The name for ``format(...)``."""
         return "kafkaprod"
 
-    def schema(self) -> str:
-        """The columns of a SQL table that is created without any."""
-        return TABLE_SCHEMA
+    def schema(self) -> StructType:
+        """The columns of a SQL table that is created without any.
+
+        Raises:
+            ConfigError: a name among the table's options is wrong.
+        """
+        return table_schema(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
         """The writer of a batch.
@@ -63,5 +68,5 @@ class KafkaProdDataSource(DataSource):
         return KafkaProdStreamWriter(self._task_writer(schema))
 
     def _task_writer(self, schema: StructType) -> TaskWriter:
-        config = SinkConfig.parse(self.options)
+        config = SinkConfig.parse(write_options(schema, self.options))
         return TaskWriter(config, Contract.of(schema, config))

@@ -21,6 +21,7 @@ from spark_kafka_sink.base.clock import SystemClock
 from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
 from spark_kafka_sink.base.report_file import write_report
 from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.spark.columns import read_rows
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class TaskWriter:
             for batch in batches:
                 if batch.num_rows == 0:
                     continue
-                session = session or borrow_session(self.config.producer)
+                session = session or borrow_session(self.config.producer, self._settings())
                 session.append(read_rows(batch, self.contract, clock))
             if session is None:
                 return DeliveryMessage(DeliveryReport())
@@ -69,6 +70,13 @@ class TaskWriter:
             raise
         give_back_session(session)
         return DeliveryMessage(report)
+
+    def _settings(self) -> SessionSettings:
+        return SessionSettings(
+            poison=self.config.poison,
+            pressure=self.config.pressure,
+            task=_task_info().partition_id,
+        )
 
 
 class KafkaProdWriter(DataSourceArrowWriter):

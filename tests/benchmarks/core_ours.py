@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_kafka_sink.base.config import ProducerConfig
-from spark_kafka_sink.producer.partitioner import Rows
 from spark_kafka_sink.producer.pool import borrow_session
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from tests.benchmarks.job import Job

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from spark_kafka_sink.base.config import ProducerConfig
 from spark_kafka_sink.client.cluster import TopicInfo
-from spark_kafka_sink.producer.partitioner import Partitioner, Rows
-from spark_kafka_sink.producer.plan import OpenBatch, Plan, plan
+from spark_kafka_sink.producer.partitioner import Partitioner
+from spark_kafka_sink.producer.plan import BatchLimits, OpenBatch, Plan, plan
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
 from tests.benchmarks.payload import random_keys, random_values
@@ -78,7 +79,7 @@ class _Bench:
 
     def __init__(self, *, keyed: bool) -> None:
         config = ProducerConfig.parse({"kafka.bootstrap.servers": "127.0.0.1:9092"})
-        self._batch_size = config.batch_size
+        self._limits = BatchLimits(config.batch_size)
         self._partitioner = Partitioner(config, Random(0))
         leaders = (1,) * PARTITIONS
         self._topics = (TopicInfo("t", None, leaders, leaders),)
@@ -98,7 +99,7 @@ class _Bench:
         clock.done("sizes")
         route = self._partitioner.assign(rows, self._topics, sizes)
         clock.done("route (hash)" if rows.columns.key is not None else "route (sticky)")
-        layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._batch_size)
+        layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
         clock.done("plan (sort)" if layout.order is not None else "plan")
         framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
         clock.done("frame, gather" if layout.order is not None else "frame")

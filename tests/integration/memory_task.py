@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_kafka_sink.base.config import ProducerConfig
 from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 

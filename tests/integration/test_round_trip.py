@@ -18,7 +18,7 @@ from tests.kafka.readers import by_confluent, by_kafka_python, by_kcat
 if TYPE_CHECKING:
     from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.broker import EmbeddedBroker
-    from spark_kafka_sink.producer.partitioner import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from tests.kafka.broker import KafkaCluster
 
 ROWS = 400

@@ -17,7 +17,7 @@ from tests.kafka.readers import by_confluent
 if TYPE_CHECKING:
     from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.broker import EmbeddedBroker
-    from spark_kafka_sink.producer.partitioner import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from tests.kafka.broker import KafkaCluster
 
 _TASKS = 5

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.base.clock import ManualClock
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.producer.batch import TopicPartition
-from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.decoder import read_records
 from tests.property import reference

@@ -9,14 +9,14 @@ from chispa import assert_df_equality
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.kafka.readers import by_confluent
-from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame
+from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame, create_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-_HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    from tests.kafka.broker import KafkaCluster
 
 
 @pytest.fixture
@@ -59,17 +59,35 @@ def test_insert_some_columns_by_name(sink: Sink, topic: str, table: str) -> None
     assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
 
 
-def test_insert_a_query_into_a_table_with_columns(sink: Sink, topic: str, table: str) -> None:
+def test_insert_a_query_with_options_of_its_own(
+    sink: Sink, topic: str, table: str, real_kafka: KafkaCluster
+) -> None:
+    create_topics(real_kafka, [f"{topic}-2"])
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
     sink.spark.sql(
-        f"CREATE TABLE {table} (value STRING, partition INT, headers {_HEADERS}, extra DATE) "
-        f"USING kafkaprod {_options(sink, topic)}"
-    )
-    sink.spark.sql(
-        f"INSERT INTO {table} SELECT CAST(id AS STRING), CAST(id % 4 AS INT), NULL, NULL "
+        f"INSERT INTO {table} WITH ('topic' = '{topic}-2', 'kafka.compression.type' = 'zstd') "
+        "(value, partition) SELECT CAST(CAST(id AS STRING) AS BINARY), CAST(id % 4 AS INT) "
         "FROM range(0, 100, 1, 3)"
     )
     rows = [(i % 4, 0, None, b"%d" % i, None) for i in range(100)]
-    assert_df_equality(_written(sink, topic), _expected(sink, *rows), ignore_row_order=True)
+    assert_df_equality(_written(sink, f"{topic}-2"), _expected(sink, *rows), ignore_row_order=True)
+    assert by_confluent(sink.bootstrap_servers, topic) == []
+
+
+def test_a_table_with_columns_takes_its_options_with_the_insert(
+    sink: Sink, topic: str, table: str
+) -> None:
+    sink.spark.sql(
+        f"CREATE TABLE {table} (value STRING, partition INT, extra DATE) USING kafkaprod"
+    )
+    given = f"'kafka.bootstrap.servers' = '{sink.bootstrap_servers}', 'topic' = '{topic}'"
+    sink.spark.sql(f"INSERT INTO {table} WITH ({given}) VALUES ('a', 2, current_date())")
+    assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
+    error, jobs = sink.jobs_of(
+        lambda: sink.spark.sql(f"INSERT INTO {table} VALUES ('a', 2, current_date())")
+    )
+    assert "INSERT INTO t WITH" in str(error)
+    assert jobs == 0
 
 
 def test_save_as_table(sink: Sink, topic: str, table: str) -> None:
@@ -105,6 +123,23 @@ def test_a_table_with_a_wrong_option_fails_at_the_insert(
     )
     assert "option kafka.acks is '2'" in str(error)
     assert jobs == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("'kafka.lingerms' '5'", "Did you mean kafka.linger.ms?"),
+        ("'kafka.sasl.jaas.config' 'x'", "option kafka.sasl.jaas.config is not supported"),
+    ],
+)
+def test_a_table_with_a_wrong_name_among_its_options_is_not_created(
+    options: str, wanted: str, sink: Sink, table: str
+) -> None:
+    error, _ = sink.jobs_of(
+        lambda: sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod OPTIONS ({options})")
+    )
+    assert wanted in str(error)
+    assert not sink.spark.catalog.tableExists(table)
 
 
 def test_registered_by_hand(sink: Sink, topic: str) -> None:

@@ -35,9 +35,5 @@ PHASES = (
     Phase(name="spark-newest", tests=("tests/spark",)),
     Phase(name="spark-4.1", environment=OLDEST, tests=("tests/spark",)),
     Phase(name="notebook", tests=("tests/notebooks",)),
-    Phase(
-        name="demo",
-        commands=(("-m", "spark_kafka_sink.cli.main", "demo"),),
-        tests=("tests/demo",),
-    ),
+    Phase(name="demo", tests=("tests/demo",)),
 )

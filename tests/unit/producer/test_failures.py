@@ -183,7 +183,7 @@ def test_a_write_after_the_failure_raises_it_again() -> None:
 def _rows_like(one: World):  # type: ignore[no-untyped-def]
     import pyarrow as pa
 
-    from spark_kafka_sink.producer.partitioner import Rows
+    from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.records.columns import Columns
 
     return Rows(columns=Columns(value=pa.array([b"late"], pa.binary())), topics=("t",))

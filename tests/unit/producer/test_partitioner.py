@@ -11,7 +11,8 @@ import pytest
 
 from spark_kafka_sink.base.config import Partitioner as Kind
 from spark_kafka_sink.base.errors import ColumnError
-from spark_kafka_sink.producer.partitioner import Partitioner, Route, Rows
+from spark_kafka_sink.producer.partitioner import Partitioner, Route
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.batch import HEADER_SIZE
 from spark_kafka_sink.records.columns import Columns
 from tests.property.reference import partition_for_key

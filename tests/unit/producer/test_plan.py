@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.producer.plan import MAX_BATCH_RECORDS, OpenBatch, Plan, plan
+from spark_kafka_sink.producer.plan import MAX_BATCH_RECORDS, BatchLimits, OpenBatch, Plan, plan
 from spark_kafka_sink.records.batch import HEADER_SIZE
 
 NOW = 123
@@ -16,7 +16,7 @@ NOW = 123
 def run(targets: list[int], sizes: list[int], batch_size: int = 10**6, **opened: OpenBatch) -> Plan:
     known = {int(name[1:]): batch for name, batch in opened.items()}
     array = np.array(targets, np.int16)
-    return plan(array, np.array(sizes, np.int64), NOW, known.get, batch_size)
+    return plan(array, np.array(sizes, np.int64), NOW, known.get, BatchLimits(batch_size))
 
 
 def rows_of(laid_out: Plan, rows: int) -> list[int]:
@@ -82,7 +82,7 @@ def test_an_oversized_record_stands_alone() -> None:
 def test_a_batch_has_at_most_as_many_records_as_its_deltas_can_count() -> None:
     rows = MAX_BATCH_RECORDS + 5
     sizes = np.full(rows, 7, np.int64)
-    laid_out = plan(np.zeros(rows, np.int16), sizes, NOW, lambda _: None, 1 << 40)
+    laid_out = plan(np.zeros(rows, np.int16), sizes, NOW, lambda _: None, BatchLimits(1 << 40))
     assert [s.stop - s.start for s in laid_out.segments] == [MAX_BATCH_RECORDS, 5]
     assert laid_out.offset_deltas.max() == MAX_BATCH_RECORDS - 1
 
@@ -90,7 +90,7 @@ def test_a_batch_has_at_most_as_many_records_as_its_deltas_can_count() -> None:
 def test_timestamps_of_rows_count_from_their_own_batch() -> None:
     stamps = np.array([10, -5, 30, 7], np.int64)
     targets = np.array([0, 1, 0, 1], np.int32)
-    laid_out = plan(targets, np.full(4, 20, np.int64), stamps, lambda _: None, 10**6)
+    laid_out = plan(targets, np.full(4, 20, np.int64), stamps, lambda _: None, BatchLimits(10**6))
     assert laid_out.timestamp_deltas is not None
     assert laid_out.timestamp_deltas.tolist() == [0, 0, 20, 12]
 
@@ -99,6 +99,21 @@ def test_timestamps_of_rows_count_from_their_own_batch() -> None:
 def test_targets_at_the_edge_of_their_type(kind: type[np.integer]) -> None:
     top = int(np.iinfo(kind).max)
     targets = np.array([top, 0, top - 1] * 40, kind)
-    laid_out = plan(targets, np.full(120, 20, np.int64), NOW, lambda _: None, 10**6)
+    laid_out = plan(targets, np.full(120, 20, np.int64), NOW, lambda _: None, BatchLimits(10**6))
     assert [s.target for s in laid_out.segments] == [0, top - 1, top]
     assert [s.stop - s.start for s in laid_out.segments] == [40, 40, 40]
+
+
+def test_batches_end_at_their_number_of_records() -> None:
+    limits = BatchLimits(10**6, records=3)
+    known = {0: OpenBatch(2, 300, NOW)}
+    laid_out = plan(np.zeros(8, np.int16), np.full(8, 10, np.int64), NOW, known.get, limits)
+    found = [(s.start, s.stop, s.first_delta) for s in laid_out.segments]
+    assert found == [(0, 1, 2), (1, 4, 0), (4, 7, 0), (7, 8, 0)]
+
+
+def test_bytes_and_records_both_limit() -> None:
+    limits = BatchLimits(HEADER_SIZE + 50, records=3)
+    sizes = np.array([10, 10, 10, 10, 40, 10], np.int64)
+    laid_out = plan(np.zeros(6, np.int16), sizes, NOW, lambda _: None, limits)
+    assert [s.stop - s.start for s in laid_out.segments] == [3, 2, 1]

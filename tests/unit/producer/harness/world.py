@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.base.clock import ManualClock
 from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
-from spark_kafka_sink.producer.partitioner import Rows
+from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from tests.unit.producer.harness.fake import FakeCluster, Fault

@@ -1,0 +1,99 @@
+"""What makes a row poison: one code per row, found column by column before anything is planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.producer.rows import Rows
+
+
+class Flaw(IntEnum):
+    """Why a row can't be written; the number stands in a row's place in a mask of int8."""
+
+    NONE = 0
+    NULL_TOPIC = 1
+    NULL_HEADER_KEY = 2
+    PARTITION_OUT_OF_RANGE = 3
+    OVERSIZED = 4
+    REFUSED = 5
+    """The broker named the record in its refusal (KIP-467), or it is too large for the broker."""
+    BREAKER_OPEN = 6
+    """The circuit breaker of its partition is open."""
+
+    @property
+    def error_class(self) -> str:
+        """The error that such a row raises where nothing is tolerated."""
+        return _ERROR_CLASSES[self]
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in words."""
+        return _MESSAGES[self]
+
+
+_ERRORS = "spark_kafka_sink.base.errors."
+_ERROR_CLASSES = {
+    Flaw.NONE: "",
+    Flaw.NULL_TOPIC: f"{_ERRORS}ColumnError",
+    Flaw.NULL_HEADER_KEY: f"{_ERRORS}ColumnError",
+    Flaw.PARTITION_OUT_OF_RANGE: f"{_ERRORS}ColumnError",
+    Flaw.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
+    Flaw.REFUSED: f"{_ERRORS}DeliveryError",
+    Flaw.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
+}
+_MESSAGES = {
+    Flaw.NONE: "",
+    Flaw.NULL_TOPIC: "the topic is null",
+    Flaw.NULL_HEADER_KEY: "a header has no key",
+    Flaw.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
+    Flaw.OVERSIZED: "the record is larger than max.request.size; its value is left out",
+    Flaw.REFUSED: "the broker refused the record",
+    Flaw.BREAKER_OPEN: "the circuit breaker of the partition is open",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the rows are held against: topics as in `Rows.topics`, bytes of the largest record."""
+
+    topics: tuple[TopicInfo, ...]
+    largest: int
+
+
+def find_flaws(rows: Rows, sizes: NDArray[np.int64], limits: Limits) -> NDArray[np.int8] | None:
+    """The first flaw of each row, shape (n,); None when there is none.
+
+    Args:
+        rows: n rows; flaws that their reader has found come first.
+        sizes: upper bound of each record in bytes, shape (n,).
+        limits: topics and sizes that are allowed.
+    """
+    oversized = sizes > limits.largest
+    wrong = _out_of_range(rows, limits.topics)
+    if rows.flaws is None and wrong is None and not oversized.any():
+        return None
+    flaws = np.zeros(len(rows), np.int8) if rows.flaws is None else rows.flaws.copy()
+    if wrong is not None:
+        flaws[(flaws == Flaw.NONE) & wrong] = Flaw.PARTITION_OUT_OF_RANGE
+    flaws[(flaws == Flaw.NONE) & oversized] = Flaw.OVERSIZED
+    return flaws if flaws.any() else None
+
+
+def _out_of_range(rows: Rows, topics: tuple[TopicInfo, ...]) -> NDArray[np.bool_] | None:
+    """Rows with an explicit partition that their topic lacks; None when there is none."""
+    column = rows.partition
+    if column is None or not topics or column.null_count == len(column):
+        return None
+    counts = np.array([topic.partition_count for topic in topics], np.int32)
+    count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
+    asked = np.asarray(column.fill_null(0))
+    wrong: NDArray[np.bool_] = (asked < 0) | (asked >= count_of)
+    return wrong if wrong.any() else None

@@ -1,0 +1,62 @@
+"""The rows of one chunk, as they reach the producer: what to write, and where to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.records.columns import Columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """One chunk of n rows on its way to the producer.
+
+    `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
+    `partition` is int32 with null where the partitioner is to decide (None: everywhere).
+    `first_row` is the number that errors give to the first row. `flaws` is a `Flaw` per row, int8
+    of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
+    before they were encoded, kept for dead letters.
+    """
+
+    columns: Columns
+    topics: tuple[str, ...]
+    topic_of: NDArray[np.int32] | None = None
+    partition: pa.Int32Array | None = None
+    first_row: int = 0
+    flaws: NDArray[np.int8] | None = None
+    header_lists: pa.ListArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows start..stop as views."""
+        lists = self.header_lists
+        return Rows(
+            columns=self.columns.slice(start, stop),
+            topics=self.topics,
+            topic_of=None if self.topic_of is None else self.topic_of[start:stop],
+            partition=None if self.partition is None else self.partition[start:stop],
+            first_row=self.first_row + start,
+            flaws=None if self.flaws is None else self.flaws[start:stop],
+            header_lists=None if lists is None else lists.slice(start, stop - start),
+        )
+
+    def take(self, numbers: NDArray[np.intp]) -> Rows:
+        """The rows with these numbers, copied; `first_row` no longer tells where they were."""
+        lists = self.header_lists
+        return Rows(
+            columns=self.columns.take(numbers),
+            topics=self.topics,
+            topic_of=None if self.topic_of is None else self.topic_of[numbers],
+            partition=None if self.partition is None else self.partition.take(numbers),
+            first_row=self.first_row,
+            flaws=None if self.flaws is None else self.flaws[numbers],
+            header_lists=None if lists is None else lists.take(numbers),
+        )

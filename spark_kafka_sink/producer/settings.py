@@ -1,0 +1,17 @@
+"""What a session is told beside the producer's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spark_kafka_sink.base.poison import PoisonPolicy
+from spark_kafka_sink.base.pressure import PressureConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """The sink's own options that a session needs, and the number of its Spark task."""
+
+    poison: PoisonPolicy = field(default_factory=PoisonPolicy)
+    pressure: PressureConfig = field(default_factory=PressureConfig)
+    task: int = 0

@@ -1,0 +1,129 @@
+"""librdkafka's other key hashes over a column of keys, vectorised: CRC-32 and FNV-1a.
+
+One pass per position in the key, over all rows that are long enough; nulls count as empty.
+Source: librdkafka's ``rdcrc32`` and ``rdfnv1a``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.records.varint import offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Hashes = NDArray[np.uint32]
+    Step = Callable[[Hashes, Hashes], Hashes]
+
+_CRC_POLYNOMIAL = np.uint32(0xEDB88320)
+_FNV_OFFSET = np.uint32(0x811C9DC5)
+_FNV_PRIME = np.uint32(0x01000193)
+_ALL = np.uint32(0xFFFFFFFF)
+_LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
+
+
+def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
+    """CRC-32, as zlib has it, of each key, shape (n,)."""
+    column = _Keys(keys)
+    low, high = _crc_words()
+    bytewise = _crc_bytes()
+
+    def word(crc: Hashes, data: Hashes) -> Hashes:
+        crc = crc ^ data
+        mixed: Hashes = low[crc & _LOW] ^ high[crc >> _SIXTEEN]
+        return mixed
+
+    def byte(crc: Hashes, data: Hashes) -> Hashes:
+        mixed: Hashes = bytewise[(crc ^ data) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        return mixed
+
+    crc = column.fold(np.full(len(keys), _ALL), column.lengths // 4, (4, column.words, word))
+    whole = column.lengths & ~np.int64(3)
+    crc = column.fold(crc, column.lengths & 3, (1, column.data, byte), whole)
+    return crc ^ _ALL
+
+
+def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:
+    """FNV-1a of each key as librdkafka has it: the absolute value of a signed 32-bit hash."""
+    column = _Keys(keys)
+
+    def byte(hashes: Hashes, data: Hashes) -> Hashes:
+        return (hashes ^ data) * _FNV_PRIME
+
+    start = np.full(len(keys), _FNV_OFFSET)
+    with np.errstate(over="ignore"):
+        signed = column.fold(start, column.lengths, (1, column.data, byte)).view(np.int32)
+        # The lowest integer has no positive counterpart and stays as it is, as in C.
+        return np.abs(signed).view(np.uint32)
+
+
+class _Keys:
+    """Bytes of a column of keys and where each key lies in them."""
+
+    def __init__(self, keys: pa.BinaryArray) -> None:
+        offsets = offsets_of(keys).astype(np.int64)
+        first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+        self.starts = offsets[:-1] - first
+        self.lengths = np.diff(offsets)
+        if keys.null_count:
+            self.lengths[np.asarray(keys.is_null())] = 0
+        # Spare bytes let the end of the last key be read as a whole word.
+        self.data = np.zeros(size + 4, np.uint8)
+        buffer = keys.buffers()[2]
+        if size and buffer is not None:
+            self.data[:size] = np.frombuffer(memoryview(buffer), np.uint8, size, first)
+        self.words: NDArray[np.uint32] = np.ndarray((size + 1,), "<u4", self.data, 0, (1,))
+
+    def fold(
+        self,
+        hashes: Hashes,
+        counts: NDArray[np.int64],
+        unit: tuple[int, NDArray[np.integer], Step],
+        skip: NDArray[np.int64] | int = 0,
+    ) -> Hashes:
+        """Take `counts` units of each key into its hash, from byte `skip` of the key on.
+
+        A unit is (its bytes, the data read in such units at any byte, the step it takes).
+        """
+        width, data, step = unit
+        starts = self.starts + skip
+        common = int(counts.min(initial=1 << 62)) if len(counts) else 0
+        for position in range(common):
+            hashes = step(hashes, data[starts + width * position].astype(np.uint32))
+        rows = np.flatnonzero(counts > common)
+        for position in range(common, int(counts.max(initial=0))):
+            rows = rows[counts[rows] > position]
+            found = data[starts[rows] + width * position].astype(np.uint32)
+            hashes[rows] = step(hashes[rows], found)
+        return hashes
+
+
+@cache
+def _crc_bytes() -> NDArray[np.uint32]:
+    """What each low byte of the register turns it into, shape (256,)."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        half = table >> np.uint32(1)
+        table = np.where(table & 1, _CRC_POLYNOMIAL ^ half, half)
+    return table
+
+
+@cache
+def _crc_words() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The same for the low and the high half of a register that takes four bytes, (65536,) each."""
+    table = _crc_bytes()
+
+    def shifted(register: NDArray[np.uint32], times: int) -> NDArray[np.uint32]:
+        for _ in range(times):
+            register = table[register & np.uint32(0xFF)] ^ (register >> np.uint32(8))
+        return register
+
+    halves = np.arange(1 << 16, dtype=np.uint32)
+    return shifted(halves, 4), shifted(halves << _SIXTEEN, 4)

@@ -1,0 +1,85 @@
+"""Tables in SQL: the schema that Spark keeps of a table carries the table's options.
+
+Spark hands a Python data source the options of ``CREATE TABLE`` when it asks for the schema, but
+none of them to the writer of an ``INSERT INTO``. What the writer does get is the metadata of the
+columns, so the options travel there. A table that is created with columns of its own never asks
+for a schema: its options must come with each ``INSERT INTO t WITH (...)``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.base.names import PREFIX, SINK_NAMES, supported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COLUMNS = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField(
+        "headers",
+        ArrayType(
+            StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        ),
+    ),
+)
+"""What a table of this format looks like when it is created without columns."""
+
+_NOTE = "kafkaprod.options"
+
+
+def table_schema(options: Mapping[str, str]) -> StructType:
+    """The schema of a table that is created without columns, its options noted at `value`.
+
+    Raises:
+        ConfigError: a name among the options is unknown or refused; secrets are never noted.
+    """
+    noted = {name.lower(): value for name, value in options.items() if _is_ours(name)}
+    supported(noted)
+    note = {_NOTE: json.dumps(noted)} if noted else {}
+    fields = [
+        StructField("value", field.dataType, metadata=note) if field.name == "value" else field
+        for field in COLUMNS
+    ]
+    return StructType(fields)
+
+
+def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a write: its own, above those of the table that it goes into.
+
+    Raises:
+        ConfigError: there are none, as with a table that was created with columns.
+    """
+    noted: dict[str, str] = {}
+    for field in schema.fields:
+        if _NOTE in (field.metadata or {}):
+            noted = json.loads(field.metadata[_NOTE])
+    found = noted | {name.lower(): value for name, value in options.items()}
+    if not found:
+        raise ConfigError(
+            "the write has no options, so kafka.bootstrap.servers is missing",
+            hint="Spark does not pass on the OPTIONS of a table that was created with columns: "
+            "create it without, or use INSERT INTO t WITH ('kafka.bootstrap.servers' = '...', "
+            "'topic' = '...') ...",
+        )
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    """Spark mixes in properties of its own, and each option again as `option.<name>`."""
+    return name.lower().startswith(PREFIX) or name.lower() in SINK_NAMES

@@ -1,0 +1,70 @@
+"""A task's memory stays within buffer.memory and a fixed overhead, however much it writes.
+
+The writer makes records many times faster than the broker takes them, so the buffer is full all
+the time. The task runs in a process of its own, where nobody else allocates.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 100
+BYTES_PER_SECOND = 90e6
+BUFFER = 32 << 20
+RECORD = 200
+# Two Arrow batches of 2 MB, one chunk while it is encoded, the codec's work, and the allocators.
+RSS_OVERHEAD = 40 << 20
+ARROW_OVERHEAD = 16 << 20
+
+
+def command(module: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", f"tests.integration.{module}", *map(str, arguments)]
+
+
+@contextmanager
+def slow_broker() -> Iterator[str]:
+    """The port of a broker that takes BYTES_PER_SECOND."""
+    with subprocess.Popen(
+        command("slow_broker", PARTITIONS, BYTES_PER_SECOND),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        try:
+            assert broker.stdout is not None
+            yield broker.stdout.readline().strip()
+        finally:
+            broker.kill()
+
+
+@pytest.mark.parametrize(
+    ("codec", "size"), [("none", 2_000_000_000), ("lz4", 400_000_000)], ids=["2GB", "lz4"]
+)
+def test_memory_is_bounded_by_the_buffer(codec: str, size: int) -> None:
+    with slow_broker() as port:
+        task = subprocess.run(
+            command("memory_task", port, size, BUFFER, codec),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+    assert task.returncode == 0, task.stderr
+    used = json.loads(task.stdout)
+    assert used["records"] >= size // RECORD
+    assert used["waited"] > 1.0, "the broker was not slow, so nothing was measured"
+    assert used["peak_charged"] > BUFFER * 0.9
+    assert used["rss"] < BUFFER + RSS_OVERHEAD
+    assert used["arrow"] < BUFFER + ARROW_OVERHEAD

@@ -1,0 +1,144 @@
+"""librdkafka's partitioners: the hashes against their definition, and rows without a key."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.base.choices import LIBRDKAFKA_PARTITIONERS, Partitioner
+from spark_kafka_sink.producer.hash_partitioners import KEY_RULES
+from spark_kafka_sink.records.key_hashes import crc32, fnv1a
+from tests.property.reference import partition_for_key
+from tests.unit.producer.harness.offline import topic
+from tests.unit.producer.test_partitioner import assign, partitioner, partitions, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEYS = [b"", b"k", b"key", b"1234", b"12345678", b"\xff\x80", b"a longer key than the others"]
+PARTITIONS = 97
+
+
+def plain_fnv1a(key: bytes) -> int:
+    """FNV-1a, and the absolute value of its 32 bits as a signed integer."""
+    found = 0x811C9DC5
+    for byte in key:
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found if found < 1 << 31 else (1 << 32) - found
+
+
+EXPECTED: dict[str, Callable[[bytes], int]] = {
+    "consistent": lambda key: zlib.crc32(key) % PARTITIONS,
+    "murmur2": lambda key: partition_for_key(key, PARTITIONS),
+    "fnv1a": lambda key: plain_fnv1a(key) % PARTITIONS,
+}
+
+
+@given(st.lists(st.none() | st.binary(max_size=40)), st.integers(0, 3))
+def test_hashes_are_those_of_their_definition(keys: list[bytes | None], skip: int) -> None:
+    column = pa.array(keys, pa.binary()).slice(min(skip, len(keys)))
+    plain = [key or b"" for key in keys[min(skip, len(keys)) :]]
+    assert crc32(column).tolist() == [zlib.crc32(key) for key in plain]
+    assert fnv1a(column).tolist() == [plain_fnv1a(key) for key in plain]
+
+
+def test_fnv1a_of_the_lowest_integer() -> None:
+    """Its absolute value is no 32-bit integer: C leaves it as it is."""
+    key = b"\x26\xcc\x8a\x1d"
+    found = _key_with_hash(0x80000000)
+    assert plain_fnv1a(found) == 0x80000000, key
+    assert fnv1a(pa.array([found], pa.binary())).tolist() == [0x80000000]
+
+
+def _key_with_hash(wanted: int) -> bytes:
+    """A five-byte key, by running the hash backwards from what is wanted."""
+    inverse = pow(0x01000193, -1, 1 << 32)
+    forward: dict[int, bytes] = {}
+    for number in range(1 << 16):
+        key = number.to_bytes(2, "big")
+        found = 0x811C9DC5
+        for byte in key:
+            found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+        forward[found] = key
+    states = {wanted: b""}
+    for _ in range(3):
+        states = {
+            (state * inverse & 0xFFFFFFFF) ^ byte: bytes([byte]) + tail
+            for state, tail in states.items()
+            for byte in (range(256) if len(states) < 1 << 15 else range(0, 256, 1))
+        }
+        for state, tail in states.items():
+            if state in forward:
+                return forward[state] + tail
+        if len(states) > 1 << 20:
+            break
+    raise AssertionError("no such key found")
+
+
+@pytest.mark.parametrize("suffix", ["", "_random"])
+@pytest.mark.parametrize("name", EXPECTED)
+def test_keyed_rows(name: str, suffix: str) -> None:
+    keys = KEYS[1:]
+    found = partitions(assign(rows(len(keys), keys), (PARTITIONS,), partitioner=name + suffix))
+    assert found == [EXPECTED[name](key) for key in keys]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_rows_without_a_key_are_hashed_as_empty(name: str) -> None:
+    nothing = EXPECTED[name](b"")
+    mixed = assign(rows(3, [None, b"key", b""]), (PARTITIONS,), partitioner=name)
+    assert partitions(mixed) == [nothing, EXPECTED[name](b"key"), nothing]
+    assert partitions(assign(rows(3), (PARTITIONS,), partitioner=name)) == [nothing] * 3
+
+
+@pytest.mark.parametrize("name", ["consistent_random", "murmur2_random", "fnv1a_random"])
+def test_null_keys_are_sticky(name: str) -> None:
+    found = partitions(assign(rows(40, [None] * 40), (PARTITIONS,), partitioner=name))
+    runs = [set(found[start : start + 10]) for start in range(0, 40, 10)]
+    assert [len(run) for run in runs] == [1, 1, 1, 1]
+    assert len(set.union(*runs)) > 1
+
+
+def test_an_empty_key_is_none_to_consistent_random_alone() -> None:
+    given_rows = rows(30, [b""] * 30)
+    found = {
+        name: set(partitions(assign(given_rows, (PARTITIONS,), partitioner=f"{name}_random")))
+        for name in EXPECTED
+    }
+    assert len(found["consistent"]) > 1
+    assert found["murmur2"] == {EXPECTED["murmur2"](b"")}
+    assert found["fnv1a"] == {EXPECTED["fnv1a"](b"")}
+
+
+def test_random_spreads_rows_whatever_their_key() -> None:
+    found = partitions(assign(rows(7_000, [b"k"] * 7_000), (7,), partitioner="random"))
+    counts = Counter(found)
+    assert set(counts) == set(range(7))
+    assert all(count == pytest.approx(1_000, abs=150) for count in counts.values())
+
+
+def test_random_leaves_out_partitions_without_a_leader() -> None:
+    info = replace(topic("a", 4), leaders=(-1, 1, 1, -1))
+    sizes = np.full(500, 10, np.int64)
+    route = partitioner(partitioner="random").assign(rows(500), (info,), sizes)
+    assert set(route.targets.tolist()) == {1, 2}
+
+
+def test_explicit_partitions_win_over_any_hash() -> None:
+    asked = [3, None, 5]
+    found = partitions(assign(rows(3, [b"key"] * 3, asked), (PARTITIONS,), partitioner="fnv1a"))
+    assert found == [3, EXPECTED["fnv1a"](b"key"), 5]
+
+
+def test_every_partitioner_that_hashes_has_a_rule() -> None:
+    others = {Partitioner.RANDOM, Partitioner.ROUND_ROBIN, Partitioner.FUNCTION}
+    assert set(KEY_RULES) == set(Partitioner) - others
+    assert set(LIBRDKAFKA_PARTITIONERS) - set(KEY_RULES) == {Partitioner.RANDOM}
