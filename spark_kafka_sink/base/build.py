@@ -15,6 +15,7 @@ from spark_kafka_sink.base.choices import (
 )
 from spark_kafka_sink.base.debug import parse_contexts
 from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.base.exporters import require_extra
 from spark_kafka_sink.base.names import PREFIX, did_you_mean, supported
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.base.parsing import parse_value
@@ -131,9 +132,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "report_path": report_path or None,
         "poison": _poison(values),
         "pressure": PressureConfig.settled(values),
-        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
-        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
-        "opentelemetry": values["metrics.opentelemetry"],
+        **_exporter_fields(values),
     }
 
 
@@ -142,6 +141,21 @@ def _poison(values: Mapping[str, Any]) -> PoisonPolicy:
     if policy.dead_letter_topic is not None:
         check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
     return policy
+
+
+def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Where metrics go; what that needs must be installed where the options are read."""
+    for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
+        if values[option]:
+            require_extra("prometheus", option)
+            refuse_credentials(values[option], option)
+    if values["metrics.opentelemetry"]:
+        require_extra("opentelemetry", "metrics.opentelemetry")
+    return {
+        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
+        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
+        "opentelemetry": values["metrics.opentelemetry"],
+    }
 
 
 def check_topic(topic: str, option: str = "topic") -> None:

@@ -1,8 +1,10 @@
-"""What the advisor reckons with: a report's figures put in relation. All are per task on average."""
+"""What the advisor reckons with: a report's figures put in relation, per task on average."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -111,12 +113,13 @@ class PipelineFacts:
         The excess is how many times the mean of its topic's partitions it has.
         """
         found: tuple[PartitionReport, float] | None = None
-        for part in self.report.partitions:
-            beside = [one for one in self.report.partitions if one.topic == part.topic]
-            total = sum(one.bytes_uncompressed for one in beside)
-            if len(beside) < 2 or not total:
+        for _, group in groupby(self.report.partitions, attrgetter("topic")):
+            parts = list(group)
+            total = sum(part.bytes_uncompressed for part in parts)
+            if len(parts) < 2 or not total:
                 continue
-            excess = part.bytes_uncompressed * len(beside) / total
+            largest = max(parts, key=attrgetter("bytes_uncompressed"))
+            excess = largest.bytes_uncompressed * len(parts) / total
             if found is None or excess > found[1]:
-                found = part, excess
+                found = largest, excess
         return found

@@ -19,23 +19,31 @@ class RateLimits:
     size: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerConfig:
-    """When a circuit breaker opens and for how long; thresholds of 0 are never reached.
-
-    `retry_percent` counts from `min_batches` answers on; times in seconds.
-    """
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """When a breaker opens: percent of answers to be retried, failures for good; 0 for never."""
 
     retry_percent: int = 0
     failures: int = 0
-    min_batches: int = 20
-    window: float = 30.0
-    open_for: float = 5.0
 
     @property
     def enabled(self) -> bool:
-        """Whether anything can open it."""
+        """Whether anything can open the breaker."""
         return self.retry_percent > 0 or self.failures > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerConfig:
+    """The circuit breakers: `each` partition's and broker's, and the `job`'s, as a task sees it.
+
+    Percents count from `min_batches` answers on; times in seconds.
+    """
+
+    each: Thresholds = field(default_factory=Thresholds)
+    job: Thresholds = field(default_factory=Thresholds)
+    min_batches: int = 20
+    window: float = 30.0
+    open_for: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +72,17 @@ class PressureConfig:
             buffer_share=values["bufferShare"],
             rates=RateLimits(_rate(values, "recordsPerSecond"), _rate(values, "bytesPerSecond")),
             breaker=BreakerConfig(
-                retry_percent=values["errors.breaker.retryPercent"],
-                failures=values["errors.breaker.failures"],
+                each=_thresholds(values, "errors.breaker."),
+                job=_thresholds(values, "errors.breaker.job."),
                 min_batches=values["errors.breaker.minBatches"],
                 window=values["errors.breaker.windowMs"] / 1000,
                 open_for=values["errors.breaker.openMs"] / 1000,
             ),
         )
+
+
+def _thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
+    return Thresholds(values[f"{prefix}retryPercent"], values[f"{prefix}failures"])
 
 
 def _rate(values: Mapping[str, Any], name: str) -> float:

@@ -56,21 +56,31 @@ PRESSURE_OPTIONS: tuple[Option, ...] = (
     _percent(
         "errors.breaker.retryPercent",
         0,
-        "Percent of answers that are errors to be retried at which a circuit breaker opens; "
-        "0: never.",
+        "Percent of answers that are errors to be retried at which the circuit breaker of a "
+        "partition or broker opens; 0: never.",
     ),
     _count(
         "errors.breaker.failures",
         0,
-        "Batches that fail for good at which a circuit breaker opens; 0: never.",
+        "Batches failed for good at which the breaker of a partition or broker opens; 0: never.",
+    ),
+    _percent(
+        "errors.breaker.job.retryPercent",
+        0,
+        "The same percent over all partitions, at which the task stops early; 0: never.",
+    ),
+    _count(
+        "errors.breaker.job.failures",
+        0,
+        "The same number over all partitions, at which the task stops early; 0: never.",
     ),
     _count(
         "errors.breaker.minBatches",
         20,
-        "Answers below which errors.breaker.retryPercent does not count.",
+        "Answers below which no percent counts.",
         low=1,
     ),
-    _count("errors.breaker.windowMs", 30_000, "Time over which a breaker counts.", low=1_000),
+    _count("errors.breaker.windowMs", 30_000, "Time over which breakers count.", low=1_000),
     _count(
         "errors.breaker.openMs",
         5_000,

@@ -57,10 +57,13 @@ class Accumulator:
     ) -> None:
         self.changed = Condition()
         self.memory = Memory(config.buffer_memory)
+        self.shares = Shares()
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.error: BaseException | None = None
         self.unsettled = 0
         """Batches that are neither acknowledged nor failed."""
+        self._live: set[ProducerBatch] = set()
+        self._unpin_at = 0.0
         self.waited = 0.0
         """Seconds that the writer has waited for memory."""
         self.waits = 0
@@ -102,19 +105,34 @@ class Accumulator:
             if self.memory.fits(size):
                 self.memory.take(size)
                 return
-            self._starving = True
+        if not self.wait_for_room(lambda: self.memory.fits(size), size):
+            raise self._buffer_timeout(size)
+        with self.changed:
+            self.memory.take(size)
+
+    def wait_for_room(self, done: Callable[[], bool], size: int) -> bool:
+        """Wait for room for `size` bytes, until `done`, at most max.block.ms; batches close."""
+        self._starving = True
         started = self._clock.monotonic()
         self._wake_sender()
         try:
-            if not self.wait_for(lambda: self.memory.fits(size), self._config.max_block_ms / 1000):
-                raise self._buffer_timeout(size)
+            return self.wait_for(done, self._config.max_block_ms / 1000)
         finally:
             self._starving = False
             took = self._clock.monotonic() - started
             self.waited, self.waits = self.waited + took, self.waits + 1
             self._trace.waited(size, took, self.memory.used)
+
+    def queued(self, topic: TopicInfo) -> list[int]:
+        """Batches that wait to be sent, by partition of the topic; the open one counts."""
+        lengths = [0] * topic.partition_count
         with self.changed:
-            self.memory.take(size)
+            waiting = [(place, len(queue)) for place, queue in self.queues.items() if queue]
+            waiting += [(place, 1) for place in self._open]
+        for (name, partition), count in waiting:
+            if name == topic.name and partition < topic.partition_count:
+                lengths[partition] += count
+        return lengths
 
     def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
         """What a plan must know of a partition's open batch; call between begin and append."""

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.base.exporters import export_metrics
 from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
 from spark_kafka_sink.base.report_file import write_report
 from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
@@ -96,6 +97,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
         path = self._task.config.report_path
         if path is not None:
             write_report(path, report.to_json())
+        export_metrics(report, self._task.config)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
@@ -119,6 +121,7 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
         path = self._task.config.report_path
         if path is not None:
             write_report(f"{path.rstrip('/')}/batch-{batchId}.json", report.to_json())
+        export_metrics(report, self._task.config)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from spark_kafka_sink.base.delivery_report import SLOWEST_KEPT, VERSION, DeliveryReport
 from spark_kafka_sink.base.errors import ReportError
+from spark_kafka_sink.base.metrics import ProducerMetrics
 from spark_kafka_sink.base.report import BatchDone, PartitionReport, ReportBuilder, TaskInfo
 from tests.unit.base.strategies import reports
 
@@ -75,10 +77,24 @@ def test_json_is_readable_and_has_a_version():
         "possibly_persisted": 0,
         "not_persisted": 0,
         "sent": 0,
+        "leader": None,
+        "next_ack_seq": None,
+        "next_err_seq": None,
+        "first_append_time": None,
+        "last_append_time": None,
     }
     assert data["slowest"] == [
         {"duration_ms": 1000, "partition_id": 1, "attempt": 0, "task_attempt_id": 7}
     ]
+
+
+def test_a_report_of_version_1_is_read():
+    text = (Path(__file__).parent / "report_version_1.json").read_text()
+    report = DeliveryReport.from_json(text)
+    assert (report.version, report.records, report.persisted, report.retries) == (2, 207, 200, 1)
+    assert report.metrics == ProducerMetrics()
+    assert [part.next_ack_seq for part in report.partitions] == [None, None]
+    assert report.merge(one_task(partitions=1)).persisted == 300
 
 
 def test_a_newer_version_is_refused_with_advice():

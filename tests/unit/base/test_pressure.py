@@ -8,7 +8,7 @@ from spark_kafka_sink.base.choices import LIBRDKAFKA_PARTITIONERS, Partitioner
 from spark_kafka_sink.base.config import PressureConfig, SinkConfig
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.base.options import SINK_OPTIONS
-from spark_kafka_sink.base.pressure import BreakerConfig, RateLimits
+from spark_kafka_sink.base.pressure import BreakerConfig, RateLimits, Thresholds
 from spark_kafka_sink.base.pressure_options import PRESSURE_OPTIONS
 
 
@@ -28,7 +28,8 @@ def test_nothing_given_means_no_limits_but_the_share() -> None:
     assert parse().pressure == PressureConfig(
         buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
     )
-    assert not parse().pressure.breaker.enabled
+    assert not parse().pressure.breaker.each.enabled
+    assert not parse().pressure.breaker.job.enabled
 
 
 def test_the_defaults_of_the_table_are_those_of_the_class() -> None:
@@ -63,14 +64,17 @@ def test_the_breakers_options() -> None:
     breaker = parse(
         errors__breaker__retryPercent=40,
         errors__breaker__failures=3,
+        errors__breaker__job__retryPercent=60,
+        errors__breaker__job__failures=9,
         errors__breaker__minBatches=5,
         errors__breaker__windowMs=2_500,
         errors__breaker__openMs=1_500,
     ).pressure.breaker
     assert breaker == BreakerConfig(
-        retry_percent=40, failures=3, min_batches=5, window=2.5, open_for=1.5
+        each=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
     )
-    assert breaker.enabled
+    assert Thresholds(1, 0).enabled
+    assert Thresholds(0, 1).enabled
 
 
 @pytest.mark.parametrize(

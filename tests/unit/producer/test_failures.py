@@ -187,3 +187,12 @@ def _rows_like(one: World):  # type: ignore[no-untyped-def]
     from spark_kafka_sink.records.columns import Columns
 
     return Rows(columns=Columns(value=pa.array([b"late"], pa.binary())), topics=("t",))
+
+
+@pytest.mark.parametrize("code", [7, 20])
+def test_a_doubtful_answer_is_remembered_when_it_fails_for_good(code: int) -> None:
+    with world() as one:
+        one.fault(Fault(error=code, append=True), Fault(error=29))
+        one.send_batches(1)
+        fails(one)
+        assert one.statuses() == {POSSIBLY: 3}

@@ -304,3 +304,21 @@ def test_request_timeout_closes_the_connection_and_resends() -> None:
         latest = one.cluster.seen[-1].at - one.cluster.seen[1].at
         assert 1.0 <= latest < 3.0
         assert dict(one.report().errors)["DISCONNECTED"] == 3
+
+
+def test_a_move_seen_in_metadata_waits_for_the_old_leader_too() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    with world(cluster, metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(Fault(hold=True))
+        values = first + one.send_batches(4)
+        one.run(lambda: len(cluster.seen) == 3)
+        cluster.move("t", 0, 2)
+        one.run(lambda: one.client.metadata.cluster.leader("t", 0) == 2)
+        one.steps(50)
+        assert {seen.node for seen in cluster.seen} == {1}
+        cluster.release()
+        one.finish()
+        assert {seen.node for seen in cluster.seen[3:]} == {2}
+        check_log(one, values)

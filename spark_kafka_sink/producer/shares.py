@@ -1,0 +1,118 @@
+"""Who holds how much of the buffer, so that a stalled partition or broker can't hold all of it.
+
+What is promised, with a share of s percent of buffer.memory:
+- No partition holds more than s percent, and no broker's partitions together do, unless one chunk
+  of rows alone is larger, or it is the only partition, or the only broker, that the session's
+  topics have. What is beyond the share stays free for the others.
+- Rows that the sticky choice places never go to a partition that has used up its share, or whose
+  broker has, while another one is left. So they never wait for what is stalled.
+- Rows that belong to one partition, by key or by number, wait when its share is used up. The
+  chunk's other rows go first. But rows come in one order, and what comes after can't be taken
+  until these are: then the writer stands still, for at most max.block.ms, while everything that
+  it has handed over goes on being sent.
+The time until then is what the share buys: the others run at full speed, with at least the rest
+of the buffer to themselves. The accumulator's lock guards all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.producer.batch import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.client.cluster import Cluster, TopicInfo
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Partitions and brokers that can't be given more."""
+
+    partitions: frozenset[TopicPartition] = frozenset()
+    brokers: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions or self.brokers)
+
+    def of(self, topic: TopicInfo) -> frozenset[int]:
+        """The topic's partitions among them, or led by one of them."""
+        return frozenset(
+            number
+            for number, leader in enumerate(topic.leaders)
+            if leader in self.brokers or TopicPartition(topic.name, number) in self.partitions
+        )
+
+
+NOTHING_FULL = Full()
+
+
+def find_full(
+    held: Mapping[TopicPartition, int],
+    topics: Mapping[str, TopicInfo],
+    more: int,
+    limit: int,
+) -> Full:
+    """Who would hold more than `limit` bytes with `more` in addition; who holds nothing may.
+
+    `topics` are all that the session writes to.
+    """
+    brokers: Counter[int] = Counter()
+    for place, size in held.items():
+        brokers[_leader(topics, place)] += size
+    full_brokers = _over(brokers, more, limit)
+    known_brokers = {leader for topic in topics.values() for leader in topic.leaders}
+    partitions = sum(topic.partition_count for topic in topics.values())
+    return Full(
+        _over(held, more, limit) if partitions > 1 else frozenset(),
+        full_brokers - {NO_LEADER} if len(known_brokers - {NO_LEADER}) > 1 else frozenset(),
+    )
+
+
+def _over(held: Mapping[_T, int], more: int, limit: int) -> frozenset[_T]:
+    return frozenset(who for who, size in held.items() if size and size + more > limit)
+
+
+def _leader(topics: Mapping[str, TopicInfo], place: TopicPartition) -> int:
+    topic = topics.get(place.topic)
+    if topic is None or place.partition >= topic.partition_count:
+        return NO_LEADER
+    return topic.leaders[place.partition]
+
+
+class Shares:
+    """Bytes of the batches that each partition has in the buffer, and the most it may have."""
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        """Bytes; None for no limit."""
+        self.held: dict[TopicPartition, int] = {}
+        self._total = 0
+        self._topics: set[str] = set()
+
+    def change(self, place: TopicPartition, size: int) -> None:
+        """A partition holds `size` bytes more, or less."""
+        self._total += size
+        now = self.held.get(place, 0) + size
+        if now:
+            self.held[place] = now
+        else:
+            self.held.pop(place, None)
+
+    def learn(self, topics: Iterable[TopicInfo]) -> None:
+        """The session writes to these topics too."""
+        self._topics.update(topic.name for topic in topics)
+
+    def full(self, more: int, cluster: Cluster) -> Full:
+        """Who can't be given `more` bytes, as the brokers lead now."""
+        if self.limit is None or self._total + more <= self.limit:
+            return NOTHING_FULL
+        known = cluster.topics
+        topics = {name: known[name] for name in self._topics if name in known}
+        return find_full(self.held, topics, more, self.limit)

@@ -1,0 +1,120 @@
+"""What goes wrong where, told by the sender, asked by sender and writer.
+
+Circuit breakers around each partition, each broker and the job as this task sees it; the ramp of
+the rate limits; and which brokers have long taken nothing. Source: seed "Advanced Producer
+Patterns"; ``RecordAccumulator.updateNodeLatencyStats`` (KIP-794).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.pressure import PressureConfig, Thresholds
+from spark_kafka_sink.producer.breaker import Breaker, BreakerState, Outcome, Window
+from spark_kafka_sink.producer.rate_limit import Ramp
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.producer.batch import TopicPartition
+
+STORM = Thresholds(retry_percent=50)
+"""A storm of retries, after which the rates ramp up again."""
+
+_STORM_SECONDS = 5.0
+_STORM_BATCHES = 10
+
+_IDLE_SECONDS = 1.0
+"""After so long without data for it, a broker's waiting begins anew."""
+
+
+class Watch:
+    """The sender's thread alone calls `record`, `throttled` and `asked`; any may ask the rest."""
+
+    def __init__(self, config: PressureConfig | None = None) -> None:
+        self.ramp = Ramp()
+        """How far the rate limits are back after the latest trouble."""
+        self._config = (config or PressureConfig()).breaker
+        self._each: dict[TopicPartition | int, Breaker] = {}
+        self._job = Breaker(self._config, self._config.job)
+        self._recent = Window(_STORM_SECONDS)
+        self._errors: Counter[str] = Counter()
+        self._took_at: dict[int, float] = {}
+        self._asked_at: dict[int, float] = {}
+
+    # What the sender tells.
+
+    def record(
+        self, place: TopicPartition, node_id: int, outcome: Outcome, error: str, now: float
+    ) -> DeliveryError | None:
+        """A batch of `place`, led by `node_id`, was answered; the reason to stop, if there is one.
+
+        `error` is Kafka's name of it, and does not count where the batch was delivered.
+        """
+        self._recent.add(outcome, now)
+        if outcome is not Outcome.DELIVERED:
+            self._errors[error] += 1
+            if self._recent.tally(now).reaches(STORM, _STORM_BATCHES):
+                self.ramp = Ramp(now)
+        if self._config.each.enabled:
+            for thing in (place, node_id):
+                self._breaker(thing).record(outcome, now)
+        if self._config.job.enabled and self._job.record(outcome, now):
+            return self._reason(now)
+        return None
+
+    def throttled(self, now: float) -> None:
+        """A broker has asked for a pause."""
+        self.ramp = Ramp(now)
+
+    def asked(self, node_id: int, can_take: bool, now: float) -> None:
+        """There is data for a broker, which can, or can't, take a request now."""
+        idle = now - self._asked_at.get(node_id, float("-inf")) > _IDLE_SECONDS
+        self._asked_at[node_id] = now
+        if can_take or idle:
+            self._took_at[node_id] = now
+
+    # What is asked.
+
+    def is_open(self, place: TopicPartition, node_id: int, now: float) -> bool:
+        """Whether the breaker of a partition, or that of its leader, lets nothing through."""
+        return BreakerState.OPEN in (self._state(place, now), self._state(node_id, now))
+
+    def may_send(self, thing: TopicPartition | int, busy: bool, now: float) -> bool:
+        """Whether a partition or broker may be sent something; half-open, one thing at a time."""
+        state = self._state(thing, now)
+        return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
+
+    @property
+    def has_breakers(self) -> bool:
+        """Whether any partition's or broker's breaker can be open."""
+        return bool(self._each)
+
+    def silent_brokers(self, timeout: float) -> frozenset[int]:
+        """Brokers that could take nothing for `timeout` seconds up to when they were last asked."""
+        took = self._took_at.copy()
+        late = {node for node, at in self._asked_at.copy().items() if at - took[node] > timeout}
+        return frozenset(late)
+
+    def _state(self, thing: TopicPartition | int, now: float) -> BreakerState:
+        breaker = self._each.get(thing)
+        return BreakerState.CLOSED if breaker is None else breaker.state(now)
+
+    def _breaker(self, thing: TopicPartition | int) -> Breaker:
+        breaker = self._each.get(thing)
+        if breaker is None:
+            breaker = self._each[thing] = Breaker(self._config, self._config.each)
+        return breaker
+
+    def _reason(self, now: float) -> DeliveryError:
+        tally, config = self._job.tally(now), self._config
+        errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
+        return DeliveryError(
+            f"the job's circuit breaker opened: of {tally.total} answers in {config.window:g} s, "
+            f"{tally.retried} were errors to be retried ({tally.retry_percent:.0f} %) and "
+            f"{tally.failed} failures for good; errors so far: {errors}",
+            hint="find out what the brokers complain of before the write is run again; "
+            "errors.breaker.job.retryPercent "
+            f"({config.job.retry_percent or 'off'}) and errors.breaker.job.failures "
+            f"({config.job.failures or 'off'}) say when to stop",
+        )

@@ -1,0 +1,73 @@
+"""Rows go where librdkafka itself puts them, for each of its partitioners."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.integration.producing import produce, rows
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker import EmbeddedBroker
+
+PARTITIONS = 13
+_random = Random(11)
+KEYS: list[bytes] = [
+    b"",
+    b"\x00",
+    b"\xf54\x17z\x01",
+    *{_random.randbytes(_random.randrange(2, 40)) for _ in range(400)},
+]
+
+
+def by_librdkafka(broker: EmbeddedBroker, topic: str, partitioner: str, keys: list[bytes]) -> None:
+    """Each key as a value too, so that rows without a key can be told apart."""
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "partitioner": partitioner}
+    )
+    for key in keys:
+        producer.produce(topic, value=b"v" + key, key=key)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
+@pytest.mark.parametrize("suffix", ["", "_random"])
+def test_keys_meet_on_one_partition(
+    embedded_broker: EmbeddedBroker, unique_topic: str, name: str, suffix: str
+) -> None:
+    # An empty key is none to consistent_random: it goes anywhere.
+    keys = KEYS[1:] if name + suffix == "consistent_random" else KEYS
+    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    by_librdkafka(embedded_broker, unique_topic, name + suffix, keys)
+    produce(
+        embedded_broker.bootstrap_servers,
+        rows(unique_topic, [b"v" + key for key in keys], keys=keys),
+        partitioner=name + suffix,
+    )
+    places: dict[bytes | None, list[int]] = {}
+    for record in by_confluent(embedded_broker.bootstrap_servers, unique_topic):
+        places.setdefault(record.value, []).append(record.partition)
+    assert len(places) == len(keys)
+    assert all(len(found) == 2 and len(set(found)) == 1 for found in places.values())
+    assert len({found[0] for found in places.values()}) == PARTITIONS
+
+
+@pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
+def test_rows_without_a_key_meet_as_well(
+    embedded_broker: EmbeddedBroker, unique_topic: str, name: str
+) -> None:
+    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    producer = Producer(
+        {"bootstrap.servers": embedded_broker.bootstrap_servers, "partitioner": name}
+    )
+    producer.produce(unique_topic, value=b"theirs")
+    assert producer.flush(30) == 0
+    produce(embedded_broker.bootstrap_servers, rows(unique_topic, [b"ours"] * 3), partitioner=name)
+    found = by_confluent(embedded_broker.bootstrap_servers, unique_topic)
+    assert len(found) == 4
+    assert len({record.partition for record in found}) == 1

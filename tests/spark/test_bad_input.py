@@ -1,0 +1,195 @@
+"""What bad input gets, end to end: the error names it, and nothing counts as delivered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.servers import answer_with_tls_alert, closed_port, listening
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.foreign import count
+from tests.spark.sink import SHORT, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_UNREACHABLE = {"kafka.max.block.ms": "1500"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An option that must be refused, and what the error must say."""
+
+    name: str
+    value: str
+    says: tuple[str, ...]
+
+
+WRONG_OPTIONS = (
+    Wrong("kafka.acks", "2", ("option kafka.acks is '2'", "all, -1, 0, 1")),
+    Wrong(
+        "kafka.compression.type",
+        "zst",
+        ("option kafka.compression.type is 'zst'", "gzip, snappy, lz4, zstd", "Did you mean zstd"),
+    ),
+    Wrong("kafka.lingerms", "5", ("unknown option kafka.lingerms", "Did you mean kafka.linger.ms")),
+    Wrong("kafka.batch.size", "big", ("option kafka.batch.size is 'big'",)),
+    Wrong("kafka.key.serializer", "x", ("option kafka.key.serializer is not allowed",)),
+    Wrong("kafka.value.serializer", "x", ("option kafka.value.serializer is not allowed",)),
+    Wrong(
+        "kafka.max.in.flight.requests.per.connection",
+        "6",
+        ("kafka.max.in.flight.requests.per.connection is 6",),
+    ),
+    Wrong("kafka.delivery.timeout.ms", "10", ("kafka.delivery.timeout.ms is 10",)),
+    Wrong("kafka.bootstrap.servers", "localhost", ("kafka.bootstrap.servers", "no port")),
+    Wrong("topic", "no spaces", ("option topic is 'no spaces'",)),
+    Wrong("report_Path", "x", ("unknown option report_path", "reportPath")),
+    Wrong("useTimestampColumn", "yes", ("useTimestampColumn is 'yes'",)),
+    Wrong("useTimestampColumn", "true", ("no column `timestamp`",)),
+    Wrong("profile", "fast", ("option profile is 'fast'",)),
+)
+
+
+def _name(wrong: Wrong) -> str:
+    return f"{wrong.name}={wrong.value}"
+
+
+def _frame(sink: Sink) -> DataFrame:
+    return sink.frame("value string", ("a",))
+
+
+@pytest.mark.parametrize("wrong", WRONG_OPTIONS, ids=_name)
+def test_a_wrong_option_fails_before_any_task(wrong: Wrong, sink: Sink, topic: str) -> None:
+    options = {"topic": topic, wrong.name: wrong.value}
+    error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink), **options))
+    assert error is not None, "the write was accepted"
+    for text in wrong.says:
+        assert text in str(error)
+    assert jobs == 0
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+def test_without_servers_nothing_runs(sink: Sink, topic: str) -> None:
+    writer = _frame(sink).write.format("kafkaprod").mode("append").option("topic", topic)
+    error, jobs = sink.jobs_of(writer.save)
+    assert "option kafka.bootstrap.servers is required" in str(error)
+    assert jobs == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"), [("overwrite", "can't be overwritten"), ("error", "Append"), ("ignore", "")]
+)
+def test_save_modes_that_a_topic_cannot_take(mode: str, says: str, sink: Sink, topic: str) -> None:
+    writer = _frame(sink).write.format("kafkaprod").mode(mode).option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
+    error, jobs = sink.jobs_of(writer.save)
+    assert error is not None
+    assert says in str(error)
+    assert jobs == 0
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+def test_columns_are_named_before_any_task(sink: Sink, topic: str) -> None:
+    frame = sink.frame("key string, text string", ("a", "b"))
+    error, jobs = sink.jobs_of(lambda: sink.write(frame, topic=topic))
+    assert "no column `value`, only `key`, `text`" in str(error)
+    assert jobs == 0
+
+
+def test_a_partition_that_the_topic_does_not_have(sink: Sink, topic: str) -> None:
+    frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
+    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
+    assert "row 2 asks for a partition that the topic does not have" in str(error)
+    assert f"topic={topic}, partition=7" in str(error)
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+def test_a_null_topic_names_its_row(sink: Sink, topic: str) -> None:
+    frame = sink.frame("topic string, value string", (topic, "a"), (None, "b"))
+    error, _ = sink.jobs_of(lambda: sink.write(frame))
+    assert "null topic present in the data, first in row 1" in str(error)
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+def test_a_header_without_a_key_names_its_row(sink: Sink, topic: str) -> None:
+    schema = "value string, headers array<struct<key:string,value:binary>>"
+    frame = sink.frame(schema, ("a", None), ("b", [("h", b""), (None, b"")]))
+    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
+    assert "a header without a key in row 1" in str(error)
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+def test_a_record_that_is_too_large(sink: Sink, topic: str) -> None:
+    frame = sink.frame("value string, partition int", ("a", 1), ("b" * 1_100_000, 2))
+    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
+    text = str(error)
+    assert "row 1 is 1,100," in text
+    assert "more than max.request.size = 1,048,576" in text
+    assert f"topic={topic}, partition=2" in text
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+def test_a_topic_that_the_broker_will_not_create(sink: Sink, unique_topic: str) -> None:
+    options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
+    error, _ = sink.jobs_of(lambda: sink.write(_frame(sink), topic=unique_topic, **options))
+    assert f"topic={unique_topic}, error=UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+
+
+def test_no_server_answers(sink: Sink) -> None:
+    closed = closed_port()
+    with listening(answer_with_tls_alert) as tls:
+        addresses = f"{closed},{tls},no-such-host.invalid:9092"
+        lost = replace(sink, bootstrap_servers=addresses)
+        error, _ = sink.jobs_of(lambda: lost.write(_frame(sink), topic="any", **_UNREACHABLE))
+    text = str(error)
+    assert "no broker answered within max.block.ms = 1500" in text
+    assert f"{closed}: Connection refused" in text
+    assert f"{tls}: " in text
+    assert "TLS" in text
+    assert "no-such-host.invalid:9092: " in text
+
+
+def test_no_server_is_needed_for_no_rows(sink: Sink) -> None:
+    lost = replace(sink, bootstrap_servers=closed_port())
+    lost.write(sink.frame("value string"), topic="any", **_UNREACHABLE)
+
+
+def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str) -> None:
+    slow = (
+        sink.spark.range(0, 2000, 1, 1)
+        .selectExpr("id", "java_method('java.lang.Thread', 'sleep', 10L) AS slept")
+        .selectExpr("concat(id, coalesce(slept, '')) AS value")
+    )
+    with KafkaCluster() as kafka:
+        kafka.admin.create_topic(unique_topic, 2)
+        doomed = replace(sink, bootstrap_servers=kafka.bootstrap_servers)
+        error, _ = sink.jobs_of(lambda: _write_and_kill(doomed, slow, kafka, unique_topic))
+    text = str(error)
+    assert "records were not acknowledged within delivery.timeout.ms = 3000" in text
+    assert f"{kafka.bootstrap_servers}: " in text
+    assert "not persisted " in text
+    assert f"{unique_topic}-" in text
+
+
+def _write_and_kill(sink: Sink, frame: DataFrame, kafka: KafkaCluster, topic: str) -> None:
+    """Kill the broker once the first records have arrived."""
+    stopped = threading.Event()
+
+    def kill() -> None:
+        while not count(kafka.bootstrap_servers, topic) and not stopped.is_set():
+            time.sleep(0.05)
+        kafka.node(1).kill()
+
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(kill)
+        try:
+            sink.write(frame, topic=topic, **{"kafka.linger.ms": "5", **SHORT})
+        finally:
+            stopped.set()
+            killing.result(60)
