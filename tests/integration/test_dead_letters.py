@@ -1,0 +1,198 @@
+"""Poison rows of every kind: the good rows of the same batch arrive, the others are dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.errors import (
+    ColumnError,
+    DeliveryError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.producer.pool import borrow_session, discard_session
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.spark.columns import read_rows
+from spark_kafka_sink.spark.contract import Contract
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.kafka.foreign import ForeignRecord
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TOLERATE = {"errors.tolerance": "all"}
+TOO_LARGE = "x" * 1_100_000
+
+
+def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows of value, topic, partition, headers."""
+    value, topic, partition, headers = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(value, pa.string()),
+            pa.array(topic, pa.string()),
+            pa.array(partition, pa.int32()),
+            pa.array(headers, HEADERS),
+        ],
+        names=["value", "topic", "partition", "headers"],
+    )
+
+
+def _write(
+    bootstrap_servers: str, batch: pa.RecordBatch, options: dict[str, str]
+) -> DeliveryReport:
+    config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
+    contract = Contract(
+        value=0,
+        key=None,
+        topic=1,
+        partition=2,
+        headers=3,
+        timestamp=None,
+        fixed_topic=None,
+        tolerant=config.poison.tolerant,
+    )
+    session = borrow_session(config.producer, SessionSettings(poison=config.poison, task=7))
+    try:
+        session.append(read_rows(batch, contract, SystemClock()))
+        session.flush()
+        return session.report(TaskInfo())
+    finally:
+        discard_session(session)
+
+
+def _poison(topic: str) -> list[tuple[Any, ...]]:
+    return [
+        ("good", topic, None, [{"key": "h", "value": b"1"}]),
+        ("no topic", None, None, None),
+        ("no such partition", topic, 99, []),
+        (TOO_LARGE, topic, None, [{"key": "q", "value": None}]),
+        ("no header key", topic, 1, [{"key": None, "value": b"z"}]),
+        ("good too", topic, 1, None),
+    ]
+
+
+def _context(record: ForeignRecord, name: str) -> bytes | None:
+    return dict(record.headers)[f"__connect.errors.{name}"]
+
+
+@pytest.fixture
+def topics(any_kafka: Any, unique_topic: str) -> tuple[str, str, str]:
+    """The broker's address, a topic of two partitions, and a dead letter topic."""
+    admin = Admin(any_kafka.bootstrap_servers)
+    letters = f"{unique_topic}-dead"
+    admin.create_topic(unique_topic, partitions=2)
+    admin.create_topic(letters, partitions=1)
+    return any_kafka.bootstrap_servers, unique_topic, letters
+
+
+def test_good_rows_arrive_and_the_others_are_dead_letters(topics: tuple[str, str, str]) -> None:
+    servers, topic, letters = topics
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
+    report = _write(servers, _batch(_poison(topic)), options)
+
+    good = by_confluent(servers, topic)
+    assert sorted(record.value for record in good) == [b"good", b"good too"]
+    dead = {
+        _context(record, "exception.message"): record for record in by_confluent(servers, letters)
+    }
+    assert [record.value for record in dead.values()] == [
+        b"no topic",
+        b"no such partition",
+        None,
+        b"no header key",
+    ]
+    assert [_context(record, "topic") for record in dead.values()] == [
+        None,
+        *[topic.encode()] * 3,
+    ]
+    assert [_context(record, "partition") for record in dead.values()] == [None, b"99", None, b"1"]
+    assert {_context(record, "task.id") for record in dead.values()} == {b"7"}
+    classes = [_context(record, "exception.class.name") for record in dead.values()]
+    assert [name.rpartition(b".")[2] for name in classes if name] == [
+        b"ColumnError",
+        b"ColumnError",
+        b"RecordTooLargeError",
+        b"ColumnError",
+    ]
+    own = [record.headers[: len(record.headers) - 8] for record in dead.values()]
+    assert own == [(), (), (("q", None),), (("", b"z"),)]
+
+    assert report.persisted == 6
+    assert {count.reason: count.dead_lettered for count in report.poison} == {
+        "NULL_TOPIC": 1,
+        "PARTITION_OUT_OF_RANGE": 1,
+        "OVERSIZED": 1,
+        "NULL_HEADER_KEY": 1,
+    }
+    assert all("row " in count.examples[0] for count in report.poison)
+    assert DeliveryReport.from_json(report.to_json()) == report
+
+
+def test_without_a_topic_poison_rows_are_dropped_and_counted(topics: tuple[str, str, str]) -> None:
+    servers, topic, _ = topics
+    report = _write(servers, _batch(_poison(topic)), TOLERATE)
+    assert report.persisted == 2
+    assert sum(count.dropped for count in report.poison) == 4
+    assert not any(count.dead_lettered for count in report.poison)
+
+
+def test_context_headers_can_be_left_out(topics: tuple[str, str, str]) -> None:
+    servers, topic, letters = topics
+    options = {
+        **TOLERATE,
+        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.context.headers.enable": "false",
+    }
+    _write(servers, _batch(_poison(topic)), options)
+    assert [record.headers for record in by_confluent(servers, letters)] == [
+        (),
+        (),
+        (("q", None),),
+        (("", b"z"),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [(1, ColumnError), (2, ColumnError), (3, RecordTooLargeError), (4, ColumnError)],
+)
+def test_nothing_is_tolerated_unless_asked_for(
+    topics: tuple[str, str, str], row: int, error: type[Exception]
+) -> None:
+    servers, topic, _ = topics
+    with pytest.raises(error):
+        _write(servers, _batch([_poison(topic)[row]]), {})
+
+
+def test_a_dead_letter_topic_that_is_missing_fails_the_task(topics: tuple[str, str, str]) -> None:
+    servers, topic, _ = topics
+    options = {
+        **TOLERATE,
+        "errors.deadletterqueue.topic.name": f"{topic}-nowhere",
+        "kafka.allow.auto.create.topics": "false",
+        "kafka.max.block.ms": "1500",
+    }
+    with pytest.raises(UnknownTopicError, match="nowhere"):
+        _write(servers, _batch(_poison(topic)), options)
+
+
+def test_a_job_that_only_makes_dead_letters_is_stopped(topics: tuple[str, str, str]) -> None:
+    servers, topic, letters = topics
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
+    only_bad = _batch([("v", topic, 99, None)] * 1_000)
+    with pytest.raises(DeliveryError, match=r"1,000 of 1,000 rows .* errors\.maxRatio is 1\.0"):
+        _write(servers, only_bad, options)
+    half_bad = _batch([("v", topic, 99 if row % 2 else None, None) for row in range(1_000)])
+    assert _write(servers, half_bad, options).persisted == 1_000
+    with pytest.raises(DeliveryError, match="500 of 1,000"):
+        _write(servers, half_bad, {**options, "errors.maxRatio": "0.25"})
