@@ -15,9 +15,11 @@ from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import BufferTimeoutError
 from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
-from spark_kafka_sink.producer.memory import COPY_BELOW, Charge, Memory
+from spark_kafka_sink.producer.memory import COPY_BELOW, PINNED_FOR, Charge, Memory, unpin
 from spark_kafka_sink.producer.plan import OpenBatch
+from spark_kafka_sink.producer.shares import Shares
 from spark_kafka_sink.producer.trace import Trace
+from spark_kafka_sink.producer.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.base.meters import Meters
+    from spark_kafka_sink.client.cluster import TopicInfo
 
 
 class Piece(NamedTuple):
@@ -58,6 +61,8 @@ class Accumulator:
         self.changed = Condition()
         self.memory = Memory(config.buffer_memory)
         self.shares = Shares()
+        self.watch = Watch()
+        """What goes wrong where; the session puts its own here before the sender runs."""
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.error: BaseException | None = None
         self.unsettled = 0
@@ -205,6 +210,11 @@ class Accumulator:
         with self.changed:
             if self._appending:
                 return
+            if self._starving and now >= self._unpin_at:
+                self._unpin_at = now + PINNED_FOR / 4
+                old = [batch for batch in self._live if now - batch.created >= PINNED_FOR]
+                unpin(self.memory, self._live, old)
+                self.changed.notify_all()
             for partition, batch in list(self._open.items()):
                 lingered = now >= batch.created + linger
                 if not self._starving and not lingered:
@@ -222,7 +232,7 @@ class Accumulator:
     def settle(self, batch: ProducerBatch) -> None:
         """A batch is acknowledged or has failed: free its memory."""
         with self.changed:
-            self.memory.let_go(batch.charges)
+            self._forget(batch)
             batch.parts, batch.settled = [], True
             self.unsettled -= 1
             self.changed.notify_all()
@@ -231,9 +241,23 @@ class Accumulator:
         """A batch was split: its pieces take over its charges."""
         with self.changed:
             self.unsettled += len(pieces) - 1
-            self.memory.let_go(batch.charges)
+            self._forget(batch)
             for piece in pieces:
+                self._live.add(piece)
                 self._charge(piece, piece.size)
+                self.shares.change(piece.partition, piece.held)
+            self.changed.notify_all()
+
+    def add_closed(self, batch: ProducerBatch) -> None:
+        """A batch of the sender's own making, such as dead letters: it waits for no memory."""
+        with self.changed:
+            self._created += 1
+            batch.order = (self._created,)
+            self._live.add(batch)
+            self.unsettled += 1
+            self._charge(batch, batch.size)
+            self.shares.change(batch.partition, batch.held)
+            self.queues.setdefault(batch.partition, deque()).append(batch)
 
     def compressed(self, batch: ProducerBatch, payload: bytes, codec: Codec) -> None:
         """The codec thread is done with a batch: it may be sent."""
@@ -241,6 +265,7 @@ class Accumulator:
             if batch.settled:
                 return  # it expired meanwhile
             self.memory.let_go(batch.charges)
+            self.shares.change(batch.partition, len(payload) - batch.held)
             batch.parts, batch.codec = [payload], codec
             self._charge(batch, len(payload))
             batch.ready = True
@@ -304,8 +329,10 @@ class Accumulator:
             self._created += 1
             batch.order = (self._created,)
             self._open[piece.partition] = batch
+            self._live.add(batch)
             self.unsettled += 1
         data = piece.data
+        self.shares.change(piece.partition, memoryview(data).nbytes)
         if memoryview(data).nbytes * COPY_BELOW < chunk.size:
             data = bytes(data)
             self._charge(batch, len(data))
@@ -320,6 +347,11 @@ class Accumulator:
         size, records = self._config.batch_size, self._config.batch_num_messages
         if batch.raw_size >= size - size // 64 or batch.records >= records:
             self._close(partition, CloseReason.FULL)
+
+    def _forget(self, batch: ProducerBatch) -> None:
+        self.memory.let_go(batch.charges)
+        self.shares.change(batch.partition, -batch.held)
+        self._live.discard(batch)
 
     def _charge(self, batch: ProducerBatch, size: int) -> None:
         self.memory.take(size)

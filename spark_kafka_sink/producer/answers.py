@@ -12,6 +12,7 @@ from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.outcomes import (
     DISCONNECTED,
     Action,
@@ -21,21 +22,30 @@ from spark_kafka_sink.producer.outcomes import (
     error_name,
     is_unclear,
 )
+from spark_kafka_sink.producer.refusal import Refusals
 from spark_kafka_sink.producer.requests import PartitionAnswer, Pick, read_answers
 from spark_kafka_sink.producer.split import split
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.report import ReportBuilder
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.books import Books
     from spark_kafka_sink.producer.identity import Identity
     from spark_kafka_sink.producer.lane import Lane
-    from spark_kafka_sink.producer.trace import Trace
 
 _LOST = PartitionAnswer(code=DISCONNECTED)
 _MISSING = PartitionAnswer(code=-1, message="the response does not mention the partition")
+_OUTCOMES = {
+    Action.COMPLETE: Outcome.DELIVERED,
+    Action.RETRY: Outcome.RETRIED,
+    Action.REFRESH_AND_RETRY: Outcome.RETRIED,
+    Action.BUMP_AND_RETRY: Outcome.RETRIED,
+    Action.FAIL_RECORDS: Outcome.FAILED,
+    Action.FAIL: Outcome.FAILED,
+    Action.FATAL: Outcome.FAILED,
+}
 _EXPIRED = "DELIVERY_TIMEOUT"
 _ABANDONED = "SESSION_FAILED"
 
@@ -47,18 +57,21 @@ class Answers:
         self,
         client: Client,
         accumulator: Accumulator,
-        report: ReportBuilder,
         lanes: dict[TopicPartition, Lane],
-        trace: Trace,
+        identity: Identity,
+        books: Books,
     ) -> None:
         self.failure: DeliveryError | None = None
         """The first failure for good; its statuses are filled in by `finish_failure`."""
         self._client = client
         self._config = client.config
         self._accumulator = accumulator
-        self._report = report
+        self._report = books.report
         self._lanes = lanes
-        self._trace = trace
+        self._identity = identity
+        self._trace = books.trace
+        self._refusals = Refusals(client.config, books)
+        self._books = books
 
     def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
         """Act on the answer to a Produce request, or on its loss."""
@@ -74,6 +87,7 @@ class Answers:
             if batch in lane.under_way:
                 answer = answers.get(batch.partition, default)
                 self._act(lane, batch, answer, completion, now)
+            self.renumber(lane)
 
     def written(self, picks: list[Pick]) -> None:
         """acks=0: the batches are on the wire, and that is all that will be known."""
@@ -101,11 +115,16 @@ class Answers:
             self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _EXPIRED)
             self.fail(self._timeout_error(batch))
 
-    def renumber(self, lane: Lane, identity: Identity) -> None:
-        """Give a partition a new epoch; a batch that may be in the log can't be sent under it."""
+    def renumber(self, lane: Lane) -> None:
+        """Give a partition the new epoch that it needs, once nothing of it is under way.
+
+        A batch that may be in the log can't be sent again under a new epoch.
+        """
+        if not lane.renumber or lane.under_way:
+            return
         lane.renumber = lane.proven = False
-        identity.bump(lane.partition)
-        self._trace.renumbered(lane.partition, identity)
+        self._identity.bump(lane.partition)
+        self._trace.renumbered(lane.partition, self._identity)
         for batch in list(lane.again):
             if batch.ambiguous:
                 lane.again.remove(batch)
@@ -156,9 +175,57 @@ class Answers:
             case Action.SPLIT:
                 self._split(lane, batch)
             case Action.FAIL | Action.FATAL | Action.FAIL_RECORDS:
-                lane.settled(batch)
-                self._fail_batch(batch, decision.status, error_name(answer.code))
-                self.fail(self._batch_error(batch, answer))
+                self._fail_or_refuse(lane, batch, answer, decision)
+        if outcome := _OUTCOMES.get(decision.action):
+            self._watch(batch, outcome, completion, error_name(answer.code), now)
+
+    def _watch(
+        self,
+        batch: ProducerBatch,
+        outcome: Outcome,
+        completion: Completion,
+        error: str,
+        now: float,
+    ) -> None:
+        """Tell the circuit breakers, and stop if the job's has opened."""
+        watch, node_id = self._accumulator.watch, completion.node.node_id
+        if reason := watch.record(batch.partition, node_id, outcome, error, now):
+            self.fail(reason)
+
+    def _fail_or_refuse(
+        self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, decision: Decision
+    ) -> None:
+        """Set the records aside that the broker refused, where that is asked for; else fail."""
+        if decision.action is not Action.FATAL and self._refusals.apply_to(batch, answer):
+            self._refuse(lane, batch, answer)
+            return
+        lane.settled(batch)
+        self._fail_batch(batch, decision.status, error_name(answer.code))
+        self.fail(self._batch_error(batch, answer))
+
+    def _refuse(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer) -> None:
+        """The named records become dead letters, the others go again.
+
+        The batch's sequences were never used up, so what follows it must be numbered anew.
+        """
+        rest, refused = self._refusals.divide(batch, answer)
+        lane.split(batch, rest)
+        lane.renumber = self._config.enable_idempotence
+        partition = self._letter_partition()
+        for letter in self._refusals.letters(batch, refused, answer, partition):
+            self._accumulator.add_closed(letter)
+        self._accumulator.replace(batch, rest)
+        try:
+            self._books.ward.check_ratio()
+        except DeliveryError as error:
+            self.fail(error)
+
+    def _letter_partition(self) -> int:
+        """Any partition of the dead letter topic that has a leader."""
+        letters = self._books.letters
+        topic = self._client.metadata.cluster.topics.get(letters.name) if letters else None
+        led = topic.led_partitions if topic else ()
+        return self._client.random.choice(led) if led else 0
 
     def _note(
         self, batch: ProducerBatch, answer: PartitionAnswer, completion: Completion, action: Action
@@ -180,6 +247,7 @@ class Answers:
             expired=now >= batch.created + self._config.delivery_timeout_ms / 1000,
             attempts_left=batch.attempts <= self._config.retries,
             names_records=bool(answer.record_errors),
+            gapless=self._config.enable_gapless_guarantee,
         )
 
     def _retry(
@@ -233,6 +301,7 @@ class Answers:
         meter.throttle.add(int(seconds * 1000))
         if seconds:
             self._report.throttled(int(seconds * 1000))
+            self._accumulator.watch.throttled(now)
             self._client.network.throttle(completion.node.node_id, seconds, now)
 
     def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:

@@ -106,7 +106,12 @@ class ProducerBatch:
     @property
     def size(self) -> int:
         """Bytes on the wire, header included."""
-        return HEADER_SIZE + sum(memoryview(part).nbytes for part in self.parts)
+        return HEADER_SIZE + self.held
+
+    @property
+    def held(self) -> int:
+        """Bytes of its records as they lie in the buffer."""
+        return sum(memoryview(part).nbytes for part in self.parts)
 
     def encode(self) -> Sequence[Buffer]:
         """Header and records as they go into a Produce request."""

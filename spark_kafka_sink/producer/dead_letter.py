@@ -37,16 +37,16 @@ class DeadLetterTopic:
     context_headers: bool
     task: int
 
-    def letters(self, rows: Rows, flaws: NDArray[np.int8]) -> Rows:
+    def letters(self, rows: Rows, flaws: NDArray[np.int8], details: str = "") -> Rows:
         """Turn n poison rows into rows of the dead letter topic.
 
         Keys, values, headers and timestamps stay; the value of an oversized row is left out, as
-        the dead letter topic could not take it either.
+        the dead letter topic could not take it either. `details` is what a broker said of them.
         """
         columns = rows.columns
         lists = rows.header_lists
         if self.context_headers:
-            lists = _joined(lists, self._context(rows, flaws))
+            lists = _joined(lists, self._context(rows, flaws, details))
         oversized = flaws == Flaw.OVERSIZED
         value = columns.value
         if oversized.any():
@@ -58,10 +58,13 @@ class DeadLetterTopic:
             first_row=rows.first_row,
         )
 
-    def _context(self, rows: Rows, flaws: NDArray[np.int8]) -> list[tuple[str, pa.Array[Any]]]:
+    def _context(
+        self, rows: Rows, flaws: NDArray[np.int8], details: str
+    ) -> list[tuple[str, pa.Array[Any]]]:
         """The name and the n values of each context header."""
         count = len(rows)
         reasons = list(Flaw)
+        more = f": {details}" if details else ""
         return [
             ("topic", _topic_names(rows)),
             ("partition", _partitions(rows)),
@@ -70,7 +73,7 @@ class DeadLetterTopic:
             ("stage", _constant(_STAGE, count)),
             ("class.name", _constant(_CLASS, count)),
             ("exception.class.name", _per_flaw([flaw.error_class for flaw in reasons], flaws)),
-            ("exception.message", _per_flaw([flaw.message for flaw in reasons], flaws)),
+            ("exception.message", _per_flaw([flaw.message + more for flaw in reasons], flaws)),
         ]
 
 

@@ -82,9 +82,10 @@ class Lane:
         self.retry_at = max(self.retry_at, at)
 
     def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
-        """The batch goes again as these pieces."""
+        """The batch goes again as these pieces; there may be none."""
         self.under_way.remove(batch)
-        self._insert(pieces)
+        if pieces:
+            self._insert(pieces)
 
     def _insert(self, batches: list[ProducerBatch]) -> None:
         position = 0

@@ -6,10 +6,21 @@ whole and freed when the last of them is done. The accumulator's lock guards all
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from spark_kafka_sink.producer.batch import ProducerBatch
 
 COPY_BELOW = 8
 """A slice under one eighth of its chunk is copied: it must not keep the whole chunk alive."""
+
+PINNED_FOR = 1.0
+"""Seconds after which a slice is copied that keeps a mostly finished chunk alive, when room is
+short: with brokers that take data a chunk is done long before."""
 
 
 @dataclass(slots=True)
@@ -50,3 +61,33 @@ class Memory:
             if charge.holders == 0:
                 self.used -= charge.size
         charges.clear()
+
+
+def unpin(memory: Memory, batches: Collection[ProducerBatch], old: Iterable[ProducerBatch]) -> None:
+    """Copy what alone keeps chunks charged: a stalled partition must not hold all of them.
+
+    What a socket has yet to write stays in memory until it has, or the connection is closed.
+
+    Args:
+        memory: what is charged.
+        batches: every batch that holds charges, one for each of its parts.
+        old: those of them whose parts may be copied.
+    """
+    live: Counter[int] = Counter()
+    for batch in batches:
+        for part, charge in zip(batch.parts, batch.charges, strict=True):
+            live[id(charge)] += memoryview(part).nbytes
+    for batch in old:
+        for index, charge in enumerate(batch.charges):
+            if live[id(charge)] * COPY_BELOW < charge.size * (COPY_BELOW - 1):
+                _copy_part(memory, batch, index)
+
+
+def _copy_part(memory: Memory, batch: ProducerBatch, index: int) -> None:
+    data, charge = bytes(batch.parts[index]), batch.charges[index]
+    parts = list(batch.parts)
+    parts[index] = data
+    batch.parts = parts  # a new list: the codec thread may be reading the old one
+    batch.charges[index] = Charge(len(data))
+    memory.take(len(data))
+    memory.let_go([charge])

@@ -33,6 +33,8 @@ class Facts:
 
     `head`: no earlier batch of the partition is unsettled. `ambiguous`: an earlier attempt got no
     answer. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is not used up.
+    `gapless`: enable.gapless.guarantee, by which nothing may go on after a batch that failed for
+    good, unless it failed because its time was up.
     """
 
     idempotent: bool
@@ -42,6 +44,7 @@ class Facts:
     expired: bool
     attempts_left: bool
     names_records: bool = False
+    gapless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ def decide(code: int, facts: Facts) -> Decision:
     action = _retriable(code, facts)
     if action is not None and not facts.expired and facts.attempts_left:
         return Decision(action)
+    if facts.gapless and not (action is not None and facts.expired):
+        return Decision(Action.FATAL, _status(code, facts))
     if facts.names_records and facts.records > 1:
         return Decision(Action.FAIL_RECORDS, _status(code, facts))
     return Decision(Action.FAIL, _status(code, facts))
@@ -90,7 +95,8 @@ def _too_large(code: int, facts: Facts) -> Decision:
     """Splitting is no retry, so attempts don't count; a single record can't be split."""
     if facts.records > 1 and not facts.expired:
         return Decision(Action.SPLIT)
-    return Decision(Action.FAIL, _status(code, facts))
+    gap = facts.gapless and not facts.expired
+    return Decision(Action.FATAL if gap else Action.FAIL, _status(code, facts))
 
 
 def _retriable(code: int, facts: Facts) -> Action | None:

@@ -23,13 +23,12 @@ from spark_kafka_sink.producer.requests import Pick, produce_request
 from spark_kafka_sink.producer.statistics import Statistics
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.report import ReportBuilder
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.books import Books
     from spark_kafka_sink.producer.identity import Identity
-    from spark_kafka_sink.producer.trace import Trace
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
@@ -44,27 +43,26 @@ class Sender:
         client: Client,
         accumulator: Accumulator,
         identity: Identity,
-        report: ReportBuilder,
-        trace: Trace,
+        books: Books,
     ) -> None:
         self._client = client
         self._network = client.network
         self._metadata = client.metadata
         self._config = client.config
         self._accumulator = accumulator
-        self._report = report
-        self._trace = trace
-        client.network.observer.meters = report.meters.brokers
+        self._report = books.report
+        self._trace = books.trace
+        client.network.observer.meters = books.report.meters.brokers
         self._ids = ProducerIdRequester(client, identity)
         self._identity = identity
         self._lanes: dict[TopicPartition, Lane] = {}
-        self._answers = Answers(client, accumulator, report, self._lanes, trace)
+        self._answers = Answers(client, accumulator, self._lanes, identity, books)
         self._statistics = Statistics(
-            name=trace.session,
+            name=books.trace.session,
             client=client,
             accumulator=accumulator,
             identity=identity,
-            report=report,
+            report=books.report,
             lanes=self._lanes,
         )
         self._expiry_due = 0.0
@@ -150,9 +148,10 @@ class Sender:
             proven = partition in self._identity.sequences
             lane = self._lanes[partition] = Lane(partition, proven=proven)
         queue = self._accumulator.queues.get(partition)
-        if lane.renumber and not lane.under_way:
-            self._answers.renumber(lane, self._identity)
+        self._answers.renumber(lane)
         if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
+            return
+        if not self._accumulator.watch.may_send(partition, bool(lane.under_way), now):
             return
         batch = lane.next(queue, leader, now)
         if batch is None:
@@ -172,10 +171,11 @@ class Sender:
 
     def _room(self, node_id: int, now: float) -> int:
         """Bytes that a request to this broker may have now; 0 while it can't take one."""
-        node = self._metadata.cluster.nodes[node_id]
-        if not self._network.ready(node, now):
-            return 0
-        if self._network.in_flight(node_id) >= self._config.max_in_flight:
+        node, watch = self._metadata.cluster.nodes[node_id], self._accumulator.watch
+        under_way = self._network.in_flight(node_id)
+        can_take = self._network.ready(node, now) and under_way < self._config.max_in_flight
+        watch.asked(node_id, can_take, now)
+        if not can_take or not watch.may_send(node_id, under_way > 0, now):
             return 0
         return self._config.max_request_size
 

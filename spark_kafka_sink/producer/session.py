@@ -18,8 +18,10 @@ from spark_kafka_sink.base.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
 from spark_kafka_sink.producer.accumulator import Accumulator, Piece
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.books import Books
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws
+from spark_kafka_sink.producer.gate import Gate, Routed
 from spark_kafka_sink.producer.identity import Identity
 from spark_kafka_sink.producer.memory import Charge
 from spark_kafka_sink.producer.partitioner import Partitioner, Route
@@ -80,9 +82,13 @@ class ProducerSession:
         self._ward = PoisonWard(self._settings.poison)
         self._dead_letters = _dead_letter_topic(self._settings)
         self._topics = TopicDirectory(client, self._accumulator)
-        self._partitioner = Partitioner(client.config, client.random)
+        self._gate = Gate(client, self._accumulator, self._settings.pressure)
+        self._partitioner = Partitioner(client.config, client.random, self._gate)
         self._trace.opened(client.name, client.config.buffer_memory)
-        self._sender = Sender(client, self._accumulator, self.identity, self._report, self._trace)
+        books = Books(self._report, self._trace, self._ward, self._dead_letters)
+        self._sender = Sender(client, self._accumulator, self.identity, books)
+        if self._dead_letters is not None:
+            self._accumulator.want_topics((self._dead_letters.name,))
         client.attach(self._sender)
 
     def append(self, rows: Rows) -> None:
@@ -122,8 +128,8 @@ class ProducerSession:
         largest = int(sizes.argmax())
         if int(sizes[largest]) + HEADER_SIZE > self._largest_record():
             self._refuse_oversized(rows, topics, sizes, largest)
-        limit = min(MAX_CHUNK_BYTES, self._config.buffer_memory // CHUNKS_PER_BUFFER)
-        for start, stop in _chunks(sizes, limit):
+        most = min(MAX_CHUNK_BYTES, self._config.buffer_memory // CHUNKS_PER_BUFFER)
+        for start, stop in _chunks(sizes, *self._gate.chunk(len(rows), most)):
             self._append(rows.slice(start, stop), topics, sizes[start:stop])
 
     def flush(self) -> None:
@@ -145,18 +151,20 @@ class ProducerSession:
 
     def _append(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         reserved = int(sizes.sum())
+        self._gate.await_rate(len(rows), reserved)
         self._accumulator.reserve(reserved)
         try:
-            pieces, charge = self._encode(rows, topics, sizes)
-            self._accumulator.append(pieces, charge, reserved)
+            route = self._partitioner.assign(rows, topics, sizes)
+            for chunk in self._gate.in_turn(Routed(rows, sizes, route)):
+                pieces, charge = self._encode(chunk)
+                self._accumulator.append(pieces, charge, chunk.size)
+                reserved -= chunk.size
         except BaseException:
             self._accumulator.give_up(reserved)
             raise
 
-    def _encode(
-        self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]
-    ) -> tuple[list[Piece], Charge]:
-        route = self._partitioner.assign(rows, topics, sizes)
+    def _encode(self, chunk: Routed) -> tuple[list[Piece], Charge]:
+        rows, sizes, route = chunk
         now_ms = self._clock.wall_ms()
         stamps = now_ms if rows.columns.timestamps is None else rows.columns.timestamps
         names = _Names(route)
@@ -226,13 +234,14 @@ class _Names(dict[int, TopicPartition]):
         return name
 
 
-def _chunks(sizes: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
-    """Row ranges of at most `limit` bytes each; one larger row stands alone."""
+def _chunks(sizes: NDArray[np.int64], rows: int, limit: int) -> list[tuple[int, int]]:
+    """Row ranges of at most so many rows and `limit` bytes each; one larger row stands alone."""
     ends = np.cumsum(sizes)
     bounds = [0]
     while bounds[-1] < len(sizes):
         before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
         stop = int(np.searchsorted(ends, before + limit, side="right"))
+        stop = min(stop, bounds[-1] + rows)
         bounds.append(max(stop, bounds[-1] + 1))
     return list(pairwise(bounds))
 

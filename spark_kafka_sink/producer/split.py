@@ -20,15 +20,16 @@ from spark_kafka_sink.records.encoder import encode_headers, frame, records_sect
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import Codec
+    from spark_kafka_sink.producer.batch import TopicPartition
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 
 
 def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[ProducerBatch]:
     """Two batches with half of the records each; a batch of one record can't be split."""
-    records = list(read_records(b"".join(bytes(part) for part in batch.encode())))
+    records = records_of(batch)
     half = len(records) // 2
-    pieces = [_piece(batch, records[:half]), _piece(batch, records[half:])]
+    pieces = [piece_of(batch, records[:half]), piece_of(batch, records[half:])]
     sequence = batch.sequence
     for number, piece in enumerate(pieces):
         piece.order = (*batch.order, number)
@@ -36,29 +37,52 @@ def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[Produce
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence
-        if codec:
-            piece.parts = [compress(codec, bytes(piece.parts[0]), level)]
-            piece.codec = codec
+        recompress(piece, codec, level)
     return pieces
 
 
-def _piece(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
-    base = records[0].timestamp
-    piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
-    stamps = np.array([record.timestamp for record in records], np.int64)
-    columns = Columns(
+def records_of(batch: ProducerBatch) -> list[Record]:
+    """The records of a batch, one by one."""
+    return list(read_records(b"".join(bytes(part) for part in batch.encode())))
+
+
+def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
+    """Compress a piece as its batch was."""
+    if codec:
+        piece.parts = [compress(codec, bytes(piece.parts[0]), level)]
+        piece.codec = codec
+
+
+def piece_of(batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
+    """A batch of some of a batch's records, uncompressed and not numbered."""
+    return closed_batch(batch.partition, batch.created, columns_of(records))
+
+
+def closed_batch(partition: TopicPartition, created: float, columns: Columns) -> ProducerBatch:
+    """A batch of these rows, which have timestamps; ready to be sent."""
+    stamps = columns.timestamps
+    assert stamps is not None
+    base = int(stamps[0])
+    piece = ProducerBatch(partition, created, base, base, ready=True)
+    framed = frame(columns, np.arange(len(columns), dtype=np.int32), stamps - base)
+    piece.add(records_section(framed, 0, len(columns)), len(columns), int(stamps.max()))
+    return piece
+
+
+def columns_of(records: list[Record]) -> Columns:
+    """Records as columns again."""
+    return Columns(
         value=pa.array([record.value for record in records], pa.binary()),
         key=pa.array([record.key for record in records], pa.binary()),
-        headers=encode_headers(
-            cast(
-                "pa.ListArray[Any]",
-                pa.array([_headers(record) for record in records], HEADER_TYPE),
-            )
-        ),
+        headers=encode_headers(header_lists(records)),
+        timestamps=np.array([record.timestamp for record in records], np.int64),
     )
-    framed = frame(columns, np.arange(len(records), dtype=np.int32), stamps - base)
-    piece.add(records_section(framed, 0, len(records)), len(records), int(stamps.max()))
-    return piece
+
+
+def header_lists(records: list[Record]) -> pa.ListArray[Any]:
+    """The records' headers as a column of lists."""
+    lists = pa.array([_headers(record) for record in records], HEADER_TYPE)
+    return cast("pa.ListArray[Any]", lists)
 
 
 def _headers(record: Record) -> list[dict[str, bytes | None]]:

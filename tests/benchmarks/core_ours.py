@@ -12,7 +12,6 @@ import pyarrow as pa
 from spark_kafka_sink.base.config import ProducerConfig
 from spark_kafka_sink.producer.pool import borrow_session
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
 from tests.benchmarks.job import Job
 from tests.benchmarks.payload import read_lines
@@ -21,12 +20,15 @@ from tests.benchmarks.processes import peak_mib
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_kafka_sink.producer.session import ProducerSession
+
 
 CHUNK = 10_000
 """Rows; it divides the number of lines."""
 
 
-def _session(job: Job) -> ProducerSession:
+def open_session(job: Job) -> ProducerSession:
+    """A session with the job's options."""
     options = {f"kafka.{name}": value for name, value in job.options.items()}
     servers = {"kafka.bootstrap.servers": job.bootstrap_servers}
     return borrow_session(ProducerConfig.parse({**servers, **options}))
@@ -44,7 +46,7 @@ def run(job: Job) -> Mapping[str, float]:
     """Warm up, send, and measure from the first append to the last acknowledgement."""
     values = read_lines(job.payload)
     rows = Rows(columns=Columns(value=values), topics=(job.topic,))
-    session = _session(job)
+    session = open_session(job)
     _send(session, rows, job.warmup)
     started, used = time.perf_counter(), time.process_time()
     _send(session, rows, job.records)

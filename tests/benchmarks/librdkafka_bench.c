@@ -5,6 +5,9 @@
  * The payload file holds one record per line; its lines are sent round and round. The library is
  * loaded at run time and the few functions used are declared here, so that neither headers nor a
  * development package are needed. Two phases, each flushed: a warm-up, and the one that counts.
+ * With bench.rate=N among the settings both are sent at N records a second, in bursts every
+ * bench.burst.ms (5), each burst to the next of bench.partitions (8); the output then has the
+ * percentiles of the time from the moment that a burst was due until each acknowledgement, in us.
  * Prints one JSON object: acknowledged records, failed records, wall seconds, CPU seconds of all
  * threads, peak memory in MiB, the library's version.
  */
@@ -22,8 +25,16 @@ enum { PRODUCER = 0, CONF_OK = 0, QUEUE_FULL = -184, ANY_PARTITION = -1, POLL_EV
 typedef struct client client;
 typedef struct conf conf;
 typedef struct topic topic;
-typedef struct message { /* the first field of rd_kafka_message_t */
+typedef struct message { /* rd_kafka_message_t */
     int error;
+    void *topic;
+    int32_t partition;
+    void *payload;
+    size_t size;
+    void *key;
+    size_t key_size;
+    int64_t offset;
+    void *mine; /* what was given to produce(): when the record was due, in ns */
 } message;
 typedef void delivered(client *, const message *, void *);
 
@@ -39,6 +50,8 @@ static int (*last_error)(void);
 static const char *(*version)(void);
 
 static long acknowledged, failed;
+static long rate, burst_ms = 5, partitions = 8;
+static uint32_t *waits; /* microseconds, one for each acknowledged record */
 
 typedef struct {
     char **starts;
@@ -93,18 +106,43 @@ static payload read_payload(const char *path) {
     return lines;
 }
 
+static double wall_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+
 static void on_delivery(client *owner, const message *sent, void *context) {
     (void)owner, (void)context;
-    if (sent->error)
+    if (sent->error) {
         failed++;
-    else
-        acknowledged++;
+        return;
+    }
+    if (waits)
+        waits[acknowledged] = (uint32_t)(wall_seconds() * 1e6 - (uintptr_t)sent->mine / 1e3);
+    acknowledged++;
+}
+
+static int is_ours(char *setting) {
+    struct {
+        const char *name;
+        long *value;
+    } own[] = {{"bench.rate=", &rate}, {"bench.burst.ms=", &burst_ms},
+               {"bench.partitions=", &partitions}};
+    for (int i = 0; i < 3; i++)
+        if (!strncmp(setting, own[i].name, strlen(own[i].name))) {
+            *own[i].value = atol(setting + strlen(own[i].name));
+            return 1;
+        }
+    return 0;
 }
 
 static client *connect_with(int count, char **settings) {
     char error[512];
     conf *config = conf_new();
     for (int i = 0; i < count; i++) {
+        if (is_ours(settings[i]))
+            continue;
         char *value = strchr(settings[i], '=');
         if (!value)
             die("not name=value", settings[i]);
@@ -136,10 +174,35 @@ static void send_all(client *owner, topic *to, const payload *lines, long record
         die("flush", "not everything was acknowledged within two minutes");
 }
 
-static double wall_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
+/* Delivery reports are taken as they come while the next burst is not due yet. */
+static void send_paced(client *owner, topic *to, const payload *lines, long records) {
+    long burst = rate * burst_ms / 1000, sent = 0;
+    double start = wall_seconds();
+    for (long number = 0; sent < records; number++) {
+        double due = start + number * burst_ms / 1e3;
+        for (double left; (left = due - wall_seconds()) > 0;)
+            poll_events(owner, left > 2e-3 ? (int)(left * 1e3) - 1 : 0);
+        void *mine = (void *)(uintptr_t)(due * 1e9);
+        for (long i = 0; i < burst && sent < records; i++, sent++) {
+            long line = sent % lines->count;
+            if (produce(to, (int32_t)(number % partitions), 0, lines->starts[line],
+                        lines->sizes[line], NULL, 0, mine))
+                die("produce failed", "the queue is full at this rate");
+        }
+        poll_events(owner, 0);
+    }
+    if (flush(owner, 120000))
+        die("flush", "not everything was acknowledged within two minutes");
+}
+
+static int by_size(const void *a, const void *b) {
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+static unsigned percentile(double q) {
+    long place = (long)(q / 100 * acknowledged);
+    return waits[place < acknowledged ? place : acknowledged - 1];
 }
 
 static double cpu_seconds(void) {
@@ -162,12 +225,20 @@ int main(int count, char **arguments) {
     payload lines = read_payload(arguments[3]);
     client *owner = connect_with(count - 6, arguments + 6);
     topic *to = topic_new(owner, arguments[2], NULL);
-    send_all(owner, to, &lines, atol(arguments[4]));
+    (rate ? send_paced : send_all)(owner, to, &lines, atol(arguments[4]));
     acknowledged = 0;
+    if (rate)
+        waits = calloc(atol(arguments[5]), sizeof *waits);
     double wall = wall_seconds(), cpu = cpu_seconds();
-    send_all(owner, to, &lines, atol(arguments[5]));
+    (rate ? send_paced : send_all)(owner, to, &lines, atol(arguments[5]));
     wall = wall_seconds() - wall, cpu = cpu_seconds() - cpu;
-    printf("{\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"cpu_s\": %.6f, "
+    printf("{");
+    if (rate && acknowledged) {
+        qsort(waits, acknowledged, sizeof *waits, by_size);
+        printf("\"p50_us\": %u, \"p99_us\": %u, \"p999_us\": %u, \"max_us\": %u, ",
+               percentile(50), percentile(99), percentile(99.9), waits[acknowledged - 1]);
+    }
+    printf("\"records\": %ld, \"failed\": %ld, \"seconds\": %.6f, \"cpu_s\": %.6f, "
            "\"peak_mib\": %.1f, \"version\": \"%s\"}\n",
            acknowledged, failed, wall, cpu, peak_mib(), version());
     return failed ? 1 : 0;

@@ -1,7 +1,8 @@
 """Measures this sink and its peers side by side: `python -m tests.benchmarks [--quick]`.
 
-Three parts: the encoder alone, the producer core beside librdkafka and Java, and whole Spark
-writes beside Spark's own sink; the last two on a real Kafka that is started for it. The figures
+Four parts: the encoder alone, the producer core beside librdkafka and Java, its latency at a fixed
+rate beside librdkafka's, and whole Spark writes beside Spark's own sink; all but the first on a
+real Kafka that is started for it. The figures
 hold for the machine and the moment: compare the ratios, and run it on a quiet machine.
 """
 
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tests.benchmarks import core, encoder, spark
+from tests.benchmarks import core, encoder, latency, spark
 from tests.benchmarks.core import CorePlan
+from tests.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
 from tests.benchmarks.machine import describe, one_line
 from tests.benchmarks.processes import python
 from tests.benchmarks.spark import SparkPlan
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.encoder import EncoderResult
     from tests.benchmarks.sample import Series
 
-PARTS = ("encoder", "core", "spark")
+PARTS = ("encoder", "core", "latency", "spark")
 _TITLES = {
     core.RANDOM: "Core: 100-byte random records, acks=all, idempotent",
     core.EVENTS: "Core: 131-byte JSON events, acks=all, idempotent",
@@ -45,17 +47,20 @@ class Size:
 
     encoder_rounds: int
     core: CorePlan
+    latency: LatencyPlan
     spark: SparkPlan
 
 
 FULL = Size(
     encoder_rounds=60,
     core=CorePlan(records=4_000_000, warmup=500_000, rounds=4),
+    latency=LatencyPlan(seconds=10, rounds=3),
     spark=SparkPlan(records=4_000_000, rounds=4),
 )
 QUICK = Size(
     encoder_rounds=15,
     core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
+    latency=LatencyPlan(seconds=3, rounds=1),
     spark=SparkPlan(records=500_000, rounds=1),
 )
 
@@ -67,6 +72,7 @@ class Figures:
     machine: dict[str, str]
     encoder: list[EncoderResult] = field(default_factory=list)
     core: dict[str, list[Series]] = field(default_factory=dict)
+    latency: list[LatencySeries] = field(default_factory=list)
     spark: list[Series] = field(default_factory=list)
 
     def targets(self) -> list[Target]:
@@ -80,6 +86,7 @@ class Figures:
         """One for each part, and the targets."""
         tables = [encoder_table(self.encoder)] if self.encoder else []
         tables += [core_table(_TITLES[payload], series) for payload, series in self.core.items()]
+        tables += [latency_table(self.latency)] if self.latency else []
         tables += [spark_table(self.spark)] if self.spark else []
         return [*tables, target_table(self.targets())]
 
@@ -89,6 +96,7 @@ class Figures:
             "machine": self.machine,
             "encoder": [asdict(result) for result in self.encoder],
             "core": {name: [one.to_dict() for one in all_] for name, all_ in self.core.items()},
+            "latency": [one.to_dict() for one in self.latency],
             "spark": [one.to_dict() for one in self.spark],
             "targets": [asdict(target) for target in self.targets()],
         }
@@ -107,11 +115,13 @@ def measure(parts: list[str], size: Size, tell: Console) -> Figures:
         line = python("tests.benchmarks.encoder", str(size.encoder_rounds))
         done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         figures.encoder = [encoder.result(one) for one in json.loads(done.stdout)]
-    if {"core", "spark"} & set(parts):
+    if {"core", "latency", "spark"} & set(parts):
         tell.log("starting Kafka")
         with measured_kafka() as kafka:
             if "core" in parts:
                 figures.core = core.measure(kafka.bootstrap_servers, size.core, tell.log)
+            if "latency" in parts:
+                figures.latency = latency.measure(kafka.bootstrap_servers, size.latency, tell.log)
             if "spark" in parts:
                 figures.spark = spark.measure(kafka.bootstrap_servers, size.spark, tell.log)
     return figures

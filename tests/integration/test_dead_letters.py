@@ -1,4 +1,4 @@
-"""Poison rows of every kind: the good rows of the same batch arrive, the others are dead letters."""
+"""Poison rows of every kind: the good rows of their batch arrive, they become dead letters."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from spark_kafka_sink.producer.pool import borrow_session, discard_session
 from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.contract import Contract
+from tests.integration.producing import rows
 from tests.kafka.admin import Admin
 from tests.kafka.readers import by_confluent
 
@@ -196,3 +197,63 @@ def test_a_job_that_only_makes_dead_letters_is_stopped(topics: tuple[str, str, s
     assert _write(servers, half_bad, options).persisted == 1_000
     with pytest.raises(DeliveryError, match="500 of 1,000"):
         _write(servers, half_bad, {**options, "errors.maxRatio": "0.25"})
+
+
+def test_records_that_the_broker_refuses_are_dead_letters_and_the_rest_goes_again(
+    any_kafka: Any, unique_topic: str
+) -> None:
+    """A compacted topic refuses records without a key, and names them (KIP-467)."""
+    servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
+    admin = Admin(servers)
+    admin.create_topic(unique_topic, partitions=1, configs={"cleanup.policy": "compact"})
+    admin.create_topic(letters, partitions=1)
+    keys = [None if row % 10 == 3 else b"%d" % row for row in range(100)]
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
+    report = _write_keyed(servers, unique_topic, keys, options)
+
+    found = by_confluent(servers, unique_topic)
+    assert [record.key for record in found] == [key for key in keys * 3 if key is not None]
+    dead = by_confluent(servers, letters)
+    assert [record.value for record in dead] == [b"v%d" % row for row in range(3, 100, 10)] * 3
+    assert {_context(record, "partition") for record in dead} == {b"0"}
+    assert b"broker refused" in (_context(dead[0], "exception.message") or b"")
+    assert report.persisted == 300
+    assert [(count.reason, count.dead_lettered) for count in report.poison] == [("REFUSED", 30)]
+
+
+def test_a_record_too_large_for_the_topic_is_a_dead_letter(
+    any_kafka: Any, unique_topic: str
+) -> None:
+    servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
+    admin = Admin(servers)
+    admin.create_topic(unique_topic, partitions=1, configs={"max.message.bytes": "2000"})
+    admin.create_topic(letters, partitions=1)
+    large = [("v" * (5_000 if row == 7 else 100), unique_topic, 0, None) for row in range(40)]
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
+    report = _write(servers, _batch(large), options)
+
+    assert [len(record.value or b"") for record in by_confluent(servers, unique_topic)] == [
+        100
+    ] * 39
+    (dead,) = by_confluent(servers, letters)
+    assert dead.value is None
+    assert report.persisted == 40
+    assert report.splits > 0
+
+
+def _write_keyed(
+    servers: str, topic: str, keys: list[bytes | None], options: dict[str, str]
+) -> DeliveryReport:
+    """The same keyed rows three times, each time as a batch of its own."""
+    config = SinkConfig.parse(
+        {"kafka.bootstrap.servers": servers, "kafka.linger.ms": "0", **options}
+    )
+    values = [b"v%d" % row for row in range(len(keys))]
+    session = borrow_session(config.producer, SessionSettings(poison=config.poison))
+    try:
+        for _ in range(3):
+            session.append(rows(topic, values, keys=keys))
+        session.flush()
+        return session.report(TaskInfo())
+    finally:
+        discard_session(session)

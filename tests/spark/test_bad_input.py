@@ -16,7 +16,9 @@ from tests.kafka.foreign import count
 from tests.spark.sink import SHORT, Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
 
 _UNREACHABLE = {"kafka.max.block.ms": "1500"}
 
@@ -160,9 +162,19 @@ def test_no_server_is_needed_for_no_rows(sink: Sink) -> None:
     lost.write(sink.frame("value string"), topic="any", **_UNREACHABLE)
 
 
+@pytest.fixture
+def small_batches(spark: SparkSession) -> Iterator[None]:
+    """Spark hands ten rows at a time to the writer."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    spark.conf.set(name, "10")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.mark.usefixtures("small_batches")
 def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str) -> None:
     slow = (
-        sink.spark.range(0, 2000, 1, 1)
+        sink.spark.range(0, 600, 1, 1)
         .selectExpr("id", "java_method('java.lang.Thread', 'sleep', 10L) AS slept")
         .selectExpr("concat(id, coalesce(slept, '')) AS value")
     )

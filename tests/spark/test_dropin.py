@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as sf
 
-from tests.spark.scenarios import ACCEPTED, REFUSED, Scenario
+from tests.kafka.readers import by_confluent
+from tests.spark.scenarios import ACCEPTED, HEADERS, REFUSED, Scenario
 from tests.spark.sink import JVM, OURS, Sink, create_topics
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from tests.kafka.broker import KafkaCluster
 
-_COLUMNS = ("topic", "partition", "key", "value", "headers")
 _READ_SCHEMA = (
     "topic string, partition int, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
@@ -34,7 +36,7 @@ def _topics(scenario: Scenario) -> set[str]:
     named = {scenario.topic or "one"}
     if "topic" in columns:
         place = columns.index("topic")
-        named |= {row[place] for row in scenario.rows if row[place] is not None}
+        named |= {row[place] for row in scenario.rows if isinstance(row[place], str)}
     return named
 
 
@@ -45,32 +47,21 @@ def _prefix(scenario: Scenario, sink: Sink) -> str:
 def _write(scenario: Scenario, sink: Sink) -> None:
     frame = sink.frame(scenario.schema, *scenario.rows)
     prefix = _prefix(scenario, sink)
-    if dict(frame.dtypes).get("topic") == "string":
+    if ("topic", "string") in frame.dtypes:
         frame = frame.withColumn("topic", sf.concat(sf.lit(prefix), "topic"))
     topic = {} if scenario.topic is None else {"topic": prefix + scenario.topic}
     sink.write(frame, **topic, **scenario.options)
 
 
-def _read(sink: Sink, scenario: Scenario) -> list[Row]:
-    reader = sink.spark.read.format("kafka").option("includeHeaders", "true")
-    reader = reader.option("kafka.bootstrap.servers", sink.bootstrap_servers)
-    return (
-        reader.option("subscribePattern", f"{scenario.name}-kafka(prod)?[.].*")
-        .load()
-        .coalesce(1)
-        .sortWithinPartitions("topic", "partition", "offset")
-        .select(*_COLUMNS)
-        .collect()
-    )
-
-
-def _written(sink: Sink, scenario: Scenario, rows: list[Row]) -> DataFrame:
-    """What one format wrote, without the topics' prefix; in log order if rows fix their places."""
-    prefix = _prefix(scenario, sink)
-    own = [
-        (row.topic.removeprefix(prefix), *row[1:]) for row in rows if row.topic.startswith(prefix)
+def _written(sink: Sink, scenario: Scenario) -> DataFrame:
+    """What one format wrote, by the scenario's own topics; in log order if rows fix their places."""
+    rows = [
+        (topic, record.partition, record.key, record.value, list(record.headers) or None)
+        for topic in sorted(_topics(scenario))
+        for record in by_confluent(sink.bootstrap_servers, _prefix(scenario, sink) + topic)
     ]
-    frame = sink.spark.createDataFrame(own, _READ_SCHEMA)
+    frame = sink.spark.createDataFrame(rows, _READ_SCHEMA)
+    assert frame.count() == len(scenario.rows)
     return frame if scenario.placed else frame.drop("partition")
 
 
@@ -85,13 +76,58 @@ def test_both_formats_write_the_same(
     )
     _write(scenario, theirs)
     _write(scenario, ours)
-    rows = _read(sink, scenario)
-    assert len(rows) == 2 * len(scenario.rows)
     assert_df_equality(
-        _written(ours, scenario, rows),
-        _written(theirs, scenario, rows),
-        ignore_row_order=not scenario.placed,
+        _written(ours, scenario), _written(theirs, scenario), ignore_row_order=not scenario.placed
     )
+
+
+def test_sparks_own_reader_reads_what_we_wrote(sink: Sink, topic: str) -> None:
+    schema = f"partition int, key binary, value binary, {HEADERS}"
+    frame = sink.frame(
+        schema,
+        (0, b"k", b"v", [("h", b"x"), ("null", None)]),
+        (1, None, None, None),
+        (3, b"", b"", None),
+    )
+    sink.write(frame, topic=topic)
+    reader = sink.spark.read.format("kafka").option("includeHeaders", "true")
+    reader = reader.option("kafka.bootstrap.servers", sink.bootstrap_servers)
+    found = reader.option("subscribe", topic).load().orderBy("partition")
+    assert_df_equality(found.select(*frame.columns), frame, ignore_nullable=True)
+
+
+def test_a_frame_read_from_kafka_goes_back_as_it_is(
+    sink: Sink, topic: str, real_kafka: KafkaCluster
+) -> None:
+    """It has the columns topic, offset, timestamp and timestampType, too."""
+    copy = f"{topic}-copy"
+    create_topics(real_kafka, [copy])
+    sink.write(sink.frame("key string, value string", ("a", "1"), ("b", None)), topic=topic)
+    reader = sink.spark.read.format("kafka").option("includeHeaders", "true")
+    reader = reader.option("kafka.bootstrap.servers", sink.bootstrap_servers)
+    sink.write(reader.option("subscribe", topic).load(), topic=copy)
+    originals = by_confluent(sink.bootstrap_servers, topic)
+    copies = by_confluent(sink.bootstrap_servers, copy)
+    assert [(r.partition, r.key, r.value) for r in copies] == [
+        (r.partition, r.key, r.value) for r in originals
+    ]
+    assert len(copies) == 2
+    assert min(r.timestamp for r in copies) > max(r.timestamp for r in originals)
+
+
+def test_the_timestamp_column_is_used_when_asked_for(sink: Sink, topic: str) -> None:
+    moments = [datetime(2001, 9, 9, 1, 46, 40, 123_999, tzinfo=UTC), None]
+    moments.append(datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=UTC))
+    frame = sink.frame(
+        "value string, partition int, timestamp timestamp",
+        *((f"v{place}", place, moment) for place, moment in enumerate(moments)),
+    )
+    before = time.time_ns() // 1_000_000
+    sink.write(frame, topic=topic, useTimestampColumn="true")
+    first, second, third = by_confluent(sink.bootstrap_servers, topic)
+    assert first.timestamp == 1_000_000_000_123
+    assert before <= second.timestamp <= time.time_ns() // 1_000_000
+    assert third.timestamp == -1
 
 
 @pytest.mark.parametrize("scenario", REFUSED, ids=_name)

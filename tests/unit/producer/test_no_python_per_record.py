@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.split import HEADER_TYPE
 from spark_kafka_sink.records.columns import Columns
@@ -116,3 +118,20 @@ def test_header_lists_are_encoded_without_python_per_row() -> None:
 def test_the_count_sees_a_call_per_row() -> None:
     few, many = (count_calls(lambda rows=rows: _plain(rows)) for rows in (FEW, MANY))
     assert many != few
+
+
+def test_dead_letters_are_made_without_python_per_row() -> None:
+    topic = DeadLetterTopic(name="dead", context_headers=True, task=0)
+
+    def letters(rows: int) -> Rows:
+        plain = _with_headers(rows)
+        entry = {"key": b"h", "value": b"w" * 9}
+        lists = pa.array([[entry] * (row % 3) for row in range(rows)], HEADER_TYPE)
+        return replace(plain, header_lists=lists)
+
+    # The first call of all fills caches of abstract base classes.
+    few, many = [
+        count_calls(lambda rows=rows: topic.letters(rows, np.ones(len(rows), np.int8)))
+        for rows in (letters(FEW), letters(FEW), letters(MANY))
+    ][1:]
+    assert many == few

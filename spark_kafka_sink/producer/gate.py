@@ -1,0 +1,161 @@
+"""What stands between a chunk of rows and the buffer: the rate limit and the shares.
+
+The writer's side; it also tells the sticky choice how loaded each partition is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spark_kafka_sink.base.errors import BufferTimeoutError
+from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.partitioner import Route
+from spark_kafka_sink.producer.rate_limit import RateLimiter
+from spark_kafka_sink.producer.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.base.pressure import PressureConfig
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.producer.accumulator import Accumulator
+    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.shares import Full
+
+NO_SHARES = 100
+
+
+class Routed(NamedTuple):
+    """n rows, the upper bound of each record's bytes, and where each goes."""
+
+    rows: Rows
+    sizes: NDArray[np.int64]
+    route: Route
+
+    @property
+    def size(self) -> int:
+        """Bytes, at most."""
+        return int(self.sizes.sum())
+
+    def take(self, numbers: NDArray[np.intp]) -> Routed:
+        """The rows with these numbers."""
+        route = Route(
+            targets=self.route.targets[numbers], topics=self.route.topics, bases=self.route.bases
+        )
+        return Routed(self.rows.take(numbers), self.sizes[numbers], route)
+
+
+class Gate:
+    """One session's; used by its writer thread. It gives the accumulator its limit and watch."""
+
+    def __init__(self, client: Client, accumulator: Accumulator, config: PressureConfig) -> None:
+        self._client = client
+        self._config = client.config
+        self._accumulator = accumulator
+        self._batch = client.config.batch_size
+        self._silence = client.config.partitioner_availability_timeout_ms / 1000
+        self._limiter = RateLimiter(config.rates, client.clock.monotonic())
+        self._watch = accumulator.watch = Watch(config)
+        if config.buffer_share < NO_SHARES:
+            share = client.config.buffer_memory * config.buffer_share // 100
+            accumulator.shares.limit = share
+        self._share = accumulator.shares.limit or client.config.buffer_memory
+
+    # Loads, for the sticky choice.
+
+    def left_out(self, topic: TopicInfo) -> frozenset[int]:
+        """Partitions that have used up their share, whose breaker is open, or brokers silent."""
+        left_out = self._full(self._batch).of(topic)
+        if self._silence:
+            silent = self._watch.silent_brokers(self._silence)
+            led = enumerate(topic.leaders)
+            left_out |= {number for number, leader in led if leader in silent}
+        if self._watch.has_breakers:
+            left_out |= self.broken(topic)
+        return left_out
+
+    def queued(self, topic: TopicInfo) -> list[int] | None:
+        """Batches that wait for each partition; None where that shall not count."""
+        if not self._config.partitioner_adaptive_partitioning_enable:
+            return None
+        return self._accumulator.queued(topic)
+
+    # The way of a chunk.
+
+    def broken(self, topic: TopicInfo) -> frozenset[int]:
+        """Partitions whose circuit breaker, or that of their leader, is open."""
+        now = self._client.clock.monotonic()
+        return frozenset(
+            number
+            for number, leader in enumerate(topic.leaders)
+            if self._watch.is_open(TopicPartition(topic.name, number), leader, now)
+        )
+
+    def chunk(self, rows: int, size: int) -> tuple[int, int]:
+        """Most rows and bytes that may go at once, given the most that are wanted."""
+        return self._limiter.chunk(rows, min(size, max(1, self._share // 2)))
+
+    def await_rate(self, rows: int, size: int) -> None:
+        """Wait as long as the rate limits ask; raises the session's error meanwhile."""
+        if not self._limiter.limited:
+            return
+        clock = self._client.clock
+        while wait := self._limiter.wait(clock.monotonic(), self._watch.ramp):
+            self._accumulator.wait_for(lambda: False, wait)
+        self._limiter.take(rows, size)
+
+    def in_turn(self, chunk: Routed) -> Iterator[Routed]:
+        """The chunk, as a whole where there is room for it: otherwise first the rows of others.
+
+        Raises:
+            BufferTimeoutError: a partition or broker kept its whole share for max.block.ms.
+        """
+        self._accumulator.shares.learn(chunk.route.topics)
+        late = self._late(chunk)
+        if late is None:
+            yield chunk
+            return
+        if not late.all():
+            yield chunk.take(np.flatnonzero(~late))
+            chunk = chunk.take(np.flatnonzero(late))
+        if not self._accumulator.wait_for_room(lambda: self._late(chunk) is None, chunk.size):
+            raise self._timeout(chunk)
+        yield chunk
+
+    def _late(self, chunk: Routed) -> NDArray[np.bool_] | None:
+        """Mask of the rows whose partition has no room for them, shape (n,); None: all have."""
+        full = self._full(chunk.size)
+        if not full:
+            return None
+        route = chunk.route
+        numbers = [
+            int(base) + number
+            for topic, base in zip(route.topics, route.bases, strict=True)
+            for number in full.of(topic)
+        ]
+        late = np.isin(route.targets, numbers)
+        return late if late.any() else None
+
+    def _full(self, more: int) -> Full:
+        with self._accumulator.changed:
+            return self._accumulator.shares.full(more, self._client.metadata.cluster)
+
+    def _timeout(self, chunk: Routed) -> BufferTimeoutError:
+        topic, partition = chunk.route.target(int(chunk.route.targets[0]))
+        shares = self._accumulator.shares
+        held = shares.held.get(TopicPartition(topic.name, partition), 0)
+        return BufferTimeoutError(
+            f"a partition, or its broker, kept its share of the buffer for max.block.ms = "
+            f"{self._config.max_block_ms}: bufferShare leaves it {shares.limit:,} bytes, and of "
+            f"the partition {held:,} wait for acknowledgement",
+            topic=topic.name,
+            partition=partition,
+            broker=str(self._client.metadata.cluster.leader(topic.name, partition)),
+            hint="check that this broker takes data; raise bufferShare, kafka.buffer.memory or "
+            "kafka.max.block.ms",
+        )

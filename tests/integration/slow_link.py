@@ -1,0 +1,56 @@
+"""A proxy that makes the way to a broker long: every byte arrives so much later, none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.transport import TcpTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Address = tuple[int, tuple[str, int]]
+
+
+async def _pass_on(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, delay_s: float
+) -> None:
+    loop = asyncio.get_running_loop()
+    with suppress(OSError):
+        while data := await source.read(1 << 16):
+            loop.call_later(delay_s, target.write, data)
+    loop.call_later(delay_s, target.close)
+
+
+@contextmanager
+def slow_link(
+    bootstrap_servers: str, delay_s: float
+) -> Iterator[Callable[[Address, tuple[int, int]], TcpTransport]]:
+    """What a client takes for its `connect`: every address leads through the proxy to one broker.
+
+    A round trip takes twice `delay_s` longer.
+    """
+    host, port = bootstrap_servers.rsplit(":", 1)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(
+            _pass_on(reader, up_writer, delay_s), _pass_on(up_reader, writer, delay_s)
+        )
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(
+        asyncio.start_server(serve, "127.0.0.1", 0), loop
+    ).result(10)
+    place = server.sockets[0].getsockname()
+    try:
+        yield lambda address, buffers: TcpTransport((address[0], place), buffers)
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)

@@ -1,0 +1,160 @@
+"""Real sessions that are made to suffer, and what the advisor makes of their reports."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.base.advisor import Advice, Direction, advise
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.producer.session import ProducerSession
+from tests.integration.producing import config, numbered, rows
+from tests.integration.slow_link import slow_link
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.world import world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.producer.rows import Rows
+
+DELAY_S = 0.02
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    topics = {"one": 1, "four": 4, "many": 32}
+    with EmbeddedBroker(topics=topics) as kafka:
+        yield kafka
+
+
+def random_rows(topic: str, count: int, size: int = 1_000) -> Rows:
+    """Rows of random letters, which a codec has work with."""
+    letters = np.random.default_rng(0).integers(97, 113, count * size, np.uint8).tobytes()
+    return rows(topic, [letters[at : at + size] for at in range(0, count * size, size)])
+
+
+def written(
+    kafka: EmbeddedBroker, *chunks: Rows, delay_s: float = 0.0, pause_s: float = 0.0, **options: Any
+) -> DeliveryReport:
+    """The report of one session that wrote the chunks."""
+    with slow_link(kafka.bootstrap_servers, delay_s) as connect:
+        client = Client(config(kafka.bootstrap_servers, options), connect=connect)
+        session = ProducerSession(client)
+        try:
+            for chunk in chunks:
+                session.append(chunk)
+                time.sleep(pause_s)
+            session.flush()
+            return session.report(TaskInfo())
+        finally:
+            session.close()
+            client.close()
+
+
+def said(report: DeliveryReport) -> dict[tuple[str, Direction], Advice]:
+    return {(advice.setting, advice.direction): advice for advice in advise(report)}
+
+
+def test_a_healthy_run_gets_no_advice(broker: EmbeddedBroker):
+    report = written(broker, *[random_rows("four", 2_000)] * 10)
+    assert advise(report) == []
+
+
+def test_a_codec_that_keeps_one_core_busy(broker: EmbeddedBroker):
+    slow = {"compression_type": "gzip", "compression_gzip_level": 9}
+    report = written(broker, *[random_rows("four", 2_000)] * 10, **slow)
+    advice = said(report)["compression.type", Direction.LOWER]
+    assert "gzip" in advice.figure
+
+
+def test_one_small_request_at_a_time_over_a_long_way(broker: EmbeddedBroker):
+    narrow = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
+    report = written(broker, *[random_rows("one", 1_000)] * 2, delay_s=DELAY_S, **narrow)
+    found = said(report)
+    advice = found["max.in.flight.requests.per.connection", Direction.RAISE]
+    assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
+    assert "1 requests of" in advice.figure
+
+
+def test_small_batches_over_a_long_way(broker: EmbeddedBroker):
+    report = written(
+        broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384
+    )
+    assert ("batch.size", Direction.RAISE) in said(report)
+
+
+def test_a_buffer_that_is_always_full(broker: EmbeddedBroker):
+    small = {"batch_size": 65_536, "buffer_memory": 262_144}
+    report = written(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, **small)
+    assert report.metrics.buffer_waits > 3
+    assert ("buffer.memory", Direction.CHECK) in said(report)
+
+
+def test_a_buffer_that_does_not_hold_a_batch_of_each_partition(broker: EmbeddedBroker):
+    keyed = [random_rows("many", 2_000, 500)] * 8
+    spread = [
+        rows("many", chunk.columns.value.to_pylist(), partitions=[n % 32 for n in range(2_000)])
+        for chunk in keyed
+    ]
+    report = written(broker, *spread, buffer_memory=4_194_304, linger_ms=5_000)
+    advice = said(report)["buffer.memory", Direction.RAISE]
+    assert "32 partitions x batch.size 1,048,576 = 33,554,432 bytes" in advice.figure
+    assert report.metrics.closed_memory > 0
+
+
+def test_rate_times_linger_far_below_batch_size(broker: EmbeddedBroker):
+    drops = [numbered("one", number, 5, 1) for number in range(150)]
+    report = written(broker, *drops, pause_s=0.004, linger_ms=1)
+    advice = said(report)["linger.ms", Direction.RAISE]
+    assert "left after 1 ms" in advice.figure
+
+
+def test_one_key_for_nearly_everything(broker: EmbeddedBroker):
+    keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
+    chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
+    report = written(broker, *[chunk] * 4, batch_size=65_536)
+    found = said(report)
+    assert "four-" in found["the keys", Direction.CHECK].figure
+
+
+def test_tiny_tasks(broker: EmbeddedBroker):
+    settings = config(broker.bootstrap_servers, {"linger_ms": 0})
+    reports = []
+    for number in range(30):
+        session = borrow_session(settings)
+        session.append(numbered("one", number, 3, 1))
+        session.flush()
+        reports.append(session.report(TaskInfo(partition_id=number)))
+        give_back_session(session)
+    discard_session(borrow_session(settings))
+    advice = said(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]
+    assert "30 tasks" in advice.figure
+
+
+def test_throttling_and_retries():
+    """Brokers that ask for pauses and refuse: scripted ones, behind real connections."""
+    with world(FakeCluster(topics={"t": 1})) as one:
+        for fault in (Fault(throttle_ms=200), Fault(error=7), Fault(error=7), Fault(error=7)):
+            one.fault(fault)
+            one.send_batches(1)
+            one.finish()
+        report = one.report()
+    found = said(report)
+    assert "throttled 200 ms" in found["the brokers' quota", Direction.CHECK].figure
+    retries = found["the brokers", Direction.CHECK]
+    assert "3 retries for 4 batches, REQUEST_TIMED_OUT 3 times" in retries.figure
+
+
+def test_batches_that_a_topic_does_not_take():
+    with EmbeddedBroker(topics={"small": 1}, message_max_bytes=100_000) as kafka:
+        report = written(kafka, *[random_rows("small", 1_000)] * 2)
+    assert report.splits > 0
+    assert ("batch.size", Direction.LOWER) in said(report)

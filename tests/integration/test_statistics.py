@@ -1,0 +1,122 @@
+"""Statistics lines beside librdkafka's own, and the times that brokers give."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+from spark_kafka_sink.base.report import TaskInfo
+from tests.integration.producing import numbered, produce, session
+from tests.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    import pytest
+
+    from spark_kafka_sink.broker import EmbeddedBroker
+    from tests.kafka.broker import KafkaCluster
+
+OWN = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
+"""What we add to librdkafka's structure. `metrics` are Java's names."""
+
+
+def librdkafkas(bootstrap_servers: str, topic: str) -> dict[str, Any]:
+    """A line of librdkafka's own, made after a record was acknowledged."""
+    seen: list[str] = []
+    settings = {
+        "bootstrap.servers": bootstrap_servers,
+        "enable.idempotence": True,
+        "statistics.interval.ms": 100,
+        "stats_cb": seen.append,
+    }
+    producer = Producer(settings)
+    producer.produce(topic, b"x")
+    producer.flush(10)
+    seen.clear()
+    while not seen:
+        producer.poll(0.1)
+    line: dict[str, Any] = json.loads(seen[-1])
+    return line
+
+
+def ours(bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    """A line of ours, the last one of a session."""
+    with session(bootstrap_servers, statistics_interval_ms=60_000) as producer:
+        producer.append(numbered(topic, 0, 1_000, 2))
+        producer.flush()
+    (record,) = [r for r in caplog.records if r.name == "spark_kafka_sink.statistics"]
+    line: dict[str, Any] = json.loads(record.getMessage())
+    return line
+
+
+def shape(value: Any, path: str = "") -> dict[str, str]:
+    """The type of each value by its path; names of brokers, topics and partitions are `*`."""
+    if not isinstance(value, dict):
+        return {path: "number" if isinstance(value, int | float) else type(value).__name__}
+    if path == ".metrics":
+        return {path: "object"}
+    found: dict[str, str] = {}
+    for name, inner in value.items():
+        named = path.endswith((".brokers", ".topics", ".partitions", ".toppars"))
+        found |= shape(inner, f"{path}.{'*' if named else name}")
+    return found
+
+
+def test_the_structure_is_librdkafkas(
+    embedded_broker: EmbeddedBroker, unique_topic: str, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "spark_kafka_sink.statistics")
+    embedded_broker.create_topic(unique_topic, 2)
+    servers = embedded_broker.bootstrap_servers
+    mine, theirs = ours(servers, unique_topic, caplog), librdkafkas(servers, unique_topic)
+    known = shape(theirs)
+    added = {path: kind for path, kind in shape(mine).items() if known.get(path) != kind}
+    assert set(added) == OWN
+    asked = "int_latency", "outbuf_latency", "rtt", "throttle"
+    figures = "min", "max", "avg", "sum", "cnt", "p50", "p75", "p90", "p95", "p99", "p99_99"
+    for window in asked:
+        assert {f".brokers.*.{window}.{figure}" for figure in figures} <= shape(mine).keys()
+
+
+def test_the_line_says_what_was_done(
+    embedded_broker: EmbeddedBroker, unique_topic: str, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "spark_kafka_sink.statistics")
+    embedded_broker.create_topic(unique_topic, 2)
+    line = ours(embedded_broker.bootstrap_servers, unique_topic, caplog)
+    parts = line["topics"][unique_topic]["partitions"]
+    assert {name: part["next_ack_seq"] for name, part in parts.items()} == {"0": 500, "1": 500}
+    assert {part["leader"] for part in parts.values()} == {1}
+    assert line["txmsgs"] == line["metrics"]["record-send-total"] == 1_000
+    assert line["topics"][unique_topic]["batchcnt"]["max"] == 500
+    leader = next(broker for broker in line["brokers"].values() if broker["nodeid"] == 1)
+    assert leader["state"] == "UP"
+    assert leader["rtt"]["cnt"] >= 1
+    assert 0 < leader["rtt"]["min"] <= leader["rtt"]["p99"] < 10_000_000
+
+
+def test_the_brokers_time_of_a_log_append_time_topic(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+):
+    configs = {"message.timestamp.type": "LogAppendTime"}
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1, configs=configs)
+    before = int(time.time() * 1000)
+    with session(any_kafka.bootstrap_servers, linger_ms=0) as producer:
+        for number in range(3):
+            producer.append(numbered(unique_topic, number, 1, 1))
+            producer.flush()
+        (part,) = producer.report(TaskInfo()).partitions
+    after = int(time.time() * 1000)
+    assert part.first_append_time is not None
+    assert part.last_append_time is not None
+    assert before <= part.first_append_time <= part.last_append_time <= after
+
+
+def test_a_create_time_topic_has_none(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+):
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)
+    (part,) = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 5, 1)).partitions
+    assert (part.first_append_time, part.leader, part.next_ack_seq) == (None, 1, 5)

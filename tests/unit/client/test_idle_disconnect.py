@@ -1,0 +1,62 @@
+"""A broker may close a connection on which nothing is under way; that is no failure."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.world import world
+
+
+def closings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.getMessage().startswith("close ")]
+
+
+def test_an_idle_disconnect_is_no_failure_and_no_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with world() as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.stop(1)
+        one.cluster.alive.add(1)
+        one.steps(20)
+        assert one.client.network.failures == {}
+        assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+        one.send_batches(1)
+        one.finish()
+        assert one.report().persisted == 6
+        assert (one.report().retries, dict(one.report().errors)) == (0, {})
+
+
+def test_the_debug_log_tells_idle_from_lost(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, debug="broker") as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.stop(1)
+        one.cluster.alive.add(1)
+        one.steps(20)
+        idle = closings(caplog)
+        assert all("closed while idle" in line and "lost=[]" in line for line in idle)
+        assert len(idle) == 2  # the bootstrap connection and the broker's own
+        caplog.clear()
+        one.fault(Fault(lose=True))
+        one.send_batches(1)
+        one.finish()
+    lost, *_ = closings(caplog)
+    assert "idle" not in lost
+    assert "lost=[2]" in lost
+
+
+def test_a_lost_answer_is_a_failure() -> None:
+    with world() as one:
+        one.fault(Fault(lose=True))
+        one.send_batches(1)
+        while not one.report().retries:
+            one.step()
+        assert "127.0.0.1:40001" in one.client.network.failures
+        one.finish()
