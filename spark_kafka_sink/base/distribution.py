@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 from math import sqrt
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.base.histogram import bucket_of, bucket_top
+import numpy as np
+
+from spark_kafka_sink.base.histogram import PER_OCTAVE, bucket_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_MANY = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,49 +100,64 @@ class Distribution:
 
 
 class DistributionBuilder:
-    """Collects numbers; one thread at a time. Negative ones count as 0."""
+    """Collects numbers; one thread adds, any thread may `build`. Negative ones count as 0.
 
-    __slots__ = ("_counts", "_high", "_low", "_past", "_total")
+    A number is only put on a list when it comes, as it comes for each batch; they are sorted into
+    buckets many at once.
+    """
+
+    __slots__ = ("_lock", "_new", "_past", "_window")
 
     def __init__(self) -> None:
+        self._lock = Lock()
+        self._new: list[int] = []
+        self._window = Distribution()
         self._past = Distribution()
-        self._counts: dict[int, int] = {}
-        self._total = self._low = self._high = 0
 
     def add(self, value: int) -> None:
         """Record one number."""
-        value = max(value, 0)
-        bucket, counts = bucket_of(value), self._counts
-        if not counts or value < self._low:
-            self._low = value
-        self._high = max(self._high, value)
-        counts[bucket] = counts.get(bucket, 0) + 1
-        self._total += value
+        self._new.append(value)
+        if len(self._new) >= _MANY:
+            self._fold()
 
     def add_time(self, seconds: float) -> None:
         """Record a time in microseconds."""
         self.add(int(seconds * 1_000_000))
 
     def roll(self) -> Distribution:
-        """What came in since the last `roll`; `build` goes on counting it."""
-        window = self._window()
-        self._past = Distribution.merge_all((self._past, window))
-        self._counts = {}
-        self._total = self._low = self._high = 0
+        """What came in since the last `roll`; `build` goes on counting it. For who adds."""
+        self._fold()
+        with self._lock:
+            window, self._window = self._window, Distribution()
+            self._past = Distribution.merge_all((self._past, window))
         return window
 
     def build(self) -> Distribution:
         """Everything so far."""
-        return Distribution.merge_all((self._past, self._window()))
+        with self._lock:
+            return Distribution.merge_all((self._past, self._window, _sorted(self._new.copy())))
 
-    def _window(self) -> Distribution:
-        return Distribution(
-            # A copy in one step: another thread may be adding.
-            buckets=tuple(sorted(self._counts.copy().items())),
-            total=self._total,
-            low=self._low,
-            high=self._high,
-        )
+    def _fold(self) -> None:
+        with self._lock:
+            self._window = Distribution.merge_all((self._window, _sorted(self._new)))
+            self._new = []
+
+
+def _sorted(numbers: list[int]) -> Distribution:
+    """Numbers in the buckets that `bucket_of` puts them into."""
+    if not numbers:
+        return Distribution()
+    values = np.maximum(np.array(numbers, np.int64), 0)
+    exponents = np.frexp(values)[1].astype(np.int64) - 1
+    steps = (values >> np.maximum(exponents - 2, 0)) % PER_OCTAVE
+    buckets = np.where(values < PER_OCTAVE, values, PER_OCTAVE * (exponents - 1) + steps)
+    found, times = np.unique(buckets, return_counts=True)
+    return Distribution(
+        buckets=tuple(zip(found.tolist(), times.tolist(), strict=True)),
+        total=int(values.sum()),
+        low=int(values.min()),
+        high=int(values.max()),
+    )
 
 
 def _middle(bucket: int) -> float:

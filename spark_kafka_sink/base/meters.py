@@ -5,9 +5,8 @@ The sender thread alone writes here; others may read, and then see figures that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_kafka_sink.base.distribution import Distribution, DistributionBuilder
 from spark_kafka_sink.base.metrics import MILLION, BrokerMetrics, ProducerMetrics, TopicMetrics
@@ -23,8 +22,7 @@ class CloseReason(StrEnum):
     """The writer waits for room in the buffer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSent:
+class BatchSent(NamedTuple):
     """A batch that goes out for the first time; times in seconds, sizes in bytes.
 
     `compression` is None where it was not compressed.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from spark_kafka_sink.broker.storage import BatchFacts
+from spark_kafka_sink.broker.storage import BatchFacts
 
 
 class BatchTable:
@@ -50,20 +48,22 @@ class BatchTable:
         for column in (self._last_offsets, self._ends, self._newest):
             del column[count:]
 
+    def facts(self, number: int, base_offset: int) -> BatchFacts:
+        """What is known of a batch; its timestamp is that of the newest batch until then."""
+        before = self._last_offsets[number - 1] + 1 if number else base_offset
+        return BatchFacts(
+            base_offset=before,
+            last_offset=self._last_offsets[number],
+            max_timestamp=self._newest[number],
+            size=self._ends[number] - self.position(number),
+        )
+
     def position(self, number: int) -> int:
         """Where a batch begins; for the number behind the last, where the segment ends."""
         return self._ends[number - 1] if number else 0
 
-    def last_offset_of(self, number: int) -> int:
-        """The last offset of a batch."""
-        return self._last_offsets[number]
-
     def holding(self, offset: int) -> int:
-        """The first batch that ends at or behind an offset."""
-        return bisect_left(self._last_offsets, offset)
-
-    def before(self, offset: int) -> int:
-        """How many batches end before an offset."""
+        """The first batch that ends at or behind an offset; so many batches end before it."""
         return bisect_left(self._last_offsets, offset)
 
     def within(self, first: int, max_bytes: int) -> int:

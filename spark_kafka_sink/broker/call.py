@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from spark_kafka_sink.broker.delayed import Key
     from spark_kafka_sink.broker.state import Cluster
     from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -58,9 +59,13 @@ class Call:
         return getattr(self.request, field, default)
 
     def wait(
-        self, time: timedelta, ready: Callable[[], bool], answer: Callable[[], Values]
+        self,
+        time: timedelta,
+        ready: Callable[[], bool],
+        answer: Callable[[], Values],
+        keys: tuple[Key, ...] = (),
     ) -> Outcome:
-        """Answer when `ready`, at the latest after `time`."""
+        """Answer when `ready`, at the latest after `time`; only news of `keys`, if any, asks it."""
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
         self.cluster.delayed.add(
             Delayed(
@@ -68,6 +73,7 @@ class Call:
                 ready=ready,
                 complete=lambda: self.reply(answer()),
                 abandoned=self.is_closed,
+                keys=keys,
             )
         )
         return Outcome.LATER

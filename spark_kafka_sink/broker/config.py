@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, TypedDict
 from spark_kafka_sink.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of message.max.bytes: a batch of 1 MiB and its 12 bytes of log overhead."""
+
+_LOWEST = {
+    "nodes": 1,
+    "default_partitions": 1,
+    "message_max_bytes": 61,
+    "transaction_max_timeout_ms": 1,
+    "transactional_id_expiration_ms": 1,
+}
 
 
 class BrokerOptions(TypedDict, total=False):
@@ -19,6 +27,15 @@ class BrokerOptions(TypedDict, total=False):
 
     topics: Mapping[str, int]
     topic_configs: Mapping[str, Mapping[str, str]]
+    replication_factors: Mapping[str, int]
+    replication_factor: int
+    follower_lag_ms: int
+    replica_lag_time_max_ms: int
+    session_timeout_ms: int
+    transaction_version: int
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    faults: Sequence[str]
     nodes: int
     host: str
     port: int
@@ -26,6 +43,8 @@ class BrokerOptions(TypedDict, total=False):
     auto_create_topics: bool
     message_max_bytes: int
     cluster_id: str
+    data_dir: str | None
+    retention_check_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +54,24 @@ class BrokerConfig:
     Args:
         topics: topics to begin with, and how many partitions each has.
         topic_configs: topic-level configs (Kafka's names) by topic.
-        nodes: how many brokers the cluster appears to have; partitions are spread over them.
+        replication_factors: how many nodes have a copy, by topic of `topics`.
+        replication_factor: Kafka's default.replication.factor, where nothing else is said.
+        follower_lag_ms: how much later than the leader followers have a record.
+        replica_lag_time_max_ms: a follower that lacks something for longer is not in sync.
+        session_timeout_ms: a node that hangs for so long loses its leaderships.
+        transaction_version: Kafka's feature of that name; 2 lets clients use transactions V2.
+        transaction_max_timeout_ms: the longest timeout that a transaction may ask for.
+        transactional_id_expiration_ms: a transactional id without use for so long is forgotten.
+        faults: faults to begin with, as `kafkaprod broker --fault` takes them.
+        nodes: how many brokers the cluster has; partitions are spread over them.
         host: the address to listen on and to announce.
         port: the first node's port, the others follow; 0 takes any free port for each.
         default_partitions: Kafka's num.partitions, for topics made without a number.
         auto_create_topics: whether asking for an unknown topic's metadata creates it.
         message_max_bytes: the largest batch taken, in bytes with its header.
         cluster_id: the id that the cluster gives itself.
+        data_dir: a folder for logs and all else that a restart must find; in memory without one.
+        retention_check_ms: log.retention.check.interval.ms.
 
     Raises:
         ConfigError: a number is out of range.
@@ -49,6 +79,15 @@ class BrokerConfig:
 
     topics: Mapping[str, int] = field(default_factory=dict)
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    replication_factors: Mapping[str, int] = field(default_factory=dict)
+    replication_factor: int = 1
+    follower_lag_ms: int = 0
+    replica_lag_time_max_ms: int = 30_000
+    session_timeout_ms: int = 9_000
+    transaction_version: int = 2
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    faults: Sequence[str] = ()
     nodes: int = 1
     host: str = "127.0.0.1"
     port: int = 0
@@ -56,11 +95,34 @@ class BrokerConfig:
     auto_create_topics: bool = False
     message_max_bytes: int = MAX_MESSAGE_BYTES
     cluster_id: str = "kafkaprod-embedded-00"
+    data_dir: str | None = None
+    retention_check_ms: int = 300_000
 
     def __post_init__(self) -> None:
-        for name, lowest in (("nodes", 1), ("default_partitions", 1), ("message_max_bytes", 61)):
+        for name, lowest in _LOWEST.items():
             value = getattr(self, name)
             if value < lowest:
                 raise ConfigError(f"{name} is {value}", hint=f"It must be at least {lowest}")
+        self._check_copies()
+        if self.transaction_version not in {0, 1, 2}:
+            raise ConfigError(
+                f"transaction_version is {self.transaction_version}", hint="There are 0, 1 and 2"
+            )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
             raise ConfigError(f"port is {self.port}", hint="0 takes any free port")
+
+    def _check_copies(self) -> None:
+        wanted = {"replication_factor": self.replication_factor} | {
+            f"the replication factor of {topic}": number
+            for topic, number in self.replication_factors.items()
+        }
+        for name, number in wanted.items():
+            if not 1 <= number <= self.nodes:
+                raise ConfigError(
+                    f"{name} is {number}", hint=f"It must be 1 to {self.nodes}, the nodes there are"
+                )
+        for name in ("follower_lag_ms", "replica_lag_time_max_ms", "session_timeout_ms"):
+            if getattr(self, name) < 0:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}", hint="It must not be negative"
+                )

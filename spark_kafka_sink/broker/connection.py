@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.broker.inbox import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,11 +24,12 @@ class Connection:
     """
 
     __slots__ = (
+        "_inbox",
         "_outgoing",
-        "_reader",
         "backlog",
         "busy",
         "closed",
+        "ending",
         "node",
         "peer",
         "unsent",
@@ -41,9 +42,10 @@ class Connection:
         self.backlog: deque[memoryview] = deque()
         self.busy = False
         self.closed = False
+        self.ending = False
         self.unsent = 0
         self.watched = 0
-        self._reader = FrameReader()
+        self._inbox = Inbox()
         self._outgoing: deque[memoryview] = deque()
 
     @property
@@ -51,9 +53,18 @@ class Connection:
         """Whether there is room for more requests; a waiting one still notices a disconnect."""
         return not self.backlog and self.unsent < MAX_UNSENT
 
-    def received(self, data: bytes) -> None:
-        """Take bytes; raises ProtocolError when they can't be Kafka's."""
-        self.backlog.extend(self._reader.feed(data))
+    def room(self, shared: memoryview) -> memoryview:
+        """Where the socket should write the next bytes; see `Inbox`."""
+        return self._inbox.room(shared)
+
+    def received(self, room: memoryview, count: int) -> None:
+        """Take bytes written into `room`; raises ProtocolError when they can't be Kafka's."""
+        self.backlog.extend(self._inbox.received(room, count))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was to end once everything is sent, and everything is."""
+        return self.ending and not self.unsent
 
     def next_request(self) -> memoryview | None:
         """The request to look at now, if any."""

@@ -1,4 +1,4 @@
-"""From a frame to its handler and back."""
+"""From a frame to its handler."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.broker.call import Call, Outcome
+from spark_kafka_sink.broker.call import Call
+from spark_kafka_sink.broker.exchange import Exchange
+from spark_kafka_sink.broker.faults.injector import Injector
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
-from spark_kafka_sink.protocol.build import Values, build
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import read_request_header, response_parts
-from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.protocol.messages import read_request_header
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.connection import Connection
@@ -27,11 +28,12 @@ _START = struct.Struct(">hhi")
 class Dispatcher:
     """Hands requests to handlers; `answered` is told when a connection may go on."""
 
-    __slots__ = ("_answered", "_cluster")
+    __slots__ = ("_answered", "_cluster", "_injector")
 
     def __init__(self, cluster: Cluster, answered: Answered) -> None:
         self._cluster = cluster
         self._answered = answered
+        self._injector = Injector(cluster)
 
     def dispatch(self, frame: memoryview, connection: Connection) -> None:
         """Serve one request.
@@ -44,13 +46,14 @@ class Dispatcher:
         api, version, correlation_id = _START.unpack_from(frame)
         handler = HANDLERS.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            self._send(connection, (api, 0, correlation_id), unsupported_version())
+            oldest = Exchange(handler, (0, correlation_id), connection, self._answered)
+            oldest.send(unsupported_version())
             return
         if handler is None or version not in handler.versions:
             raise ProtocolError(f"a request of API {api} version {version} is not served here")
         header = read_request_header(frame)
         request, _ = decode(request_type(api, version), frame, header.body_offset)
-        about = (api, version, correlation_id)
+        exchange = Exchange(handler, (version, correlation_id), connection, self._answered)
         call = Call(
             cluster=self._cluster,
             node=connection.node,
@@ -58,24 +61,7 @@ class Dispatcher:
             request=request,
             client_id=header.client_id or "",
             client_host=connection.peer,
-            reply=lambda values: self._reply(connection, about, values),
+            reply=exchange.reply,
             is_closed=lambda: connection.closed,
         )
-        answer = handler.handle(call)
-        if answer is Outcome.CLOSE:
-            raise ProtocolError("a request without an answer failed, so the connection ends")
-        if answer is Outcome.SILENT:
-            connection.answered(())
-        elif not isinstance(answer, Outcome):
-            self._send(connection, about, answer)
-
-    def _reply(self, connection: Connection, about: tuple[int, int, int], values: Values) -> None:
-        self._send(connection, about, values)
-        self._answered(connection)
-
-    def _send(self, connection: Connection, about: tuple[int, int, int], values: Values) -> None:
-        if connection.closed:
-            return
-        api, version, correlation_id = about
-        response = build(response_type(api, version), values)
-        connection.answered(response_parts(response, correlation_id))
+        self._injector.serve(exchange, call)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spark_kafka_sink.base.clock import SystemClock
 from spark_kafka_sink.base.errors import BrokerUnavailableError
+from spark_kafka_sink.broker.cluster_control import ClusterControl
 from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.server import Server, listen
 from spark_kafka_sink.broker.state import Cluster, Node
 from spark_kafka_sink.broker.topics import NewTopic
@@ -25,8 +27,10 @@ T = TypeVar("T")
 STOP_SECONDS = 10.0
 
 
-class EmbeddedBroker:
-    """A small Kafka broker, or a cluster of them, for tests and demos; data lives in memory.
+class EmbeddedBroker(ClusterControl):
+    """A small Kafka broker, or a cluster of them, for tests and demos.
+
+    Data lives in memory, or in the folder `data_dir`.
 
     Every socket and all state belong to one daemon thread. Use it as a context manager::
 
@@ -43,6 +47,10 @@ class EmbeddedBroker:
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self.config = BrokerConfig(**options)
+        self.faults = Faults()
+        """Faults that are armed; they outlive `stop` and `start`."""
+        for spec in self.config.faults:
+            self.faults.add(spec)
         self._nodes: tuple[Node, ...] = ()
         self._server: Server | None = None
         self._cluster: Cluster | None = None
@@ -71,7 +79,10 @@ class EmbeddedBroker:
         return self._nodes
 
     def start(self) -> None:
-        """Listen and serve; returns when clients can connect. A stopped broker starts empty."""
+        """Listen and serve; returns when clients can connect.
+
+        A stopped broker starts with what lies in its data folder, or empty if it has none.
+        """
         config = self.config
         listeners = {}
         try:
@@ -89,7 +100,13 @@ class EmbeddedBroker:
             Node(id=node, host=config.host, port=listener.getsockname()[1])
             for node, listener in listeners.items()
         )
-        self._cluster = Cluster(config, list(self._nodes), SystemClock())
+        try:
+            self._cluster = Cluster(config, list(self._nodes), SystemClock())
+        except BaseException:
+            for listener in listeners.values():
+                listener.close()
+            raise
+        self._cluster.faults = self.faults
         self._server = Server(self._cluster, listeners)
         self._thread = threading.Thread(
             target=self._server.run, name="kafkaprod-broker", daemon=True
@@ -97,11 +114,16 @@ class EmbeddedBroker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close all connections and forget all data; harmless when it is not running."""
+        """Close all connections, and forget all data unless there is a data folder.
+
+        Harmless when it is not running.
+        """
         if self._server is None or self._thread is None:
             return
         self._server.stop()
         self._thread.join(STOP_SECONDS)
+        if self._cluster is not None:
+            self._cluster.close()
         self._server = self._thread = self._cluster = None
 
     def run(self, function: Callable[[Cluster], T]) -> T:

@@ -14,13 +14,14 @@ from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.group_offsets import KIND, GroupOffsets
+from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.members import Joining, Member, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NO_GENERATION = -1
-NO_OFFSET = -1
 
 
 class GroupState(StrEnum):
@@ -30,15 +31,6 @@ class GroupState(StrEnum):
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """Where a group's consumer goes on; -1 where nothing was committed."""
-
-    offset: int = NO_OFFSET
-    leader_epoch: int = -1
-    metadata: str | None = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +46,7 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
     rebalance_deadline: float = 0.0
-    offsets: dict[tuple[str, int], CommittedOffset] = field(default_factory=dict)
+    offsets: GroupOffsets = field(default_factory=lambda: GroupOffsets(Journal(), ""))
 
     def join(self, joining: Joining, reply: Reply, now: float) -> None:
         """Take a member in; `reply` comes when the rebalance is over, or at once with an error."""
@@ -229,12 +221,19 @@ def _new_id(joining: Joining) -> str:
 
 
 class Groups:
-    """All groups by id."""
+    """All groups by id.
 
-    __slots__ = ("_groups",)
+    Args:
+        journal: holds the offsets that were committed to an earlier broker.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_groups", "_journal")
+
+    def __init__(self, journal: Journal | None = None) -> None:
         self._groups: dict[str, Group] = {}
+        self._journal = journal or Journal()
+        for group_id in {str(key[0]) for key in self._journal.all(KIND)}:
+            self.get(group_id)
 
     def all(self) -> list[Group]:
         """Every group."""
@@ -250,11 +249,21 @@ class Groups:
 
     def get(self, group_id: str) -> Group:
         """Find a group, or begin it."""
-        return self._groups.setdefault(group_id, Group(id=group_id))
+        group = self._groups.get(group_id)
+        if group is None:
+            offsets = GroupOffsets(self._journal, group_id)
+            group = self._groups[group_id] = Group(id=group_id, offsets=offsets)
+        return group
 
     def delete(self, group_id: str) -> None:
         """Forget a group and its offsets."""
-        del self._groups[group_id]
+        self._groups.pop(group_id).offsets.clear()
+
+    def forget_topic(self, name: str) -> None:
+        """Drop all groups' offsets of a topic that is deleted."""
+        for group in self._groups.values():
+            for place in [place for place in group.offsets if place[0] == name]:
+                del group.offsets[place]
 
     def tick(self, now: float) -> None:
         """See `Group.tick`."""

@@ -1,23 +1,29 @@
-"""The log of one partition, in memory: whole batches, as they came, with their offsets stamped."""
+"""The log of one partition: whole batches, as they came, with their offsets stamped."""
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import crc32c
+
+from spark_kafka_sink.broker.epochs import EpochHistory
+from spark_kafka_sink.broker.segmented import SegmentedStorage
+from spark_kafka_sink.broker.storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.records.batch import (
     ATTRIBUTES_OFFSET,
     CRC_OFFSET,
+    HEADER_SIZE,
     LEADER_EPOCH_OFFSET,
     BatchHeader,
-    checksum,
 )
 from spark_kafka_sink.records.decoder import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["PartitionLog", "Stamp", "StoredBatch", "TimedOffset"]
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -25,16 +31,6 @@ _INT64 = struct.Struct(">q")
 _UINT32 = struct.Struct(">I")
 _LOG_APPEND_TIME = 0x08
 _MAX_TIMESTAMP_OFFSET = 35
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBatch:
-    """A batch in the log; `max_timestamp` in milliseconds."""
-
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    data: memoryview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,87 +50,102 @@ class TimedOffset:
 
 
 class PartitionLog:
-    """Batches in offset order. Readers get views of them, never copies."""
+    """Batches in offset order.
 
-    __slots__ = ("_batches", "_last_offsets", "end_offset", "size", "start_offset")
+    Args:
+        storage: where they lie; in memory if nothing else is said.
+    """
 
-    def __init__(self) -> None:
-        self._batches: list[StoredBatch] = []
-        self._last_offsets: list[int] = []
-        self.start_offset = 0
-        self.end_offset = 0
-        self.size = 0
+    __slots__ = ("_start_offset", "end_offset", "epochs", "storage")
+
+    def __init__(self, storage: LogStorage | None = None) -> None:
+        self.storage: LogStorage = SegmentedStorage() if storage is None else storage
+        self.epochs = EpochHistory()
+        self.end_offset = self.storage.end_offset
+        self._start_offset = 0
 
     def __iter__(self) -> Iterator[StoredBatch]:
-        return iter(self._batches)
+        return self.storage.batches(self.start_offset)
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        return max(self._start_offset, self.storage.start_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self.storage.size
 
     def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
-        """Keep a copy of a validated batch at the end; return its base offset."""
-        base, data = self.end_offset, bytearray(batch)
-        _INT64.pack_into(data, 0, base)
-        _INT32.pack_into(data, LEADER_EPOCH_OFFSET, stamp.leader_epoch)
+        """Stamp a validated batch and keep it at the end; return its base offset.
+
+        Raises:
+            OSError: the storage can't; nothing has changed then.
+        """
+        base, view = self.end_offset, memoryview(batch)
+        head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
+        _INT64.pack_into(head, 0, base)
+        _INT32.pack_into(head, LEADER_EPOCH_OFFSET, stamp.leader_epoch)
         max_timestamp = header.max_timestamp
         if stamp.append_time is not None:
             max_timestamp = stamp.append_time
-            _stamp_time(data, header.attributes, max_timestamp)
+            _stamp_time(head, body, header.attributes, max_timestamp)
         last = base + header.last_offset_delta
-        self._batches.append(
-            StoredBatch(
-                base_offset=base,
-                last_offset=last,
-                max_timestamp=max_timestamp,
-                data=memoryview(data).toreadonly(),
-            )
+        facts = BatchFacts(
+            base_offset=base, last_offset=last, max_timestamp=max_timestamp, size=len(view)
         )
-        self._last_offsets.append(last)
+        self.storage.append((head, body), facts)
+        self.epochs.assign(stamp.leader_epoch, base)
         self.end_offset = last + 1
-        self.size += len(data)
         return base
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview]:
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool, end: int = END
+    ) -> list[memoryview]:
         """Whole batches from the one that holds `offset` on, of at most `max_bytes` bytes.
 
-        With `at_least_one` the first batch comes whatever its size (KIP-74).
+        A piece may hold several of them. With `at_least_one` the first batch comes whatever its
+        size (KIP-74). Only batches that end before offset `end` are read.
         """
-        found: list[memoryview] = []
-        left = max_bytes
-        for batch in self._from(offset):
-            left -= len(batch.data)
-            if left < 0 and not (at_least_one and not found):
-                break
-            found.append(batch.data)
-        return found
+        span = (offset, end)
+        found = self.storage.read(span, max(max_bytes, 0))
+        return found if found or not at_least_one else self.storage.read(span, -1)
 
-    def bytes_from(self, offset: int, enough: int) -> int:
-        """Bytes that a reader at `offset` would get; counting stops at `enough`."""
-        total = 0
-        for batch in self._from(offset):
-            total += len(batch.data)
-            if total >= enough:
-                break
-        return total
+    def bytes_from(self, offset: int, enough: int, end: int = END) -> int:
+        """Bytes that a reader at `offset` would get; counting may stop at `enough`."""
+        del enough
+        return self.storage.bytes_between((offset, end))
 
     def first_at(self, timestamp: int) -> TimedOffset | None:
         """Find the first record that is not older than `timestamp` (ListOffsets)."""
-        for batch in self._batches:
-            if batch.max_timestamp >= timestamp:
-                for record in read_records(batch.data):
-                    if record.timestamp >= timestamp:
-                        return TimedOffset(record.timestamp, record.offset)
+        batch = self.storage.first_at(timestamp)
+        if batch is None:
+            return None
+        for record in read_records(batch.data):
+            if record.timestamp >= timestamp:
+                return TimedOffset(record.timestamp, record.offset)
         return None
 
     def newest(self) -> TimedOffset | None:
         """Find the first record with the largest timestamp of all (KIP-734)."""
-        if not self._batches:
-            return None
-        return self.first_at(max(batch.max_timestamp for batch in self._batches))
+        batch = self.storage.newest()
+        return None if batch is None else self.first_at(batch.max_timestamp)
 
-    def _from(self, offset: int) -> Iterator[StoredBatch]:
-        for index in range(bisect_left(self._last_offsets, offset), len(self._batches)):
-            yield self._batches[index]
+    def delete_records(self, offset: int) -> None:
+        """Let nobody read what lies before an offset; its space is freed in whole segments."""
+        self._start_offset = max(self._start_offset, offset)
+        self.storage.delete_before(self._start_offset)
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches from the one that holds `offset` on."""
+        self.storage.truncate(offset)
+        self.end_offset = self.storage.end_offset
+        self.epochs.truncate(self.end_offset)
 
 
-def _stamp_time(data: bytearray, attributes: int, now: int) -> None:
-    _INT16.pack_into(data, ATTRIBUTES_OFFSET, attributes | _LOG_APPEND_TIME)
-    _INT64.pack_into(data, _MAX_TIMESTAMP_OFFSET, now)
-    _UINT32.pack_into(data, CRC_OFFSET, checksum(memoryview(data)))
+def _stamp_time(head: bytearray, body: memoryview, attributes: int, now: int) -> None:
+    _INT16.pack_into(head, ATTRIBUTES_OFFSET, attributes | _LOG_APPEND_TIME)
+    _INT64.pack_into(head, _MAX_TIMESTAMP_OFFSET, now)
+    crc = crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[ATTRIBUTES_OFFSET:]))
+    _UINT32.pack_into(head, CRC_OFFSET, crc)

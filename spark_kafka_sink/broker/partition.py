@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.control import control_batch, read_marker
+from spark_kafka_sink.broker.copies import Copies
 from spark_kafka_sink.broker.log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.producers import Appended, ProducerTable
 from spark_kafka_sink.broker.validation import RefusedBatchError, Rules, validate
+from spark_kafka_sink.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.records.batch import BatchHeader
+    from spark_kafka_sink.broker.control import Marker
+    from spark_kafka_sink.broker.topic_config import TopicConfig
 
 NO_TIME = -1
 
@@ -27,7 +32,10 @@ class AppendResult:
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    """One partition; `replicas` and `in_sync` are node ids, all data is in one place."""
+    """One partition; `replicas` and `in_sync` are node ids, all data is in one place.
+
+    `leader` is -1 while no node in sync lives; `copies` says how far the followers are.
+    """
 
     topic: str
     index: int
@@ -37,6 +45,26 @@ class Partition:
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: ProducerTable = field(default_factory=ProducerTable)
+    transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
+    copies: Copies = field(default_factory=Copies)
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset behind the last record that all replicas in sync have."""
+        return self.copies.high_watermark if len(self.replicas) > 1 else self.log.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which every transaction is decided."""
+        return self.transactions.stable_offset(self.high_watermark)
+
+    def truncate(self, offset: int) -> None:
+        """Drop what a new leader does not have, and what producers are remembered for it."""
+        self.log.truncate(offset)
+        self.copies.truncate(self.log.end_offset)
+        self.forget_producers()
+        for batch in self.log:
+            self.replay(batch.data)
 
     def append(self, records: memoryview | bytes | None, rules: Rules) -> AppendResult:
         """Validate a batch and append it, or find it again where it is a repetition.
@@ -45,25 +73,81 @@ class Partition:
             RefusedBatchError: it was not appended.
         """
         header = validate(records, rules)
-        if header.is_transactional:
-            raise RefusedBatchError(ErrorCode.invalid_txn_state, "This broker has no transactions")
         if header.producer_id < 0:
             return self._append(records or b"", header, rules)
         verdict = self.producers.judge(header)
         if isinstance(verdict, Appended):
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
-        if verdict is not ErrorCode.none:
-            raise RefusedBatchError(verdict, _explain(self, header))
+        if error := self._judge(header, verdict, verified=rules.verified):
+            raise RefusedBatchError(error, _explain(self, header))
         result = self._append(records or b"", header, rules)
-        self.producers.remember(header, result.base_offset, result.append_time)
+        self._remember(header, result)
         return result
+
+    def _judge(self, header: BatchHeader, verdict: ErrorCode, *, verified: bool) -> ErrorCode:
+        """Judge a batch of a transaction, or one beside it."""
+        if header.is_transactional and not (verified or self.is_ongoing(header)):
+            return ErrorCode.invalid_txn_state
+        if verdict:
+            return verdict
+        noted = self.transactions.verifying.get(header.producer_id)
+        if noted is not None and not noted.admits(header, self.producers):
+            return ErrorCode.out_of_order_sequence_number
+        beside = not header.is_transactional and header.producer_id in self.transactions.ongoing
+        return ErrorCode.invalid_txn_state if beside else ErrorCode.none
+
+    def _remember(self, header: BatchHeader, result: AppendResult) -> None:
+        self.producers.remember(header, result.base_offset, result.append_time)
+        self.transactions.verifying.pop(header.producer_id, None)
+        if header.is_transactional:
+            self.transactions.begin(header.producer_id, result.base_offset)
+
+    def is_ongoing(self, header: BatchHeader) -> bool:
+        """Whether a batch's transaction has records here already."""
+        entry = self.producers.entries.get(header.producer_id)
+        is_open = header.producer_id in self.transactions.ongoing
+        return is_open and entry is not None and entry.epoch == header.producer_epoch
+
+    def end_transaction(self, marker: Marker, config: TopicConfig, now_ms: int) -> None:
+        """Append a marker: its transaction is decided here; `now_ms` since 1970."""
+        batch = control_batch(marker, now_ms)
+        rules = Rules(config=config, produce_version=0, now_ms=now_ms)
+        result = self._append(batch, BatchHeader.parse(batch), rules)
+        self._end(marker, result.base_offset, now_ms)
+
+    def _end(self, marker: Marker, offset: int, time_ms: int) -> None:
+        self.producers.end_transaction(marker, time_ms)
+        self.transactions.verifying.pop(marker.producer_id, None)
+        self.transactions.end(marker.producer_id, offset, commit=marker.commit)
+
+    def replay(self, batch: memoryview | bytes) -> None:
+        """Learn about producers and transactions from a batch in the log.
+
+        Of a batch of records its header suffices, a control batch has to be whole.
+        """
+        header = BatchHeader.parse(batch)
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            time = header.max_timestamp if header.is_log_append_time else NO_TIME
+            self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
+        elif marker := read_marker(batch, header):
+            self._end(marker, header.base_offset, header.max_timestamp)
+
+    def forget_producers(self) -> None:
+        """Begin a replay of the log."""
+        self.producers = ProducerTable()
+        self.transactions = PartitionTransactions()
 
     def _append(
         self, records: memoryview | bytes, header: BatchHeader, rules: Rules
     ) -> AppendResult:
         time = rules.now_ms if rules.config.stamps_records else None
         stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
-        base = self.log.append(records, header, stamp)
+        try:
+            base = self.log.append(records, header, stamp)
+        except OSError as error:
+            raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:
@@ -80,9 +164,11 @@ class Partition:
 
 
 def _explain(partition: Partition, header: BatchHeader) -> str:
-    entry = partition.producers.entries[header.producer_id]
-    return (
+    sent = (
         f"Producer {header.producer_id} of epoch {header.producer_epoch} sent sequence "
-        f"{header.base_sequence} to {partition.topic}-{partition.index}, which is at epoch "
-        f"{entry.epoch}, sequence {entry.batches[-1].last_sequence}"
+        f"{header.base_sequence} to {partition.topic}-{partition.index}"
     )
+    entry = partition.producers.entries.get(header.producer_id)
+    if entry is None:
+        return sent
+    return f"{sent}, which is at epoch {entry.epoch}, sequence {entry.last_sequence}"

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.control import Marker
     from spark_kafka_sink.records.batch import BatchHeader
 
 REMEMBERED = 5
 MAX_SEQUENCE = 2**31 - 1
+NO_SEQUENCE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +37,21 @@ Verdict: TypeAlias = Appended | ErrorCode
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """One producer id: its newest epoch and that epoch's last batches."""
+    """One producer id: its newest epoch and that epoch's last batches.
+
+    There are none behind a marker that began the epoch. `last_timestamp` in milliseconds;
+    `coordinator_epoch` is that of the last marker, -1 before the first.
+    """
 
     epoch: int
     batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record, -1 where the epoch has none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
 class ProducerTable:
@@ -67,13 +80,12 @@ class ProducerTable:
         for batch in entry.batches:
             if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, last):
                 return batch
-        return _unless(follows(entry.batches[-1].last_sequence, header.base_sequence))
+        return _unless(follows(entry.last_sequence, header.base_sequence))
 
     def remember(self, header: BatchHeader, base_offset: int, append_time: int) -> None:
         """Note a batch that was appended."""
-        entry = self.entries.get(header.producer_id)
-        if entry is None or entry.epoch != header.producer_epoch:
-            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
+        entry = self._entry(header.producer_id, header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
         entry.batches.append(
             Appended(
                 first_sequence=header.base_sequence,
@@ -82,6 +94,29 @@ class ProducerTable:
                 append_time=append_time,
             )
         )
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> None:
+        """Note a marker: its epoch is the newest, and a new one begins at sequence 0."""
+        entry = self._entry(marker.producer_id, marker.epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = now_ms
+
+    def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(epoch)
+        elif entry.epoch != epoch:
+            entry.epoch = epoch
+            entry.batches.clear()
+        return entry
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget the batches from an offset on, and producers of which nothing is left."""
+        for producer_id, entry in list(self.entries.items()):
+            kept = [batch for batch in entry.batches if batch.base_offset < end_offset]
+            entry.batches = deque(kept, maxlen=REMEMBERED)
+            if not kept:
+                del self.entries[producer_id]
 
 
 def _unless(in_order: bool) -> ErrorCode:

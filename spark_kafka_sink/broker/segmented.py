@@ -26,7 +26,7 @@ class SegmentedStorage:
         segments: what an earlier broker left, in order.
     """
 
-    __slots__ = ("_new_segment", "_segments", "limits")
+    __slots__ = ("_flushed_at", "_new_segment", "_segments", "_unflushed", "limits")
 
     def __init__(
         self,
@@ -36,6 +36,8 @@ class SegmentedStorage:
     ) -> None:
         self.limits = limits
         self._new_segment = new_segment
+        self._unflushed = 0
+        self._flushed_at = 0
         self._segments: list[Segment] = list(segments) or [new_segment(0)]
 
     @property
@@ -65,6 +67,9 @@ class SegmentedStorage:
         if self._is_full(facts):
             self._roll(facts.base_offset)
         self._segments[-1].append(parts, facts)
+        self._unflushed += facts.last_offset - facts.base_offset + 1
+        if self._unflushed >= self.limits.flush_messages:
+            self.flush()
 
     def _is_full(self, facts: BatchFacts) -> bool:
         """As Kafka's LogSegment.shouldRoll."""
@@ -114,7 +119,7 @@ class SegmentedStorage:
         for segment in self._segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
-            first, end = segment.table.holding(start), segment.table.before(stop)
+            first, end = segment.table.holding(start), segment.table.holding(stop)
             if first < end:
                 yield segment, first, end
 
@@ -149,7 +154,7 @@ class SegmentedStorage:
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._segments.pop().delete()
         active = self._segments[-1]
-        active.truncate(active.table.before(offset))
+        active.truncate(active.table.holding(offset))
 
     def expire(self, now_ms: int) -> None:
         """See `LogStorage`. As Kafka's UnifiedLog.deleteOldSegments."""
@@ -174,8 +179,17 @@ class SegmentedStorage:
 
     def flush(self) -> None:
         """See `LogStorage`."""
+        self._unflushed = 0
         for segment in self._segments:
             segment.flush()
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """See `LogStorage`."""
+        if now_ms - self._flushed_at < self.limits.flush_ms:
+            return
+        self._flushed_at = now_ms
+        if self._unflushed:
+            self.flush()
 
     def close(self) -> None:
         """See `LogStorage`."""
@@ -199,12 +213,21 @@ class MemoryBackend:
     """Storages in memory: nothing is left when the process ends."""
 
     __slots__ = ()
+    journal = None
 
     def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
         return SegmentedStorage(limits)
 
-    load = create
+    def load(
+        self,
+        topic: str,
+        partition: int,
+        limits: LogLimits,
+        seen: object,  # noqa: ARG002
+    ) -> SegmentedStorage:
+        """See `StorageBackend`: there is nothing to find."""
+        return self.create(topic, partition, limits)
 
     def remove(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""

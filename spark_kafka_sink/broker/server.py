@@ -43,8 +43,12 @@ class Server:
         self._sockets: dict[Connection, socket.socket] = {}
         self._answered: deque[Connection] = deque()
         self._calls: deque[Callable[[], None]] = deque()
+        self._shared = memoryview(bytearray(RECEIVE))
         self._dispatcher = Dispatcher(cluster, self._answered.append)
         self._stopping = False
+        self._listeners = listeners
+        self._muted: set[int] = set()
+        cluster.switch.sockets = self
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
@@ -98,7 +102,7 @@ class Server:
             self._advance(self._answered.popleft())
 
     def _timeout(self) -> float:
-        deadline = self._cluster.delayed.next_deadline()
+        deadline = self._cluster.next_deadline()
         if deadline is None:
             return TICK_SECONDS
         return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
@@ -125,6 +129,8 @@ class Server:
         self._watch(connection, selectors.EVENT_READ)
 
     def _serve(self, connection: Connection, events: int) -> None:
+        if connection.closed:
+            return
         if events & selectors.EVENT_READ and not self._receive(connection):
             self._close(connection)
             return
@@ -133,20 +139,24 @@ class Server:
     def _receive(self, connection: Connection) -> bool:
         """Read once; False when the connection has to end."""
         try:
-            data = self._sockets[connection].recv(RECEIVE)
-            connection.received(data)
+            room = connection.room(self._shared)
+            count = self._sockets[connection].recv_into(room)
+            connection.received(room, count)
         except BlockingIOError:
             return True
         except (OSError, ProtocolError) as error:
             LOG.debug("%s is disconnected: %s", connection.peer, error)
             return False
-        return bool(data)
+        return count > 0
 
     def _advance(self, connection: Connection) -> None:
         """Serve what is there, send what can be sent, and wait for what is missing."""
-        if connection.closed:
+        if connection.closed or connection.node in self._muted:
             return
-        if not self._answer_all(connection) or not self._send(connection):
+        served = self._answer_all(connection)
+        if connection.closed or connection.node in self._muted:
+            return
+        if not served or not self._send(connection) or connection.is_finished:
             self._close(connection)
             return
         events = selectors.EVENT_READ if connection.wants_input else 0
@@ -196,9 +206,43 @@ class Server:
         self._watch(connection, 0)
         self._sockets.pop(connection).close()
 
+    def close_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        listener = self._listeners.pop(node)
+        if node not in self._muted:
+            self._selector.unregister(listener)
+        self._muted.discard(node)
+        listener.close()
+        for connection in self._connections_of(node):
+            self._close(connection)
+
+    def open_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        place = self._cluster.node(node)
+        self._listeners[node] = listen(place.host, place.port)
+        self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
+
+    def mute_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        self._muted.add(node)
+        self._selector.unregister(self._listeners[node])
+        for connection in self._connections_of(node):
+            self._watch(connection, 0)
+
+    def unmute_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        self._muted.discard(node)
+        self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
+        self._answered.extend(self._connections_of(node))
+
+    def _connections_of(self, node: int) -> list[Connection]:
+        return [connection for connection in self._sockets if connection.node == node]
+
     def _close_all(self) -> None:
         for connection in list(self._sockets):
             self._close(connection)
+        for listener in self._listeners.values():
+            listener.close()
         for key in list(self._selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()

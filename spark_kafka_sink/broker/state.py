@@ -6,15 +6,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from spark_kafka_sink.broker.data_dir import DataDir
 from spark_kafka_sink.broker.delayed import DelayedAnswers
+from spark_kafka_sink.broker.elections import Elections
+from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.groups import Groups
+from spark_kafka_sink.broker.housekeeping import Housekeeping
+from spark_kafka_sink.broker.journal import Journal
+from spark_kafka_sink.broker.jumping_clock import JumpingClock
+from spark_kafka_sink.broker.markers import Markers
+from spark_kafka_sink.broker.node_states import NodeStates
+from spark_kafka_sink.broker.producer_ids import ProducerIds
+from spark_kafka_sink.broker.replicator import Replicator
+from spark_kafka_sink.broker.segmented import MemoryBackend
+from spark_kafka_sink.broker.switch import Switch
+from spark_kafka_sink.broker.topic_store import TopicStore
 from spark_kafka_sink.broker.topics import NewTopic, Topics
+from spark_kafka_sink.broker.transactions import CoordinatorSettings, Transactions
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.broker.config import BrokerConfig
-
-FIRST_PRODUCER_ID = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,37 +39,97 @@ class Node:
 
 
 class Cluster:
-    """Nodes, topics, consumer groups, producer ids, and answers that wait."""
+    """Nodes, topics, consumer groups, producer ids, transactions, and answers that wait.
+
+    `nodes` are those that live, as Metadata names them.
+    """
 
     def __init__(self, config: BrokerConfig, nodes: list[Node], clock: Clock) -> None:
         self.config = config
-        self.clock = clock
-        self.nodes = {node.id: node for node in nodes}
-        self.topics = Topics(config, sorted(self.nodes))
+        self.clock = JumpingClock(clock)
+        self.faults = Faults()
+        self._all_nodes = {node.id: node for node in nodes}
+        self.nodes = dict(self._all_nodes)
+        self.node_states = NodeStates(
+            sorted(self.nodes), config.follower_lag_ms / 1000, config.session_timeout_ms / 1000
+        )
+        backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
+        self.journal = Journal(backend.journal)
+        store = TopicStore(backend, self.journal)
+        self.topics = Topics(config, self.node_states.counting(), store)
+        self.housekeeping = Housekeeping(self.topics.logs, self.clock, config.retention_check_ms)
         self.delayed = DelayedAnswers()
-        self.groups = Groups()
-        self._next_producer_id = FIRST_PRODUCER_ID
+        self.elections = Elections(self.node_states, self.topics, self.delayed)
+        self.switch = Switch(self.node_states, self.elections, clock, self._nodes_changed)
+        max_lag = config.replica_lag_time_max_ms / 1000
+        self.replicator = Replicator(self.node_states, self.topics, self.delayed, max_lag)
+        self.groups = Groups(self.journal)
+        self._producer_ids = ProducerIds(self.journal)
+        self.markers = Markers(self.topics, self.groups, self.delayed, self.clock)
+        limits = CoordinatorSettings(
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            id_expiration_ms=config.transactional_id_expiration_ms,
+        )
+        self.transactions = Transactions(
+            limits, self.clock, self.new_producer_id, self.markers.write
+        )
         for name, partitions in config.topics.items():
+            if self.topics.named(name) is not None:
+                continue
             configs = config.topic_configs.get(name, {})
-            self.topics.create(NewTopic(name=name, partitions=partitions, configs=dict(configs)))
+            copies = config.replication_factors.get(name, config.replication_factor)
+            new = NewTopic(
+                name=name,
+                partitions=partitions,
+                replication_factor=copies,
+                configs=dict(configs),
+            )
+            self.topics.create(new)
 
     @property
     def controller_id(self) -> int:
         """The node that clients send administrative requests to."""
-        return min(self.nodes)
+        return min(self.nodes, default=-1)
+
+    def _nodes_changed(self) -> None:
+        living = self.node_states.counting()
+        self.nodes = {node: self._all_nodes[node] for node in living}
+        self.topics.set_nodes(living)
+
+    def node(self, node_id: int) -> Node:
+        """One of all nodes, alive or not."""
+        return self._all_nodes[node_id]
 
     def new_producer_id(self) -> int:
         """Give out a producer id that nobody has had."""
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
+        return self._producer_ids.next()
 
     def coordinator(self, key: str) -> Node:
-        """Find the node that looks after a group."""
-        ids = sorted(self.nodes)
-        return self.nodes[ids[crc32(key.encode()) % len(ids)]]
+        """Find the node that looks after a group: the same one while it lives, then the next."""
+        ids = sorted(self._all_nodes)
+        first = crc32(key.encode()) % len(ids)
+        turn = (ids[(first + step) % len(ids)] for step in range(len(ids)))
+        return self._all_nodes[next((i for i in turn if i in self.nodes), ids[first])]
 
     def tick(self) -> None:
         """Do what is due: late members leave, waiting requests are answered."""
         now = self.clock.monotonic()
+        self.switch.tick(now)
         self.groups.tick(now)
+        self.transactions.tick()
+        self.housekeeping.tick()
+        self.replicator.tick(now)
         self.delayed.poll(now)
+
+    def close(self) -> None:
+        """Keep what is to be kept, once nobody is served any more."""
+        self.topics.store.close(self.topics.all())
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, in monotonic seconds; None if nothing is known."""
+        due = (
+            self.delayed.next_deadline(),
+            self.replicator.next_deadline(),
+            self.node_states.next_fence(),
+        )
+        return min((time for time in due if time is not None), default=None)

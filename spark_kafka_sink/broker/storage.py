@@ -5,13 +5,19 @@ In memory, on disk or elsewhere: whoever keeps batches in offset order can stand
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from spark_kafka_sink.broker.log_limits import LogLimits
+    from spark_kafka_sink.records.batch import BatchHeader
+
+Seen: TypeAlias = Callable[["BatchHeader", memoryview], None]
+"""Told of every batch in a log that is opened; the bytes are there during the call only."""
 
 END = 2**63 - 1
 """An offset behind every log."""
@@ -104,6 +110,10 @@ class LogStorage(Protocol):
         """Make sure that everything outlives the machine."""
         ...
 
+    def flush_if_due(self, now_ms: int) -> None:
+        """Flush when flush.ms has passed since the last time."""
+        ...
+
     def close(self) -> None:
         """Flush and let go of files."""
         ...
@@ -112,12 +122,17 @@ class LogStorage(Protocol):
 class StorageBackend(Protocol):
     """Makes the storages of a cluster's partitions."""
 
+    @property
+    def journal(self) -> Path | None:
+        """The file for what the cluster knows besides its logs; None if it may forget that."""
+        ...
+
     def create(self, topic: str, partition: int, limits: LogLimits) -> LogStorage:
         """Begin an empty log; what lay there before is gone."""
         ...
 
-    def load(self, topic: str, partition: int, limits: LogLimits) -> LogStorage:
-        """Open a log that an earlier broker left."""
+    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> LogStorage:
+        """Open a log that an earlier broker left; `seen` is told of every batch in it."""
         ...
 
     def remove(self, topic: str, partition: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 _MAX_LONG = 2**63 - 1
+_MAX_INT = 2**31 - 1
 
 
 class ConfigType(IntEnum):
@@ -43,7 +45,7 @@ class ConfigKey:
 
 def _number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
     def allowed(text: str) -> bool:
-        return text.lstrip("-").isdecimal() and low <= int(text) <= high
+        return text.removeprefix("-").isdecimal() and low <= int(text) <= high
 
     return allowed
 
@@ -56,21 +58,65 @@ def _policies(text: str) -> bool:
     return bool(text) and set(text.split(",")) <= {"delete", "compact"}
 
 
+def _gzip_level(text: str) -> bool:
+    return text == "-1" or _number(1, 9)(text)
+
+
+def _ratio(text: str) -> bool:
+    return re.fullmatch(r"0(\.\d+)?|1(\.0+)?", text) is not None
+
+
+def _throttled(text: str) -> bool:
+    return re.fullmatch(r"\*|(\d+:\d+(,\d+:\d+)*)?", text) is not None
+
+
+_TRUTH = _one_of("true", "false")
+_CODECS = _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMES = _one_of("CreateTime", "LogAppendTime")
+
 TOPIC_KEYS: Mapping[str, ConfigKey] = {
     "cleanup.policy": ConfigKey(ConfigType.LIST, "delete", _policies),
-    "compression.type": ConfigKey(ConfigType.STRING, "producer", _one_of("producer")),
-    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", _number(0, 2**31 - 1)),
-    "message.timestamp.type": ConfigKey(
-        ConfigType.STRING, "CreateTime", _one_of("CreateTime", "LogAppendTime")
-    ),
+    "compression.gzip.level": ConfigKey(ConfigType.INT, "-1", _gzip_level),
+    "compression.lz4.level": ConfigKey(ConfigType.INT, "9", _number(1, 17)),
+    "compression.type": ConfigKey(ConfigType.STRING, "producer", _CODECS),
+    "compression.zstd.level": ConfigKey(ConfigType.INT, "3", _number(-131_072, 22)),
+    "delete.retention.ms": ConfigKey(ConfigType.LONG, "86400000", _number(0)),
+    "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", _number(0)),
+    "flush.messages": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(1)),
+    "flush.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(0)),
+    "follower.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
+    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", _number(0, _MAX_INT)),
+    "leader.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
+    "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", _number(-2)),
+    "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", _number(-2)),
+    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(1)),
+    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", _number(0, _MAX_INT)),
     "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(HOUR_MS), _number(0)),
     "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(0)),
-    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", _number(1, 2**31 - 1)),
-    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", _number(-1)),
+    "message.timestamp.type": ConfigKey(ConfigType.STRING, "CreateTime", _TIMES),
+    "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _ratio),
+    "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", _number(0)),
+    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", _number(1, _MAX_INT)),
+    "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
+    "remote.log.copy.disable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
+    "remote.log.delete.on.disable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
+    "remote.storage.enable": ConfigKey(ConfigType.BOOLEAN, "false", _one_of("false")),
+    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", _number(-_MAX_LONG)),
     "retention.ms": ConfigKey(ConfigType.LONG, "604800000", _number(-1)),
-    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", _number(1, 2**31 - 1)),
+    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", _number(1 << 20, _MAX_INT)),
+    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", _number(4, _MAX_INT)),
+    "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", _number(0)),
+    "segment.ms": ConfigKey(ConfigType.LONG, "604800000", _number(1)),
+    "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
 }
-"""Retention and segments are taken and shown; a log in memory keeps everything."""
+"""What DescribeConfigs lists; those of compaction, throttles and tiers are shown and do nothing."""
+
+INTERNAL_KEYS: Mapping[str, ConfigKey] = {
+    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", _number(1, _MAX_INT)),
+}
+"""Kafka's way round the lower bound of segment.bytes, for tests; shown where it is set."""
+
+_ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +131,13 @@ class TopicConfig:
 
     def default(self, key: str) -> str:
         """The value where the topic sets none."""
-        return str(self.broker_max_bytes) if key == "max.message.bytes" else TOPIC_KEYS[key].default
+        return str(self.broker_max_bytes) if key == "max.message.bytes" else _ALL_KEYS[key].default
 
     def source(self, key: str) -> ConfigSource:
         """Who set the value."""
         if key in self.own:
             return ConfigSource.TOPIC
-        is_default = self.default(key) == TOPIC_KEYS[key].default
+        is_default = self.default(key) == _ALL_KEYS[key].default
         return ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
 
     @property
@@ -108,8 +154,8 @@ class TopicConfig:
 def problem_with(configs: Mapping[str, str | None]) -> str | None:
     """Say what is wrong with configs of a topic, None if nothing is."""
     for name, value in configs.items():
-        if name not in TOPIC_KEYS:
+        if name not in _ALL_KEYS:
             return f"Unknown topic config name: {name}"
-        if value is None or not TOPIC_KEYS[name].allowed(value):
+        if value is None or not _ALL_KEYS[name].allowed(value):
             return f"Invalid value {value} for configuration {name}"
     return None

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.log_limits import LogLimits
 from spark_kafka_sink.broker.partition import Partition
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.log import PartitionLog
+    from spark_kafka_sink.broker.topic_store import TopicStore
 
 DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -67,17 +70,28 @@ class Topic:
 class Topics:
     """All topics, by name and by id."""
 
-    __slots__ = ("_by_id", "_by_name", "_config", "_nodes")
+    __slots__ = ("_by_id", "_by_name", "_config", "_nodes", "store")
 
-    def __init__(self, config: BrokerConfig, nodes: list[int]) -> None:
+    def __init__(self, config: BrokerConfig, nodes: list[int], store: TopicStore) -> None:
+        self.store = store
         self._config = config
         self._nodes = nodes
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        for topic in store.load(nodes, config.message_max_bytes):
+            self._keep(topic)
+
+    def set_nodes(self, nodes: list[int]) -> None:
+        """Place new topics on these nodes."""
+        self._nodes = nodes
 
     def all(self) -> list[Topic]:
         """Every topic, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def logs(self) -> Iterator[PartitionLog]:
+        """The logs of all partitions."""
+        return (one.log for topic in self._by_name.values() for one in topic.partitions)
 
     def named(self, name: str | None) -> Topic | None:
         """Find a topic by its name."""
@@ -124,17 +138,41 @@ class Topics:
         self.check(new)
         count = self._config.default_partitions if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
+        config = TopicConfig(own=own, broker_max_bytes=self._config.message_max_bytes)
         topic = Topic(
             name=new.name,
-            config=TopicConfig(own=own, broker_max_bytes=self._config.message_max_bytes),
-            partitions=[self._partition(new, index) for index in range(count)],
+            config=config,
+            partitions=[
+                self._partition(new, index, self.store.new_log(new.name, index, config))
+                for index in range(count)
+            ],
         )
-        self._by_name[topic.name] = topic
-        self._by_id[topic.id] = topic
+        self._keep(topic)
+        self.store.save(topic)
         return topic
 
-    def _partition(self, new: NewTopic, index: int) -> Partition:
-        copies = 1 if new.replication_factor == DEFAULT else new.replication_factor
+    def _keep(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def add_partitions(self, topic: Topic, count: int) -> None:
+        """Let a topic have `count` partitions, more than it has."""
+        new = NewTopic(name=topic.name, replication_factor=topic.replication_factor)
+        for index in range(len(topic.partitions), count):
+            log = self.store.new_log(topic.name, index, topic.config)
+            topic.partitions.append(self._partition(new, index, log))
+        self.store.save(topic)
+
+    def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
+        """Replace the configs that a topic sets itself; they count at once."""
+        topic.config = replace(topic.config, own=dict(own))
+        for partition in topic.partitions:
+            partition.log.storage.limits = LogLimits.of(topic.config)
+        self.store.save(topic)
+
+    def _partition(self, new: NewTopic, index: int, log: PartitionLog) -> Partition:
+        default = min(self._config.replication_factor, len(self._nodes))
+        copies = default if new.replication_factor == DEFAULT else new.replication_factor
         nodes = self._nodes
         replicas = [nodes[(index + copy) % len(nodes)] for copy in range(copies)]
         return Partition(
@@ -143,9 +181,11 @@ class Topics:
             leader=replicas[0],
             replicas=replicas,
             in_sync=list(replicas),
+            log=log,
         )
 
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its data."""
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        self.store.remove(topic)

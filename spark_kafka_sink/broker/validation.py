@@ -43,11 +43,15 @@ class RefusedBatchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What batches of one topic have to obey now; `now_ms` since 1970."""
+    """What batches of one topic have to obey now; `now_ms` since 1970.
+
+    `verified` says that the coordinator knows the partition as part of the batch's transaction.
+    """
 
     config: TopicConfig
     produce_version: int
     now_ms: int
+    verified: bool = False
 
 
 def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
@@ -76,6 +80,15 @@ def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
     _check_header(header)
     _check_records(records, header, rules)
     return header
+
+
+def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:
+    """The header of records that look like one batch of a transaction, None for all else."""
+    if records is None or len(records) < HEADER_SIZE:
+        return None
+    header = BatchHeader.parse(records)
+    is_one = header.magic == MAGIC and header.size == len(records)
+    return header if is_one and header.is_transactional and not header.is_control else None
 
 
 def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatchError:

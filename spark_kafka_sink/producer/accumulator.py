@@ -67,6 +67,8 @@ class Accumulator:
         self.error: BaseException | None = None
         self.unsettled = 0
         """Batches that are neither acknowledged nor failed."""
+        self.doomed = False
+        """A batch has failed, and `error` will say so once all others are settled."""
         self._live: set[ProducerBatch] = set()
         self._unpin_at = 0.0
         self.waited = 0.0
@@ -189,7 +191,7 @@ class Accumulator:
             for partition in list(self._open):
                 self._close(partition, CloseReason.FLUSH)
         self._wake_sender()
-        self.wait_for(lambda: self.unsettled == 0, None)
+        self.wait_for(lambda: self.unsettled == 0 and not self.doomed, None)
 
     def want_topics(self, topics: tuple[str, ...]) -> None:
         """Ask the sender to learn about these topics."""
@@ -272,6 +274,11 @@ class Accumulator:
             self._trace.compressed(batch)
             self.changed.notify_all()
         self._wake_sender()
+
+    def doom(self) -> None:
+        """A failure for good: from now on `flush` waits for the error that ends the session."""
+        with self.changed:
+            self.doomed = True
 
     def fail(self, error: BaseException) -> None:
         """End the session: every wait of the writer raises `error`."""

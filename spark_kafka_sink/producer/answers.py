@@ -135,6 +135,7 @@ class Answers:
 
     def fail(self, error: DeliveryError) -> None:
         """Remember the first failure for good."""
+        self._accumulator.doom()
         self.failure = self.failure or error
 
     def finish_failure(self) -> None:
@@ -199,9 +200,10 @@ class Answers:
         if decision.action is not Action.FATAL and self._refusals.apply_to(batch, answer):
             self._refuse(lane, batch, answer)
             return
+        error = self._batch_error(batch, answer)
         lane.settled(batch)
         self._fail_batch(batch, decision.status, error_name(answer.code))
-        self.fail(self._batch_error(batch, answer))
+        self.fail(error)
 
     def _refuse(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer) -> None:
         """The named records become dead letters, the others go again.
@@ -214,11 +216,11 @@ class Answers:
         partition = self._letter_partition()
         for letter in self._refusals.letters(batch, refused, answer, partition):
             self._accumulator.add_closed(letter)
-        self._accumulator.replace(batch, rest)
         try:
             self._books.ward.check_ratio()
         except DeliveryError as error:
             self.fail(error)
+        self._accumulator.replace(batch, rest)
 
     def _letter_partition(self) -> int:
         """Any partition of the dead letter topic that has a leader."""
@@ -306,6 +308,7 @@ class Answers:
 
     def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         topic, partition = batch.partition
+        self._accumulator.doom()  # before the batch is settled: flush may be waiting for that
         self._report.failed(topic, partition, batch.records, status, error)
         self._trace.failed(batch, status, error)
         self._accumulator.settle(batch)

@@ -24,6 +24,7 @@ from spark_kafka_sink.producer.statistics import Statistics
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
@@ -67,6 +68,8 @@ class Sender:
         )
         self._expiry_due = 0.0
         self._metadata_seen = 0
+        self._attempts: dict[int, int] = {}
+        """Failed attempts to connect to each broker that the metadata was asked about since."""
         self._turn = 0
 
     def run_once(self) -> None:
@@ -175,9 +178,17 @@ class Sender:
         under_way = self._network.in_flight(node_id)
         can_take = self._network.ready(node, now) and under_way < self._config.max_in_flight
         watch.asked(node_id, can_take, now)
+        self._doubt(node)
         if not can_take or not watch.may_send(node_id, under_way > 0, now):
             return 0
         return self._config.max_request_size
+
+    def _doubt(self, node: Node) -> None:
+        """A leader that can't be connected to may be none any more: ask after each attempt."""
+        attempts = self._network.attempts(node)
+        if attempts > self._attempts.get(node.node_id, 0):
+            self._metadata.refresh()
+        self._attempts[node.node_id] = attempts
 
     def _send(self, node_id: int, picks: list[Pick], now: float) -> None:
         for _, batch in picks:

@@ -37,6 +37,17 @@ class FrameReader:
         """Bytes received that do not make a whole frame yet."""
         return self._held
 
+    @property
+    def missing(self) -> int:
+        """Bytes that the frame which has begun still lacks, once its size is known."""
+        return max(self._wanted - self._held, 0) if self._wanted > SIZE_BYTES else 0
+
+    def take_rest(self) -> memoryview:
+        """Hand out what was received of the frame that has begun, with its size, and forget it."""
+        rest = self._join()
+        self._keep(memoryview(b""))
+        return rest
+
     def feed(self, data: bytes) -> list[memoryview]:
         """Take received bytes; return the frames that are complete now, without their sizes.
 
@@ -63,7 +74,7 @@ class FrameReader:
         return self._chunks[0] if len(self._chunks) == 1 else memoryview(b"".join(self._chunks))
 
     def _keep(self, rest: memoryview) -> None:
-        self._chunks = [rest] if rest else []
+        self._chunks = [rest] if len(rest) else []
         self._held = len(rest)
         self._wanted = SIZE_BYTES
         if len(rest) >= SIZE_BYTES:

@@ -54,7 +54,7 @@ class Size:
 FULL = Size(
     encoder_rounds=60,
     core=CorePlan(records=4_000_000, warmup=500_000, rounds=4),
-    latency=LatencyPlan(seconds=10, rounds=3),
+    latency=LatencyPlan(seconds=8, rounds=2),
     spark=SparkPlan(records=4_000_000, rounds=4),
 )
 QUICK = Size(

@@ -59,6 +59,20 @@ def test_a_report_is_shown(tmp_path):
         assert text in shown.stdout
 
 
+def test_a_report_is_shown_with_advice(tmp_path):
+    builder = ReportBuilder()
+    builder.meters.settings = (("batch.size", "16384"),)
+    builder.throttled(900)
+    path = tmp_path / "report.json"
+    path.write_text(builder.build(TaskInfo(), 1000).to_json())
+    assert "Advice" not in run("report", str(path)).stdout
+    shown = run("report", "--advise", str(path)).stdout
+    assert "the brokers' quota" in shown
+    assert "throttled 900 ms, 90% of the time" in shown
+    path.write_text(ReportBuilder().build(TaskInfo(), 1000).to_json())
+    assert "No advice" in run("report", "--advise", str(path)).stdout
+
+
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
 def test_a_report_that_is_none(tmp_path, content):
     path = tmp_path / "report.json"

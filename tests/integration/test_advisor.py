@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.base.advisor import Advice, Direction, advise
@@ -85,9 +84,7 @@ def test_one_small_request_at_a_time_over_a_long_way(broker: EmbeddedBroker):
 
 
 def test_small_batches_over_a_long_way(broker: EmbeddedBroker):
-    report = written(
-        broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384
-    )
+    report = written(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384)
     assert ("batch.size", Direction.RAISE) in said(report)
 
 

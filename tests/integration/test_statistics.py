@@ -114,9 +114,7 @@ def test_the_brokers_time_of_a_log_append_time_topic(
     assert before <= part.first_append_time <= part.last_append_time <= after
 
 
-def test_a_create_time_topic_has_none(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-):
+def test_a_create_time_topic_has_none(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str):
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)
     (part,) = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 5, 1)).partitions
     assert (part.first_append_time, part.leader, part.next_ack_seq) == (None, 1, 5)

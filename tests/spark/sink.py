@@ -7,12 +7,18 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, StructType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from tests.kafka.broker import KafkaCluster
     from tests.kafka.foreign import ForeignRecord
@@ -41,7 +47,7 @@ class Sink:
 
     def frame(self, schema: str, *rows: tuple[Any, ...]) -> DataFrame:
         """A frame of one partition with these rows."""
-        return self.spark.createDataFrame(list(rows), schema).coalesce(1)
+        return local_frame(self.spark, schema, rows).coalesce(1)
 
     def write(self, frame: DataFrame, **options: str) -> None:
         """Append the frame; a name's double underscores stand for dots."""
@@ -73,7 +79,32 @@ def as_frame(spark: SparkSession, records: list[ForeignRecord]) -> DataFrame:
         )
         for record in records
     ]
-    return spark.createDataFrame(rows, RECORD_SCHEMA)
+    return local_frame(spark, RECORD_SCHEMA, rows)
+
+
+def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """A frame that lies in the driver: made and collected without a Spark job."""
+    parsed = spark.createDataFrame([], schema).schema
+    arrow = to_arrow_schema(parsed)
+    columns = [
+        pa.array([_plain(row[place], field.dataType) for row in rows], arrow.field(place).type)
+        for place, field in enumerate(parsed.fields)
+    ]
+    return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), parsed)
+
+
+def _plain(value: Any, kind: DataType) -> Any:
+    """Rows write structs as tuples and maps as dicts; Arrow wants dicts and pairs."""
+    if value is None:
+        return None
+    if isinstance(kind, StructType):
+        return {
+            field.name: _plain(part, field.dataType)
+            for field, part in zip(kind.fields, value, strict=True)
+        }
+    if isinstance(kind, ArrayType):
+        return [_plain(part, kind.elementType) for part in value]
+    return list(value.items()) if isinstance(value, dict) else value
 
 
 def create_topics(kafka: KafkaCluster, names: list[str], partitions: int = 4) -> None:

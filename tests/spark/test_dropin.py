@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from tests.kafka.readers import by_confluent
 from tests.spark.scenarios import ACCEPTED, HEADERS, REFUSED, Scenario
-from tests.spark.sink import JVM, OURS, Sink, create_topics
+from tests.spark.sink import JVM, OURS, Sink, create_topics, local_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,14 +54,14 @@ def _write(scenario: Scenario, sink: Sink) -> None:
 
 
 def _written(sink: Sink, scenario: Scenario) -> DataFrame:
-    """What one format wrote, by the scenario's own topics; in log order if rows fix their places."""
+    """What one format wrote, under the scenario's topics; in log order if rows fix the places."""
     rows = [
         (topic, record.partition, record.key, record.value, list(record.headers) or None)
         for topic in sorted(_topics(scenario))
         for record in by_confluent(sink.bootstrap_servers, _prefix(scenario, sink) + topic)
     ]
-    frame = sink.spark.createDataFrame(rows, _READ_SCHEMA)
-    assert frame.count() == len(scenario.rows)
+    assert len(rows) == len(scenario.rows)
+    frame = local_frame(sink.spark, _READ_SCHEMA, rows)
     return frame if scenario.placed else frame.drop("partition")
 
 

@@ -11,6 +11,7 @@ from spark_kafka_sink.base.report import DeliveryReport
 from spark_kafka_sink.base.report_file import read_report
 from tests.kafka.foreign import ranges
 from tests.kafka.readers import by_confluent
+from tests.spark.sink import local_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ def test_the_report_agrees_with_what_a_reader_finds(
         if end > start
     ]
     assert_df_equality(
-        sink.spark.createDataFrame(told, _OFFSETS), sink.spark.createDataFrame(found, _OFFSETS)
+        local_frame(sink.spark, _OFFSETS, told), local_frame(sink.spark, _OFFSETS, found)
     )
     values = [int(record.value or b"") for record in by_confluent(sink.bootstrap_servers, topic)]
     assert sorted(values) == list(range(1000))

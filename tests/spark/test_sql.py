@@ -9,7 +9,7 @@ from chispa import assert_df_equality
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.kafka.readers import by_confluent
-from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame, create_topics
+from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def _written(sink: Sink, topic: str) -> DataFrame:
 
 
 def _expected(sink: Sink, *rows: tuple[object, ...]) -> DataFrame:
-    return sink.spark.createDataFrame(list(rows), RECORD_SCHEMA).drop("offset")
+    return local_frame(sink.spark, RECORD_SCHEMA, rows).drop("offset")
 
 
 def test_insert_into_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from spark_kafka_sink.base.report import DeliveryReport
 from spark_kafka_sink.base.report_file import read_report
 from tests.kafka.readers import by_confluent
-from tests.spark.sink import SHORT, Sink, as_frame, create_topics
+from tests.spark.sink import SHORT, Sink, as_frame, create_topics, local_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_available_now_over_several_batches_and_a_restart(stream: Stream) -> Non
     spark = stream.sink.spark
     assert_df_equality(
         as_frame(spark, by_confluent(stream.sink.bootstrap_servers, stream.topic)).select("value"),
-        spark.createDataFrame([(value,) for value in [*expected, b"3-0"]], "value binary"),
+        local_frame(spark, "value binary", [(value,) for value in [*expected, b"3-0"]]),
         ignore_row_order=True,
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     create_topics,
     delete_groups,
@@ -12,6 +14,9 @@ from spark_kafka_sink.broker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_producers,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -20,11 +25,13 @@ from spark_kafka_sink.broker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_fetch,
     produce,
     sync_group,
+    txn_offset_commit,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +54,13 @@ _MODULES = (
     create_topics,
     delete_topics,
     init_producer_id,
+    add_partitions_to_txn,
+    add_offsets_to_txn,
+    end_txn,
+    txn_offset_commit,
+    describe_producers,
+    describe_transactions,
+    list_transactions,
     describe_configs,
     delete_groups,
     describe_cluster,

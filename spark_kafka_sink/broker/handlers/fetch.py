@@ -1,9 +1,10 @@
 """Fetch 4-17: batches as they lie in the log.
 
-Waits for min.bytes until max.wait. The first batch comes whatever its size (KIP-74). There are no
-fetch sessions: session id 0 tells the client to name all partitions each time (KIP-227). Leader
-epochs are checked (KIP-320), topics come by id since version 13 (KIP-516). Read-committed readers
-see everything, as there are no transactions.
+Waits for min.bytes until max.wait; batches behind the high watermark are not there yet. The first
+batch comes whatever its size (KIP-74). There are no fetch sessions: session id 0 tells the client
+to name all partitions each time (KIP-227). Leader epochs are checked (KIP-320), topics come by id
+since version 13 (KIP-516). Read-committed readers get batches below the last stable offset and are
+told which of them belong to aborted transactions (KIP-98).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from spark_kafka_sink.broker.handlers.lookup import (
     id_of,
     missing,
     name_of,
+    reads_committed,
     topic_of,
+    visible_end,
 )
 from spark_kafka_sink.protocol.gather import Pieces
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
 NO_OFFSET = -1
+INDEX_INTERVAL = 4096
+"""Bytes between two entries of an index, as index.interval.bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,15 @@ class Wanted:
     asked: Any
     partition: Partition | None
     error: ErrorCode
+    committed: bool
 
     def waiting_bytes(self, enough: int) -> int:
         """Bytes that could be sent."""
         if self.partition is None or self.error:
             return 0
         limit = min(enough, self.asked.partition_max_bytes)
-        return self.partition.log.bytes_from(self.asked.fetch_offset, limit)
+        end = visible_end(self.partition, committed=self.committed)
+        return self.partition.log.bytes_from(self.asked.fetch_offset, limit, end)
 
 
 def handle(call: Call) -> Answer:
@@ -53,38 +60,44 @@ def handle(call: Call) -> Answer:
     request = call.request
     if call.get("session_id", 0) != 0:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
-    wanted = [(item, [_judge(call, item, p) for p in item.partitions]) for item in request.topics]
+    wanted = _judged(call)
     flat = [one for _, some in wanted for one in some]
 
     def ready() -> bool:
         missing_bytes = request.min_bytes
         for one in flat:
+            if one.partition is not None and one.partition.leader != call.node:
+                return True
             missing_bytes -= one.waiting_bytes(missing_bytes)
             if missing_bytes <= 0:
                 return True
         return False
 
-    def answer() -> Values:
-        return _answer(call, wanted)
-
     if any(one.error for one in flat) or request.max_wait.total_seconds() <= 0 or ready():
-        return answer()
-    return call.wait(request.max_wait, ready, answer)
+        return _answer(call, wanted)
+    keys = tuple((p.topic, p.index) for one in flat if (p := one.partition) is not None)
+    return call.wait(request.max_wait, ready, lambda: _answer(call, _judged(call)), keys)
+
+
+def _judged(call: Call) -> list[tuple[Any, list[Wanted]]]:
+    topics = call.request.topics
+    return [(item, [_judge(call, item, p) for p in item.partitions]) for item in topics]
 
 
 def _judge(call: Call, item: Any, asked: Any) -> Wanted:
     topic = topic_of(call, item)
+    committed = reads_committed(call)
     if topic is None:
-        return Wanted(asked, None, missing(item))
+        return Wanted(asked, None, missing(item), committed)
     partition = topic.partition(asked.partition)
     if partition is None:
-        return Wanted(asked, None, ErrorCode.unknown_topic_or_partition)
+        return Wanted(asked, None, ErrorCode.unknown_topic_or_partition, committed)
     epoch = getattr(asked, "current_leader_epoch", -1)
     error = partition.leadership_error(call.node, epoch)
     log = partition.log
     if not error and not log.start_offset <= asked.fetch_offset <= log.end_offset:
         error = ErrorCode.offset_out_of_range
-    return Wanted(asked, partition, error)
+    return Wanted(asked, partition, error, committed)
 
 
 def _answer(call: Call, wanted: list[tuple[Any, list[Wanted]]]) -> Values:
@@ -111,7 +124,8 @@ def _read(one: Wanted, left: int, *, first: bool) -> list[memoryview]:
     if one.partition is None:
         return []
     limit = min(left, one.asked.partition_max_bytes)
-    return one.partition.log.read(one.asked.fetch_offset, limit, at_least_one=first)
+    end = visible_end(one.partition, committed=one.committed)
+    return one.partition.log.read(one.asked.fetch_offset, limit, at_least_one=first, end=end)
 
 
 def _partition(one: Wanted, data: list[memoryview]) -> Values:
@@ -131,10 +145,31 @@ def _partition(one: Wanted, data: list[memoryview]) -> Values:
     if one.error is ErrorCode.not_leader_or_follower:
         return values | {"current_leader": current_leader(partition)}
     return values | {
-        "high_watermark": partition.log.end_offset,
-        "last_stable_offset": partition.log.end_offset,
+        "high_watermark": partition.high_watermark,
+        "last_stable_offset": partition.last_stable_offset,
         "log_start_offset": partition.log.start_offset,
+        "aborted_transactions": _aborted(one, partition, data) if one.committed else None,
     }
+
+
+def _aborted(one: Wanted, partition: Partition, data: list[memoryview]) -> list[Values] | None:
+    """As Kafka's, the list reaches to the next entry of the index behind the data."""
+    if one.error:
+        return None
+    start, log = one.asked.fetch_offset, partition.log
+    if not partition.transactions.aborted_between(start, log.end_offset):
+        return []
+    size = sum(map(len, data)) + INDEX_INTERVAL
+    end = start
+    for batch in log.storage.batches(start):
+        size -= len(batch.data)
+        end = batch.last_offset + 1
+        if size <= 0:
+            break
+    return [
+        {"producer_id": ended.producer_id, "first_offset": ended.first_offset}
+        for ended in partition.transactions.aborted_between(start, end)
+    ]
 
 
 HANDLER = Handler(api=ApiKey.FETCH, versions=VersionRange(4, 17), handle=handle)

@@ -1,7 +1,6 @@
-"""FindCoordinator 0-6: the node for a consumer group; many keys at once since version 4 (KIP-699).
+"""FindCoordinator 0-6: the node for a consumer group or, since version 1, a transactional id.
 
-Nobody here coordinates transactions: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as
-final. Other key types are INVALID_REQUEST.
+Many keys at once since version 4 (KIP-699). Other key types are INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -29,14 +28,13 @@ def handle(call: Call) -> Answer:
 
 def _find(call: Call, key: str) -> Values:
     key_type = call.get("key_type", GROUP)
-    if key_type != GROUP:
-        transactional = ErrorCode.transactional_id_authorization_failed
+    if key_type not in {GROUP, TRANSACTION}:
         return {
             "key": key,
             "node_id": -1,
             "port": -1,
-            "error_code": transactional if key_type == TRANSACTION else ErrorCode.invalid_request,
-            "error_message": "This broker coordinates consumer groups only",
+            "error_code": ErrorCode.invalid_request,
+            "error_message": "This broker coordinates consumer groups and transactions only",
         }
     node = call.cluster.coordinator(key)
     return {"key": key, "node_id": node.id, "host": node.host, "port": node.port}

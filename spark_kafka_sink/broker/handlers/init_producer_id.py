@@ -1,26 +1,55 @@
 """InitProducerId 0-5: a new producer id at epoch 0 for whoever asks (KIP-98).
 
-Without a transactional id Kafka ignores the id and epoch that the client has. A transactional id
-is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: clients take it as final and do not retry.
+With a transactional id: its producer id at the next epoch, which fences its older producers. A
+transaction that they left open is aborted first, and CONCURRENT_TRANSACTIONS asks to come again.
+Since version 3 a producer may name the id and epoch that it has (KIP-360), for which others ask in
+vain; without a transactional id they are ignored.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.transaction import NO_EPOCH, NO_ID, Claim
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.transactions import Named
+
+FENCED_VERSION = 4
+"""Since then clients know PRODUCER_FENCED."""
 
 
 def handle(call: Call) -> Answer:
     """See the module."""
-    if call.request.transactional_id is not None:
-        return {
-            "error_code": ErrorCode.transactional_id_authorization_failed,
-            "producer_id": -1,
-            "producer_epoch": -1,
-        }
-    return {"producer_id": call.cluster.new_producer_id(), "producer_epoch": 0}
+    expected = Claim(call.get("producer_id", NO_ID), call.get("producer_epoch", NO_EPOCH))
+    if (expected.producer_id == NO_ID) != (expected.epoch == NO_EPOCH):
+        return _refused(ErrorCode.invalid_request)
+    transactional_id = call.request.transactional_id
+    if transactional_id is None:
+        return {"producer_id": call.cluster.new_producer_id(), "producer_epoch": 0}
+    named = _initialize(call, None if expected.producer_id == NO_ID else expected)
+    if isinstance(named, Claim):
+        return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
+    if named is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+        return _refused(ErrorCode.invalid_producer_epoch)
+    return _refused(named)
+
+
+def _initialize(call: Call, expected: Claim | None) -> Named:
+    transactional_id = call.request.transactional_id
+    if error := coordinates(call, transactional_id):
+        return error
+    timeout_ms = round(call.request.transaction_timeout.total_seconds() * 1000)
+    return call.cluster.transactions.initialize(transactional_id, expected, timeout_ms)
+
+
+def _refused(error: ErrorCode) -> Answer:
+    return {"error_code": error, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
 
 
 HANDLER = Handler(api=ApiKey.INIT_PRODUCER_ID, versions=VersionRange(0, 5), handle=handle)

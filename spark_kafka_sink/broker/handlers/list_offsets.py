@@ -1,7 +1,8 @@
 """ListOffsets 1-10: the offset for a time.
 
 -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734, version 7), -4 earliest
-local (KIP-405, version 8), -5 latest tiered (KIP-1005, version 9; there is none).
+local (KIP-405, version 8), -5 latest tiered (KIP-1005, version 9; there is none). For
+read-committed readers the latest is the last stable offset, and nothing behind it is found.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
-from spark_kafka_sink.broker.handlers.lookup import topic_of
+from spark_kafka_sink.broker.handlers.lookup import reads_committed, topic_of, visible_end
 from spark_kafka_sink.broker.log import TimedOffset
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -45,7 +46,8 @@ def _partition(call: Call, item: Any, asked: Any) -> Values:
     epoch = getattr(asked, "current_leader_epoch", -1)
     if error := partition.leadership_error(call.node, epoch):
         return _error(asked, error)
-    found = _find(partition.log, asked.timestamp)
+    end = visible_end(partition, committed=reads_committed(call))
+    found = _find(partition.log, asked.timestamp, end)
     return {
         "partition_index": asked.partition_index,
         "timestamp": found.timestamp,
@@ -54,14 +56,16 @@ def _partition(call: Call, item: Any, asked: Any) -> Values:
     }
 
 
-def _find(log: PartitionLog, timestamp: int) -> TimedOffset:
+def _find(log: PartitionLog, timestamp: int, end: int) -> TimedOffset:
+    """What lies behind the end that the reader sees is not there yet."""
     if timestamp == LATEST:
-        return TimedOffset(-1, log.end_offset)
+        return TimedOffset(-1, end)
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return TimedOffset(-1, log.start_offset)
     if timestamp == LATEST_TIERED:
         return NOTHING
-    return (log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)) or NOTHING
+    found = log.newest() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
+    return found if found is not None and found.offset < end else NOTHING
 
 
 def _error(asked: Any, error: ErrorCode) -> Values:

@@ -42,6 +42,22 @@ def missing(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
+def coordinates(call: Call, transactional_id: str) -> ErrorCode:
+    """Judge whether the node that was asked looks after a transactional id."""
+    here = not transactional_id or call.cluster.coordinator(transactional_id).id == call.node
+    return ErrorCode.none if here else ErrorCode.not_coordinator
+
+
+def reads_committed(call: Call) -> bool:
+    """Whether a reader wants decided transactions only; versions that can't say so do not."""
+    return int(call.get("isolation_level", 0)) == 1
+
+
+def visible_end(partition: Partition, *, committed: bool) -> int:
+    """Where a reader's view of a partition ends."""
+    return partition.last_stable_offset if committed else partition.high_watermark
+
+
 def current_leader(partition: Partition) -> Values:
     """Where to go instead (KIP-951)."""
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
@@ -49,5 +65,6 @@ def current_leader(partition: Partition) -> Values:
 
 def endpoints(call: Call, node_ids: set[int]) -> list[Values]:
     """Addresses of nodes that an answer sends clients to (KIP-951)."""
-    nodes = (call.cluster.nodes[node_id] for node_id in sorted(node_ids))
+    living = call.cluster.nodes
+    nodes = (living[node_id] for node_id in sorted(node_ids) if node_id in living)
     return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]

@@ -2,7 +2,7 @@
 
 All topics where none are named (null, and in version 0 also an empty list). Topics by id since
 version 10 (KIP-516). An unknown topic is created where the broker and, since version 4, the client
-allow it.
+allow it. A partition whose replicas in sync are all down has no leader: LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from spark_kafka_sink.broker.topics import NewTopic, Topic, TopicError
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.partition import Partition
     from spark_kafka_sink.protocol.build import Values
 
 NULL_NAME_VERSION = 12
@@ -29,7 +30,7 @@ def handle(call: Call) -> Answer:
     cluster = call.cluster
     asked = call.request.topics
     if asked is None or (call.version == 0 and not asked):
-        topics = [_describe(topic) for topic in cluster.topics.all()]
+        topics = [_describe(call, topic) for topic in cluster.topics.all()]
     else:
         topics = [_find(call, item) for item in asked]
     return {
@@ -49,7 +50,7 @@ def _find(call: Call, item: Any) -> Values:
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
     if topic is not None:
-        return _describe(topic)
+        return _describe(call, topic)
     if by_id is not None:
         name = None if call.version >= NULL_NAME_VERSION else ""
         return {"error_code": missing(item), "topic_id": by_id, "name": name}
@@ -61,27 +62,31 @@ def _create_or_miss(call: Call, name: str) -> Values:
     try:
         call.cluster.topics.check(new)
         if call.cluster.config.auto_create_topics and call.get("allow_auto_topic_creation", True):
-            return _describe(call.cluster.topics.create(new))
+            return _describe(call, call.cluster.topics.create(new))
     except TopicError as error:
         return {"error_code": error.error, "name": name}
     return {"error_code": ErrorCode.unknown_topic_or_partition, "name": name}
 
 
-def _describe(topic: Topic) -> Values:
+def _describe(call: Call, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
         "topic_authorized_operations": NO_OPERATIONS,
-        "partitions": [
-            {
-                "partition_index": partition.index,
-                "leader_id": partition.leader,
-                "leader_epoch": partition.leader_epoch,
-                "replica_nodes": partition.replicas,
-                "isr_nodes": partition.in_sync,
-            }
-            for partition in topic.partitions
-        ],
+        "partitions": [_partition(call, partition) for partition in topic.partitions],
+    }
+
+
+def _partition(call: Call, partition: Partition) -> Values:
+    led = partition.leader in call.cluster.nodes
+    return {
+        "error_code": ErrorCode.none if led else ErrorCode.leader_not_available,
+        "partition_index": partition.index,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": partition.replicas,
+        "isr_nodes": partition.in_sync,
+        "offline_replicas": [n for n in partition.replicas if n not in call.cluster.nodes],
     }
 
 

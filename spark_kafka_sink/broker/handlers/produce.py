@@ -1,9 +1,11 @@
 """Produce 3-13; 0-2 are announced, as librdkafka needs that (KAFKA-18659), but refused.
 
 Acks -1, 0 and 1; others are INVALID_REQUIRED_ACKS. With acks=0 there is no answer, and an error
-ends the connection. One batch of format 2 per partition (validation.py); idempotent sequences
+ends the connection; acks=-1 waits for all replicas in sync, at most for the request's timeout
+(delayed_produce.py). One batch of format 2 per partition (validation.py); idempotent sequences
 (producers.py). Single records are named since version 8 (KIP-467), the leader to go to since
-version 10 (KIP-951), topics by id since version 13 (KIP-516). Transactions are refused.
+version 10 (KIP-951), topics by id since version 13 (KIP-516). Batches of a transaction need its
+partition to be part of it (verification.py), since version 12 they make it so (KIP-890).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler, Outcome
+from spark_kafka_sink.broker.delayed_produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.handlers.lookup import (
     current_leader,
     endpoints,
@@ -23,26 +26,65 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
 )
 from spark_kafka_sink.broker.partition import NO_TIME, Partition
-from spark_kafka_sink.broker.validation import RefusedBatchError, Rules
+from spark_kafka_sink.broker.transaction import Claim
+from spark_kafka_sink.broker.validation import RefusedBatchError, Rules, transactional_header
+from spark_kafka_sink.broker.verification import Support, Writer, verify
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.records.batch import BatchHeader
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.topics import Topic
+    from spark_kafka_sink.protocol.build import Values
 
 NO_OFFSET = -1
+ABORTABLE_VERSION = 11
+ADDING_VERSION = 12
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def handle(call: Call) -> Answer:
     """See the module."""
     responses = [_topic(call, item) for item in call.request.topic_data]
-    call.cluster.delayed.wake()
     partitions = [p for response in responses for p in response["partition_responses"]]
+    unconfirmed = _unconfirmed(call, responses)
+    for one in unconfirmed:
+        call.cluster.replicator.advance(one.partition, call.cluster.clock.monotonic())
+        call.cluster.delayed.wake(one.key)
     if call.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
         return Outcome.CLOSE if failed else Outcome.SILENT
     leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
-    return {"responses": responses, "node_endpoints": endpoints(call, leaders)}
+    values = {"responses": responses, "node_endpoints": endpoints(call, leaders)}
+    waiting = DelayedProduce(unconfirmed, call.cluster.replicator.least_in_sync)
+    if call.request.acks == 1 or waiting.ready():
+        return values
+
+    def late() -> Values:
+        waiting.expire()
+        return values
+
+    return call.wait(call.request.timeout, waiting.ready, late, waiting.keys)
+
+
+def _unconfirmed(call: Call, responses: list[dict[str, Any]]) -> list[Unconfirmed]:
+    """What was appended; it waits for the high watermark behind its last record."""
+    found = []
+    for item, response in zip(call.request.topic_data, responses, strict=True):
+        topic = topic_of(call, item)
+        for data, answer in zip(item.partition_data, response["partition_responses"], strict=True):
+            partition = topic.partition(data.index) if topic else None
+            if partition is None or answer["error_code"] is not ErrorCode.none:
+                continue
+            last = answer["base_offset"] + BatchHeader.parse(data.records).last_offset_delta
+            found.append(
+                Unconfirmed(
+                    partition=partition,
+                    required_offset=last + 1,
+                    leader=call.node,
+                    response=answer,
+                )
+            )
+    return found
 
 
 def _topic(call: Call, item: Any) -> dict[str, Any]:
@@ -65,20 +107,45 @@ def _partition(call: Call, topic: Topic | None, item: Any, data: Any) -> dict[st
     if partition.leader != call.node:
         error = _failed(data.index, ErrorCode.not_leader_or_follower)
         return error | {"current_leader": current_leader(partition)}
-    if call.request.acks == -1 and _lacks_replicas(topic, partition):
+    if unverified := _verify(call, partition, data.records):
+        return _failed(data.index, unverified)
+    if call.request.acks == -1 and _lacks_replicas(call, partition):
         return _failed(data.index, ErrorCode.not_enough_replicas)
     return _append(call, topic, partition, data.records)
 
 
-def _lacks_replicas(topic: Topic, partition: Partition) -> bool:
-    return len(partition.in_sync) < int(topic.config["min.insync.replicas"])
+def _verify(call: Call, partition: Partition, records: memoryview | None) -> ErrorCode:
+    """Ask the coordinator about a batch of a transaction; a client must say which one it is."""
+    header = transactional_header(records)
+    if header is None:
+        return ErrorCode.none
+    transactional_id = call.request.transactional_id
+    if transactional_id is None:
+        return ErrorCode.transactional_id_authorization_failed
+    if header.producer_id < 0 or partition.is_ongoing(header):
+        return ErrorCode.none
+    support = Support.ABORTABLE if call.version >= ABORTABLE_VERSION else Support.OLD
+    support = Support.ADDS if call.version >= ADDING_VERSION else support
+    partition.transactions.verify(header, starts_at_zero=support is Support.ADDS)
+    claim = Claim(header.producer_id, header.producer_epoch)
+    writer = Writer(transactional_id=transactional_id, claim=claim, support=support)
+    place = (partition.topic, partition.index)
+    error = verify(call.cluster.transactions, writer, place)
+    retried = error is ErrorCode.concurrent_transactions
+    return ErrorCode.not_enough_replicas if retried else error
+
+
+def _lacks_replicas(call: Call, partition: Partition) -> bool:
+    return len(partition.in_sync) < call.cluster.replicator.least_in_sync(partition)
 
 
 def _append(
     call: Call, topic: Topic, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = call.cluster.clock.wall_ms()
-    rules = Rules(config=topic.config, produce_version=call.version, now_ms=now_ms)
+    rules = Rules(
+        config=topic.config, produce_version=call.version, now_ms=now_ms, verified=True
+    )
     try:
         appended = partition.append(records, rules)
     except RefusedBatchError as error:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 from statistics import pstdev
 
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.base.distribution import Distribution, DistributionBuilder
+from spark_kafka_sink.base.histogram import bucket_of
 
 NUMBERS = st.lists(st.integers(0, 10**9), max_size=50)
 
@@ -69,3 +72,27 @@ def test_seconds_become_microseconds_and_negative_ones_nothing():
     builder.add_time(-1)
     found = builder.build()
     assert (found.count, found.low, found.high) == (2, 0, 250_000)
+
+
+@given(st.lists(st.integers(-5, 2**52), min_size=1, max_size=20))
+def test_numbers_fall_into_the_buckets_of_a_histogram_of_times(numbers: list[int]):
+    assert made(numbers).buckets == tuple(sorted(Counter(map(bucket_of, numbers)).items()))
+
+
+def test_many_numbers_are_all_counted():
+    builder = DistributionBuilder()
+    for number in range(10_000):
+        builder.add(number)
+    assert (builder.build().count, builder.build().total) == (10_000, sum(range(10_000)))
+    assert builder.roll().count == builder.build().count == 10_000
+
+
+def test_another_thread_may_build_while_one_adds():
+    builder = DistributionBuilder()
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(lambda: [builder.add(1) for _ in range(200_000)])
+        seen = [builder.build() for _ in range(50)]
+        adding.result()
+    assert all(one.count == one.total for one in seen)
+    assert [one.count for one in seen] == sorted(one.count for one in seen)
+    assert builder.build().count == 200_000

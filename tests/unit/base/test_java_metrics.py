@@ -25,9 +25,7 @@ def report() -> DeliveryReport:
     builder.meters.buffer_wait, builder.meters.buffer_peak = 0.5, 2000
     broker = builder.meters.brokers.of(NODE)
     for records, wire, topic in ((10, 1000, "t"), (30, 250, "u")):
-        done = BatchDone(
-            topic=topic, partition=0, records=records, raw_bytes=1000, wire_bytes=wire
-        )
+        done = BatchDone(topic=topic, partition=0, records=records, raw_bytes=1000, wire_bytes=wire)
         builder.acknowledged(done, 0)
         builder.queue_latency(0.02)
         sent = BatchSent(

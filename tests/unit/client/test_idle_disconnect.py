@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.unit.producer.harness.fake import FakeCluster, Fault
 from tests.unit.producer.harness.world import world
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def closings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -3,6 +3,10 @@ that nobody acknowledged."""
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_kafka_sink.base.errors import DeliveryError
@@ -10,6 +14,9 @@ from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.producer.identity import IdentityState
 from tests.unit.producer.harness.fake import FakeCluster, Fault
 from tests.unit.producer.harness.world import World, world
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.producer.batch import ProducerBatch
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
@@ -196,3 +203,24 @@ def test_a_doubtful_answer_is_remembered_when_it_fails_for_good(code: int) -> No
         one.send_batches(1)
         fails(one)
         assert one.statuses() == {POSSIBLY: 3}
+
+
+def test_flush_never_takes_a_failure_for_success() -> None:
+    """The last batch is settled a moment before the error is set: flush must not end then."""
+    with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as one:
+        accumulator = one.session._accumulator
+        settle = accumulator.settle
+
+        def slowly(batch: ProducerBatch) -> None:
+            settle(batch)
+            time.sleep(0.05)
+
+        accumulator.settle = slowly  # type: ignore[method-assign]
+        one.fault(Fault(error=19))
+        one.send_batches(1)
+        with ThreadPoolExecutor(1) as writer:
+            flush = writer.submit(one.session.flush)
+            one.fault(*[Fault(error=19)] * 100)
+            one.run(flush.done)
+        assert isinstance(flush.exception(), DeliveryError)
+        assert one.statuses() == {NOT: 3}

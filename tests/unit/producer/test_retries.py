@@ -322,3 +322,20 @@ def test_a_move_seen_in_metadata_waits_for_the_old_leader_too() -> None:
         one.finish()
         assert {seen.node for seen in cluster.seen[3:]} == {2}
         check_log(one, values)
+
+
+def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
+    """The cluster takes a while to notice, and names the old leader meanwhile."""
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster) as one:
+        first = one.send_batches(1)
+        one.finish()
+        cluster.unnoticed = {1}
+        cluster.stop(1)
+        values = first + one.send_batches(3)
+        one.steps(400)
+        assert not cluster.logs["t", 0].values()[3:]
+        cluster.unnoticed = set()
+        cluster.move("t", 0, 2)
+        one.finish()
+        check_log(one, values)

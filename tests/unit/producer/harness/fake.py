@@ -125,6 +125,8 @@ class FakeCluster:
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         self.alive = set(range(1, nodes + 1))
+        self.unnoticed: set[int] = set()
+        """Brokers that are gone, although the metadata still has them."""
         self.nodes = nodes
         self.logs: dict[tuple[str, int], FakeLog] = {}
         self.ids: dict[str, UUID] = {}
@@ -228,6 +230,10 @@ class FakeCluster:
             entity = build(response_type(api, header.version), answer)
             reply = response_frame(entity, header.correlation_id)
             peer.send(reply, hold=fault is not None and fault.hold)
+
+    def listed(self) -> set[int]:
+        """The brokers that the metadata has."""
+        return self.alive | self.unnoticed
 
     def api_versions(self) -> dict[ApiKey, VersionRange]:
         """What the brokers announce."""

@@ -26,7 +26,8 @@ def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
 
 
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
-    nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in sorted(cluster.alive)]
+    listed = sorted(cluster.listed())
+    nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
     topics = [_describe(cluster, topic.name) for topic in request.topics]
     return {"brokers": nodes, "cluster_id": "fake", "controller_id": 1, "topics": topics}
 
@@ -38,9 +39,9 @@ def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
     partitions = [
         {
             "partition_index": index,
-            "leader_id": log.leader if log.leader in cluster.alive else -1,
+            "leader_id": log.leader if log.leader in cluster.listed() else -1,
             "leader_epoch": log.leader_epoch,
-            "error_code": error_code(0 if log.leader in cluster.alive else 5),
+            "error_code": error_code(0 if log.leader in cluster.listed() else 5),
         }
         for (topic, index), log in cluster.logs.items()
         if topic == name

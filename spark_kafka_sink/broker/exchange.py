@@ -1,0 +1,100 @@
+"""One request on a connection, and its answer on the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.broker.call import Outcome
+from spark_kafka_sink.protocol.build import Values, build
+from spark_kafka_sink.protocol.messages import response_parts
+from spark_kafka_sink.protocol.versions import response_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_kafka_sink.broker.call import Call, Handler
+    from spark_kafka_sink.broker.connection import Connection
+
+
+class Exchange:
+    """Hands a request to its handler, and the answer to its connection.
+
+    Faults use `changes`, which alter the answer's values, `cut`, after which many bytes of it the
+    connection ends, and `lost`: the connection never says anything again.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_connection",
+        "_correlation_id",
+        "_handler",
+        "_version",
+        "changes",
+        "cut",
+        "lost",
+    )
+
+    def __init__(
+        self,
+        handler: Handler,
+        about: tuple[int, int],
+        connection: Connection,
+        answered: Callable[[Connection], None],
+    ) -> None:
+        self._handler = handler
+        self._version, self._correlation_id = about
+        self._connection = connection
+        self._answered = answered
+        self.changes: list[Callable[[Values], Values]] = []
+        self.cut: int | None = None
+        self.lost = False
+
+    @property
+    def api(self) -> int:
+        """The request's API key."""
+        return int(self._handler.api)
+
+    def handle(self, call: Call) -> None:
+        """Serve the request.
+
+        Raises:
+            ProtocolError: the connection has to end.
+        """
+        answer = self._handler.handle(call)
+        if answer is Outcome.CLOSE:
+            raise ProtocolError("a request without an answer failed, so the connection ends")
+        if answer is Outcome.SILENT:
+            self._connection.answered(())
+        elif not isinstance(answer, Outcome):
+            self.send(answer)
+
+    def reply(self, values: Values) -> None:
+        """Give the answer of a handler that returned LATER."""
+        self.send(values)
+        self.went_on()
+
+    def went_on(self) -> None:
+        """Let the connection go on, outside of its turn."""
+        self._answered(self._connection)
+
+    def end(self) -> None:
+        """End the connection once everything is sent."""
+        self._connection.ending = True
+
+    def send(self, values: Values) -> None:
+        """Queue the answer."""
+        if self._connection.closed or self.lost:
+            return
+        for change in self.changes:
+            values = change(values)
+        response = build(response_type(self.api, self._version), values)
+        parts = response_parts(response, self._correlation_id)
+        if self.cut is not None:
+            parts = _first_bytes(parts, self.cut)
+            self.end()
+        self._connection.answered(parts)
+
+
+def _first_bytes(parts: Sequence[bytes | memoryview], count: int) -> list[bytes | memoryview]:
+    return [memoryview(b"".join(parts))[:count]]

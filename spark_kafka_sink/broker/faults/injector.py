@@ -1,0 +1,232 @@
+"""Does to a request and its answer what the faults say; the one place where they act."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.broker.delayed import Delayed
+from spark_kafka_sink.broker.faults.fault import Effect, Fault, Place, Seen
+from spark_kafka_sink.broker.faults.places import (
+    BY_PARTITION,
+    OVERLAID,
+    PartitionShape,
+    failed_items,
+    index_of,
+    places_of,
+    topic_name,
+    without,
+)
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from spark_kafka_sink.broker.call import Call
+    from spark_kafka_sink.broker.exchange import Exchange
+    from spark_kafka_sink.broker.partition import Partition
+    from spark_kafka_sink.broker.state import Cluster
+    from spark_kafka_sink.protocol.build import Values
+
+
+class Injector:
+    """Applies faults to requests on their way to their handlers."""
+
+    __slots__ = ("_cluster",)
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def serve(self, exchange: Exchange, call: Call) -> None:
+        """Handle a request, with the faults that befall it.
+
+        Raises:
+            ProtocolError: the connection has to end.
+        """
+        if not self._cluster.faults:
+            exchange.handle(call)
+            return
+        seen = Seen(
+            api=exchange.api,
+            node=call.node,
+            client_id=call.client_id,
+            places=places_of(exchange.api, call.request, self._name_of),
+        )
+        struck = self._cluster.faults.strike(seen)
+        late = sum(fault.value for fault in struck if fault.effect is Effect.DELAY)
+        if not late:
+            self._go_on(exchange, call, struck)
+            return
+        self._cluster.delayed.add(
+            Delayed(
+                deadline=self._cluster.clock.monotonic() + late / 1000,
+                ready=lambda: False,
+                complete=lambda: self._resume(exchange, call, struck),
+                abandoned=call.is_closed,
+            )
+        )
+
+    def _resume(self, exchange: Exchange, call: Call, struck: list[Fault]) -> None:
+        try:
+            self._go_on(exchange, call, struck)
+        except ProtocolError:
+            exchange.end()
+        exchange.went_on()
+
+    def _go_on(self, exchange: Exchange, call: Call, struck: list[Fault]) -> None:
+        effects = {fault.effect for fault in struck}
+        for fault in struck:
+            self._disturb(fault, exchange.api, call)
+        if call.is_closed() or Effect.LOSE_REQUEST in effects:
+            return
+        if Effect.CLOSE in effects:
+            raise ProtocolError("a fault ends the connection")
+        exchange.lost = Effect.LOSE_RESPONSE in effects
+        for fault in struck:
+            if fault.effect is Effect.CUT:
+                exchange.cut = fault.value
+            elif fault.effect is Effect.THROTTLE:
+                exchange.changes.append(_throttled(fault.value))
+        errors = [fault for fault in struck if fault.effect is Effect.ERROR]
+        if errors:
+            self._fail(exchange, call, errors[0])
+        else:
+            exchange.handle(call)
+
+    def _disturb(self, fault: Fault, api: int, call: Call) -> None:
+        """What happens to the cluster before the request is handled."""
+        cluster = self._cluster
+        match fault.effect:
+            case Effect.STOP:
+                cluster.switch.stop(fault.value)
+            case Effect.START:
+                cluster.switch.start(fault.value)
+            case Effect.PAUSE:
+                cluster.switch.pause(fault.value)
+            case Effect.LAG:
+                cluster.switch.set_all_lags(fault.value / 1000)
+            case Effect.CLOCK:
+                cluster.clock.jump(fault.value)
+            case Effect.MOVE:
+                for partition in self._befallen(fault, api, call):
+                    self._move(partition, fault.value)
+            case Effect.FORGET:
+                for partition in self._befallen(fault, api, call):
+                    partition.forget_producers()
+            case _:
+                pass
+
+    def _move(self, partition: Partition, node: int) -> None:
+        living = self._cluster.node_states.counting()
+        others = [n for n in (*partition.replicas, *living) if n in living]
+        wanted = node or next((n for n in others if n != partition.leader), 0)
+        if wanted:
+            self._cluster.elections.move(partition, wanted)
+
+    def _befallen(self, fault: Fault, api: int, call: Call) -> list[Partition]:
+        found = []
+        for place in places_of(api, call.request, self._name_of):
+            topic = self._cluster.topics.named(place.topic)
+            if topic is not None and fault.is_at(place):
+                some = [p for p in topic.partitions if place.partition in {None, p.index}]
+                found += [p for p in some if fault.partition in {None, p.index}]
+        return found
+
+    def _fail(self, exchange: Exchange, call: Call, fault: Fault) -> None:
+        error, api, request = ErrorCode(fault.value), exchange.api, call.request
+        shape = BY_PARTITION.get(api)
+        if api == ApiKey.PRODUCE and request.acks == 0:
+            raise ProtocolError("a request without an answer fails, so the connection ends")
+        if api in OVERLAID:
+            exchange.changes.append(lambda values: _overlaid(values, fault, error))
+            exchange.handle(call)
+        elif shape is not None and hasattr(request, shape.topics):
+            self._fail_partitions(exchange, call, (shape, fault, error))
+        else:
+            exchange.send(failed_items(api, request, error) or {"error_code": error})
+
+    def _fail_partitions(
+        self, exchange: Exchange, call: Call, how: tuple[PartitionShape, Fault, ErrorCode]
+    ) -> None:
+        shape, fault, error = how
+
+        def is_out(item: Any, one: Any) -> bool:
+            name = topic_name(item, self._name_of)
+            return fault.is_at(Place(name, index_of(shape, one)))
+
+        rest = without(shape, call.request, is_out)
+        failed = without(shape, call.request, lambda item, one: not is_out(item, one))
+        add = _adder(shape, failed, error)
+        if not getattr(rest, shape.topics):
+            exchange.send(add({shape.answers: []}))
+            return
+        if exchange.api == ApiKey.FETCH:
+            rest = replace(rest, max_wait=timedelta(0))
+        exchange.changes.append(add)
+        exchange.handle(replace(call, request=rest))
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        topic = self._cluster.topics.with_id(topic_id)
+        return topic.name if topic else None
+
+
+def _adder(
+    shape: PartitionShape, failed: Any, error: ErrorCode
+) -> Callable[[Values], dict[str, Any]]:
+    """Adds failed partitions to an answer; a topic may come twice in it."""
+    more = [
+        {
+            "name": getattr(item, "name", None),
+            "topic": getattr(item, "topic", None),
+            "topic_id": getattr(item, "topic_id", None),
+            shape.answer_partitions: [
+                {shape.answer_index: index_of(shape, one), shape.error: error, **shape.failed}
+                for one in getattr(item, shape.partitions)
+            ],
+        }
+        for item in getattr(failed, shape.topics)
+    ]
+
+    def add(values: Values) -> dict[str, Any]:
+        answers = [dict(answer) for answer in values.get(shape.answers, ())]
+        for topic in more:
+            same = [a for a in answers if _is_same_topic(a, topic)]
+            if same:
+                together = [*same[0][shape.answer_partitions], *topic[shape.answer_partitions]]
+                same[0][shape.answer_partitions] = together
+            else:
+                answers.append(topic)
+        return {**values, shape.answers: answers}
+
+    return add
+
+
+def _is_same_topic(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    keys = ("name", "topic", "topic_id")
+    return any(one.get(key) is not None and one.get(key) == other[key] for key in keys)
+
+
+def _overlaid(values: Values, fault: Fault, error: ErrorCode) -> Values:
+    """Metadata in which the topic, or the partition that the fault names, has an error."""
+    return {**values, "topics": [_marked(topic, fault, error) for topic in values["topics"]]}
+
+
+def _marked(topic: Values, fault: Fault, error: ErrorCode) -> Values:
+    if fault.topic not in {None, topic["name"]}:
+        return topic
+    if fault.partition is None:
+        return {**topic, "error_code": error}
+    partitions = [
+        {**one, "error_code": error} if one["partition_index"] == fault.partition else one
+        for one in topic.get("partitions", ())
+    ]
+    return {**topic, "partitions": partitions}
+
+
+def _throttled(milliseconds: int) -> Callable[[Values], Values]:
+    return lambda values: {**values, "throttle_time": timedelta(milliseconds=milliseconds)}

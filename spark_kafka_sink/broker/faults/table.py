@@ -1,0 +1,88 @@
+"""The faults that are armed, how often each has struck, and its dice."""
+
+from __future__ import annotations
+
+from random import Random
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.faults.spec import parse_fault
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.faults.fault import Fault, Seen
+
+
+class ActiveFault:
+    """A fault that is armed; `hits` counts the requests that it befell."""
+
+    __slots__ = ("_matched", "_random", "fault", "hits")
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.hits = 0
+        self._matched = 0
+        self._random = Random(fault.seed)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has struck as often as it may."""
+        return self.fault.next is not None and self.hits >= self.fault.next
+
+    def strikes(self, seen: Seen) -> bool:
+        """Decide about one request, and count it."""
+        if self.is_spent or not self.fault.matches(seen):
+            return False
+        self._matched += 1
+        if self._matched <= self.fault.after:
+            return False
+        if self.fault.probability < 1 and self._random.random() >= self.fault.probability:
+            return False
+        self.hits += 1
+        return True
+
+
+class Faults:
+    """All faults of a cluster; may be used from any thread."""
+
+    __slots__ = ("_armed", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._armed: list[ActiveFault] = []
+
+    def add(self, fault: Fault | str) -> ActiveFault:
+        """Arm a fault, given as such or as text (spec.py).
+
+        Raises:
+            ConfigError: the text is no fault.
+        """
+        active = ActiveFault(parse_fault(fault) if isinstance(fault, str) else fault)
+        with self._lock:
+            self._armed.append(active)
+        return active
+
+    def remove(self, active: ActiveFault) -> None:
+        """Disarm a fault; harmless when it is not armed."""
+        with self._lock:
+            self._armed = [one for one in self._armed if one is not active]
+
+    def clear(self) -> None:
+        """Disarm all faults."""
+        with self._lock:
+            self._armed.clear()
+
+    @property
+    def armed(self) -> list[ActiveFault]:
+        """The faults that may still strike, in the order in which they were added."""
+        with self._lock:
+            return [one for one in self._armed if not one.is_spent]
+
+    def __bool__(self) -> bool:
+        return bool(self._armed)
+
+    def strike(self, seen: Seen) -> list[Fault]:
+        """The faults that befall a request now."""
+        with self._lock:
+            struck = [one.fault for one in self._armed if one.strikes(seen)]
+            self._armed = [one for one in self._armed if not one.is_spent]
+        return struck

@@ -1,0 +1,33 @@
+"""AddOffsetsToTxn 0-4: a group's offsets become part of a transaction (KIP-98).
+
+Clients of transactions V2 leave it out: their TxnOffsetCommit does it.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.offsets_partition import OFFSETS_PLACE
+from spark_kafka_sink.broker.transaction import Claim
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+FENCED_VERSION = 2
+"""Since then clients know PRODUCER_FENCED."""
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    request = call.request
+    claim = Claim(request.producer_id, request.producer_epoch)
+    error = coordinates(call, request.transactional_id)
+    error = error or call.cluster.transactions.add(
+        request.transactional_id, claim, [OFFSETS_PLACE]
+    )
+    if error is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+        error = ErrorCode.invalid_producer_epoch
+    return {"error_code": error}
+
+
+HANDLER = Handler(api=ApiKey.ADD_OFFSETS_TO_TXN, versions=VersionRange(0, 4), handle=handle)

@@ -1,0 +1,58 @@
+"""DescribeProducers 0-0: what a partition's leader knows about its producers (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import topic_of
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.partition import Partition
+    from spark_kafka_sink.protocol.build import Values
+
+NO_OFFSET = -1
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    return {
+        "topics": [
+            {
+                "name": item.name,
+                "partitions": [_describe(call, item, index) for index in item.partition_indexes],
+            }
+            for item in call.request.topics
+        ]
+    }
+
+
+def _describe(call: Call, item: Any, index: int) -> Values:
+    topic = topic_of(call, item)
+    partition = topic.partition(index) if topic else None
+    if partition is None:
+        error = ErrorCode.unknown_topic_or_partition
+        return {"partition_index": index, "error_code": error, "active_producers": []}
+    if error := partition.leadership_error(call.node, -1):
+        return {"partition_index": index, "error_code": error, "active_producers": []}
+    return {"partition_index": index, "active_producers": _producers(partition)}
+
+
+def _producers(partition: Partition) -> list[Values]:
+    return [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": entry.epoch,
+            "last_sequence": entry.last_sequence,
+            "last_timestamp": entry.last_timestamp,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_txn_start_offset": partition.transactions.ongoing.get(producer_id, NO_OFFSET),
+        }
+        for producer_id, entry in partition.producers.entries.items()
+    ]
+
+
+HANDLER = Handler(api=ApiKey.DESCRIBE_PRODUCERS, versions=VersionRange(0, 0), handle=handle)

@@ -1,0 +1,56 @@
+"""DescribeTransactions 0-0: state, producer and partitions of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.transaction import Transaction
+    from spark_kafka_sink.protocol.build import Values
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTHING = {"transaction_state": "", "producer_id": 0, "producer_epoch": 0}
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    names = call.request.transactional_ids
+    return {"transaction_states": [_describe(call, name) for name in names]}
+
+
+def _describe(call: Call, name: str) -> Values:
+    error = coordinates(call, name) if name else ErrorCode.invalid_request
+    txn = call.cluster.transactions.find(name)
+    if error or txn is None:
+        missing = error or ErrorCode.transactional_id_not_found
+        return _NOTHING | {"transactional_id": name, "error_code": missing}
+    return {
+        "transactional_id": name,
+        "transaction_state": str(txn.state),
+        "transaction_timeout": timedelta(milliseconds=txn.timeout_ms),
+        "transaction_start_time": _start(txn),
+        "producer_id": txn.producer_id,
+        "producer_epoch": txn.epoch,
+        "topics": _topics(txn),
+    }
+
+
+def _start(txn: Transaction) -> datetime | None:
+    return None if txn.started_ms < 0 else _EPOCH + timedelta(milliseconds=txn.started_ms)
+
+
+def _topics(txn: Transaction) -> list[Values]:
+    found: dict[str, list[int]] = {}
+    for name, index in sorted(txn.partitions):
+        found.setdefault(name, []).append(index)
+    return [{"topic": name, "partitions": indexes} for name, indexes in found.items()]
+
+
+HANDLER = Handler(api=ApiKey.DESCRIBE_TRANSACTIONS, versions=VersionRange(0, 0), handle=handle)

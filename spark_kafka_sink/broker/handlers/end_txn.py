@@ -1,0 +1,38 @@
+"""EndTxn 0-5: commit or abort.
+
+Version 5 is that of transactions V2 (KIP-890): every end bumps the epoch, and the answer has it,
+with a new producer id once the epochs are used up; a repetition gets the same answer. In older
+versions the epoch stays.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.transaction import NO_EPOCH, NO_ID, Claim
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+FENCED_VERSION = 2
+"""Since then clients know PRODUCER_FENCED."""
+BUMPING_VERSION = 5
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    request = call.request
+    named = coordinates(call, request.transactional_id) or call.cluster.transactions.end(
+        request.transactional_id,
+        Claim(request.producer_id, request.producer_epoch),
+        commit=request.committed,
+        bumps=call.version >= BUMPING_VERSION,
+    )
+    if isinstance(named, Claim):
+        return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
+    if named is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+        named = ErrorCode.invalid_producer_epoch
+    return {"error_code": named, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
+
+
+HANDLER = Handler(api=ApiKey.END_TXN, versions=VersionRange(0, 5), handle=handle)

@@ -1,0 +1,103 @@
+"""TxnOffsetCommit 0-5: offsets that count once the transaction is committed (KIP-98).
+
+Since version 3 by a member of the current generation (KIP-447), or by nobody in particular. Up to
+version 4 AddOffsetsToTxn comes first; version 5 does that itself (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.group_offsets import CommittedOffset
+from spark_kafka_sink.broker.groups import GroupState
+from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, speaks
+from spark_kafka_sink.broker.offsets_partition import OFFSETS_PLACE
+from spark_kafka_sink.broker.transaction import Claim
+from spark_kafka_sink.broker.verification import Support, Writer, verify
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
+ABORTABLE_VERSION = 4
+ADDING_VERSION = 5
+MAX_METADATA = 4096
+"""Kafka's offset.metadata.max.bytes; it counts characters."""
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    exists = {
+        (item.name, p.partition_index)
+        for item in call.request.topics
+        if (topic := call.cluster.topics.named(item.name)) is not None
+        for p in item.partitions
+        if topic.partition(p.partition_index) is not None
+    }
+    error = _refusal(call) if exists else ErrorCode.none
+    return {
+        "topics": [
+            {
+                "name": item.name,
+                "partitions": [_commit(call, item.name, p, exists, error) for p in item.partitions],
+            }
+            for item in call.request.topics
+        ]
+    }
+
+
+def _claim(call: Call) -> Claim:
+    return Claim(call.request.producer_id, call.request.producer_epoch)
+
+
+def _refusal(call: Call) -> ErrorCode:
+    """What keeps all offsets from being committed."""
+    offsets, claim = call.cluster.markers.offsets, _claim(call)
+    error = coordinated(call)
+    if not error and not offsets.is_ongoing(claim):
+        support = Support.ABORTABLE if call.version >= ABORTABLE_VERSION else Support.OLD
+        support = Support.ADDS if call.version >= ADDING_VERSION else support
+        writer = Writer(
+            transactional_id=call.request.transactional_id, claim=claim, support=support
+        )
+        error = verify(call.cluster.transactions, writer, OFFSETS_PLACE)
+    error = error or _may_commit(call) or offsets.judge(claim)
+    if not error:
+        offsets.begin(claim)
+    return error
+
+
+def _may_commit(call: Call) -> ErrorCode:
+    generation = call.get("generation_id", NO_GENERATION)
+    group = call.cluster.groups.find(call.request.group_id)
+    if group is None:
+        return ErrorCode.none if generation < 0 else ErrorCode.illegal_generation
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.none
+    named = call.get("member_id", "") or call.get("group_instance_id", None) is not None
+    return speaks(call, group, generation) if generation >= 0 or named else ErrorCode.none
+
+
+def _commit(
+    call: Call, name: str, asked: Any, exists: set[tuple[str, int]], error: ErrorCode
+) -> Values:
+    place = (name, asked.partition_index)
+    if place not in exists:
+        error = ErrorCode.unknown_topic_or_partition
+    elif not error and len(asked.committed_metadata or "") > MAX_METADATA:
+        error = ErrorCode.offset_metadata_too_large
+    if not error:
+        offset = CommittedOffset(
+            offset=asked.committed_offset,
+            leader_epoch=getattr(asked, "committed_leader_epoch", -1),
+            metadata=asked.committed_metadata,
+        )
+        call.cluster.groups.get(call.request.group_id)
+        call.cluster.markers.offsets.add(_claim(call), call.request.group_id, place, offset)
+    return {"partition_index": asked.partition_index, "error_code": error}
+
+
+HANDLER = Handler(api=ApiKey.TXN_OFFSET_COMMIT, versions=VersionRange(0, 5), handle=handle)

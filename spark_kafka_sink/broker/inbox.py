@@ -1,0 +1,56 @@
+"""Received bytes of one connection, put together to frames with as little copying as there can be.
+
+Small frames come many at a time through a buffer that all connections share, and are copied out of
+it. A frame that did not fit gets a buffer of its own, into which the socket writes the rest.
+"""
+
+from __future__ import annotations
+
+from spark_kafka_sink.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
+
+_DIRECT_FROM = 64 * 1024
+"""Bytes: a smaller frame is cheaper to join than to receive by itself."""
+
+
+class Inbox:
+    """Collects bytes that a socket writes into `room`, and hands out whole frames.
+
+    A large frame's memory is asked for on the word of its size, but the system gives it page by
+    page as bytes come: a size alone costs nothing.
+    """
+
+    __slots__ = ("_at", "_frame", "_reader")
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._reader = FrameReader(limit)
+        self._frame: memoryview | None = None
+        self._at = 0
+
+    def room(self, shared: memoryview) -> memoryview:
+        """Where the next bytes belong: a large frame's own memory, or the shared buffer."""
+        return shared if self._frame is None else self._frame[self._at :]
+
+    def received(self, room: memoryview, count: int) -> list[memoryview]:
+        """Take `count` bytes that were written into `room`; return the frames that are complete.
+
+        Raises:
+            ProtocolError: a size is negative or above the limit; the stream is lost then.
+        """
+        if self._frame is None:
+            frames = self._reader.feed(bytes(room[:count]))
+            self._begin_frame()
+            return frames
+        self._at += count
+        if self._at < len(self._frame):
+            return []
+        whole, self._frame = self._frame, None
+        return [whole]
+
+    def _begin_frame(self) -> None:
+        missing = self._reader.missing
+        if missing < _DIRECT_FROM:
+            return
+        begun = self._reader.take_rest()[SIZE_BYTES:]
+        self._frame = memoryview(bytearray(len(begun) + missing))
+        self._frame[: len(begun)] = begun
+        self._at = len(begun)

@@ -1,0 +1,90 @@
+"""Which nodes of a cluster live, hang or are down, and how far their copies lag.
+
+As Kafka's controller sees brokers: one that hangs is fenced when its session ends (KIP-631).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class NodeState(Enum):
+    """What a node does."""
+
+    UP = auto()
+    PAUSED = auto()
+    STOPPED = auto()
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeStatus:
+    """A node's state; `lag` in seconds; `fence_at` in monotonic seconds while it hangs."""
+
+    state: NodeState = NodeState.UP
+    lag: float = 0.0
+    fenced: bool = False
+    fence_at: float | None = None
+
+    @property
+    def copies(self) -> bool:
+        """Whether it fetches from leaders."""
+        return self.state is NodeState.UP
+
+    @property
+    def counts(self) -> bool:
+        """Whether the controller lets it lead and be in sync."""
+        return self.state is not NodeState.STOPPED and not self.fenced
+
+
+class NodeStates:
+    """The states of all nodes, by id."""
+
+    __slots__ = ("_nodes", "_session")
+
+    def __init__(self, ids: list[int], lag: float, session: float) -> None:
+        self._nodes = {node: NodeStatus(lag=lag) for node in ids}
+        self._session = session
+
+    def __getitem__(self, node: int) -> NodeStatus:
+        return self._nodes[node]
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._nodes
+
+    def counting(self) -> list[int]:
+        """Nodes that may lead, by id."""
+        return [node for node, status in self._nodes.items() if status.counts]
+
+    def set_lags(self, seconds: float) -> None:
+        """Let every node copy so much later."""
+        for status in self._nodes.values():
+            status.lag = seconds
+
+    def stop(self, node: int) -> None:
+        """Note that a node is down."""
+        self._nodes[node].state = NodeState.STOPPED
+        self._nodes[node].fence_at = None
+
+    def pause(self, node: int, now: float) -> None:
+        """Note that a node hangs: it is fenced when its session ends."""
+        self._nodes[node].state = NodeState.PAUSED
+        self._nodes[node].fence_at = now + self._session
+
+    def start(self, node: int) -> None:
+        """Note that a node is back."""
+        status = self._nodes[node]
+        status.state, status.fenced, status.fence_at = NodeState.UP, False, None
+
+    def fence(self, now: float) -> list[int]:
+        """Fence the nodes whose session has ended; return them."""
+        due = [n for n, s in self._nodes.items() if s.fence_at is not None and s.fence_at <= now]
+        for node in due:
+            self._nodes[node].fenced, self._nodes[node].fence_at = True, None
+        return due
+
+    def next_fence(self) -> float | None:
+        """When the next session ends, None if no node hangs."""
+        return min(
+            (s.fence_at for s in self._nodes.values() if s.fence_at is not None), default=None
+        )

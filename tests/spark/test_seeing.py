@@ -1,0 +1,65 @@
+"""Metrics, statistics lines and debug events of a write by Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_kafka_sink.base.report import DeliveryReport
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from tests.spark.console import Console
+    from tests.spark.sink import Sink
+
+
+def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:
+    return sink.spark.range(0, rows, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
+
+
+def test_the_driver_hands_the_metrics_of_all_tasks_to_prometheus(
+    sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    path, report_path = tmp_path / "kafka.prom", tmp_path / "report.json"
+    sink.write(
+        _frame(sink, 1000, 4),
+        topic=topic,
+        reportPath=str(report_path),
+        metrics__prometheus__textfile=str(path),
+    )
+    samples = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+        if not sample.labels
+    }
+    report = DeliveryReport.from_json(report_path.read_text())
+    assert samples["kafka_producer_record_send_total"] == report.persisted == 1000
+    assert samples["kafka_producer_byte_total"] == report.bytes_sent
+    assert report.metrics.batch_records.total == 1000
+    assert {part.leader for part in report.partitions} == {1}
+
+
+def test_statistics_and_debug_events_reach_the_executors_console(
+    sink: Sink, topic: str, console: Console
+) -> None:
+    since = console.mark()
+    sink.write(
+        _frame(sink, 100, 1),
+        topic=topic,
+        kafka__statistics__interval__ms="60000",
+        kafka__debug="msg",
+    )
+    text = console.wait_for("spark_kafka_sink.statistics", since)
+    (line,) = re.findall(r"spark_kafka_sink\.statistics (\{.*\})", text)
+    statistics = json.loads(line)
+    assert statistics["txmsgs"] == 100
+    events = re.findall(r"spark_kafka_sink\.debug\.msg (\w+) session=(\S+)", text)
+    assert {name for name, _ in events} == {"append", "close", "send", "answer"}
+    assert {session for _, session in events} == {statistics["name"]}
