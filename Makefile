@@ -14,10 +14,10 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test bench lint format docs clean
+.PHONY: help venv install java needs jars demo test bench bench-tiny-tasks lint format docs clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 venv: $(VENV)/bin/python ## make the virtual environment
 
@@ -25,6 +25,9 @@ install: $(VENV)/.installed ## install the package and all tools into it
 
 demo: java install ## Spark writes 336,776 flights to the embedded broker; a foreign client checks
 	@$(PY) -m spark_kafka_sink.cli.main demo
+
+bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
+	@$(PY) -m tests.benchmarks.tiny_tasks
 
 test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some)
 	@$(PY) -m tests.tools.run $(PHASES)

@@ -27,8 +27,8 @@ PRESSURE_OPTIONS: tuple[Option, ...] = (
     _percent(
         "bufferShare",
         50,
-        "Percent of kafka.buffer.memory that one partition, or one broker, may hold where there "
-        "are others; rows without a key then go elsewhere, others wait. 100 for no limit.",
+        "Percent of kafka.buffer.memory that one broker may hold where there are others, and one "
+        "partition half of it; rows without a key then go elsewhere, others wait. 100: no limit.",
         low=1,
     ),
     _count("rateLimit.recordsPerSecond", 0, "Records a second that one task writes; 0: no limit."),

@@ -22,6 +22,10 @@ _LOWEST = {
 }
 
 
+LOG = "log"
+"""The storage that is Kafka's own: segments of batches."""
+
+
 class BrokerOptions(TypedDict, total=False):
     """The keywords of `EmbeddedBroker`; see `BrokerConfig` for their meaning."""
 
@@ -44,6 +48,7 @@ class BrokerOptions(TypedDict, total=False):
     message_max_bytes: int
     cluster_id: str
     data_dir: str | None
+    storage: str
     retention_check_ms: int
 
 
@@ -70,6 +75,8 @@ class BrokerConfig:
         auto_create_topics: whether asking for an unknown topic's metadata creates it.
         message_max_bytes: the largest batch taken, in bytes with its header.
         cluster_id: the id that the cluster gives itself.
+        storage: where logs lie: "log" is a data folder or memory, ``redis://host:port/db?prefix=…``
+            a Redis, which keeps all else that a restart must find, too.
         data_dir: a folder for logs and all else that a restart must find; in memory without one.
         retention_check_ms: log.retention.check.interval.ms.
 
@@ -95,6 +102,7 @@ class BrokerConfig:
     auto_create_topics: bool = False
     message_max_bytes: int = MAX_MESSAGE_BYTES
     cluster_id: str = "kafkaprod-embedded-00"
+    storage: str = field(default=LOG, repr=False)
     data_dir: str | None = None
     retention_check_ms: int = 300_000
 
@@ -104,6 +112,10 @@ class BrokerConfig:
             if value < lowest:
                 raise ConfigError(f"{name} is {value}", hint=f"It must be at least {lowest}")
         self._check_copies()
+        if self.storage != LOG and self.data_dir is not None:
+            raise ConfigError(
+                "there are both data_dir and another storage than log", hint="Give one of them"
+            )
         if self.transaction_version not in {0, 1, 2}:
             raise ConfigError(
                 f"transaction_version is {self.transaction_version}", hint="There are 0, 1 and 2"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.disk_segment import SUFFIX, DiskSegment
+from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.segment_scan import scan
 from spark_kafka_sink.broker.segmented import SegmentedStorage
 
@@ -53,10 +54,9 @@ class DataDir:
         self.was_clean = mark.exists()
         mark.unlink(missing_ok=True)
 
-    @property
-    def journal(self) -> Path:
+    def open_journal(self) -> Journal:
         """See `StorageBackend`."""
-        return self.path / "cluster.journal"
+        return Journal(self.path / "cluster.journal")
 
     def folder(self, topic: str, partition: int) -> Path:
         """Where a partition's segments lie."""
@@ -69,9 +69,7 @@ class DataDir:
         folder.mkdir()
         return SegmentedStorage(limits, _maker(folder, limits))
 
-    def load(
-        self, topic: str, partition: int, limits: LogLimits, seen: Seen
-    ) -> SegmentedStorage:
+    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> SegmentedStorage:
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir(exist_ok=True)

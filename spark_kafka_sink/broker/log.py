@@ -83,7 +83,7 @@ class PartitionLog:
         Raises:
             OSError: the storage can't; nothing has changed then.
         """
-        base, view = self.end_offset, memoryview(batch)
+        base, view = self.storage.next_offset(), memoryview(batch)
         head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
         _INT64.pack_into(head, 0, base)
         _INT32.pack_into(head, LEADER_EPOCH_OFFSET, stamp.leader_epoch)

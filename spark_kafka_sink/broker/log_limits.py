@@ -31,9 +31,8 @@ class LogLimits:
     @classmethod
     def of(cls, config: TopicConfig) -> LogLimits:
         """Read them from a topic's configs."""
-        internal = int(config["internal.segment.bytes"])
         return cls(
-            segment_bytes=internal or int(config["segment.bytes"]),
+            segment_bytes=config.segment_bytes,
             segment_ms=int(config["segment.ms"]),
             index_bytes=int(config["segment.index.bytes"]),
             index_interval_bytes=int(config["index.interval.bytes"]),

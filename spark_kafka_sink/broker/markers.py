@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.offsets_partition import OFFSETS_TOPIC, OffsetsPartition
+from spark_kafka_sink.broker.offsets_partition import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.broker.control import Marker
     from spark_kafka_sink.broker.delayed import DelayedAnswers
     from spark_kafka_sink.broker.groups import Groups
+    from spark_kafka_sink.broker.offsets_partition import OffsetsPartition
     from spark_kafka_sink.broker.topics import Topics
     from spark_kafka_sink.broker.transaction import Place
 
@@ -24,13 +25,18 @@ class Markers:
     __slots__ = ("_clock", "_delayed", "_groups", "_topics", "offsets")
 
     def __init__(
-        self, topics: Topics, groups: Groups, delayed: DelayedAnswers, clock: Clock
+        self,
+        topics: Topics,
+        groups: Groups,
+        offsets: OffsetsPartition,
+        delayed: DelayedAnswers,
+        clock: Clock,
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._delayed = delayed
         self._clock = clock
-        self.offsets = OffsetsPartition()
+        self.offsets = offsets
 
     def write(self, place: Place, marker: Marker) -> bool:
         """Write a marker; False while the partition has no leader. A deleted one needs none."""

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.group_offsets import CommittedOffset
+from spark_kafka_sink.broker.transaction import Claim
+
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.control import Marker
-    from spark_kafka_sink.broker.group_offsets import CommittedOffset
     from spark_kafka_sink.broker.groups import Groups
-    from spark_kafka_sink.broker.transaction import Claim, Place
+    from spark_kafka_sink.broker.journal import Journal
+    from spark_kafka_sink.broker.transaction import Place
 
+PENDING = "pending_offset"
+EPOCHS = "offset_epoch"
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PLACE: Place = (OFFSETS_TOPIC, 0)
 
@@ -24,13 +29,21 @@ Pending: TypeAlias = "dict[tuple[str, Place], CommittedOffset]"
 
 
 class OffsetsPartition:
-    """Pending offsets by producer id, and the newest epoch of each."""
+    """Pending offsets by producer id, and the newest epoch of each.
 
-    __slots__ = ("_epochs", "_pending")
+    Args:
+        journal: where they are kept across restarts.
+    """
 
-    def __init__(self) -> None:
-        self._epochs: dict[int, int] = {}
+    __slots__ = ("_epochs", "_journal", "_pending")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._epochs = {int(key[0]): int(epoch) for key, epoch in journal.all(EPOCHS).items()}
         self._pending: dict[int, Pending] = {}
+        for (producer, group, topic, index), value in journal.all(PENDING).items():
+            pending = self._pending.setdefault(int(producer), {})
+            pending[str(group), (str(topic), int(index))] = CommittedOffset(**value)
 
     def is_ongoing(self, claim: Claim) -> bool:
         """Whether the producer's transaction has offsets here already."""
@@ -44,21 +57,33 @@ class OffsetsPartition:
 
     def begin(self, claim: Claim) -> None:
         """Let a producer's transaction have offsets here, even none."""
-        self._epochs[claim.producer_id] = claim.epoch
+        self._set_epoch(claim)
         self._pending.setdefault(claim.producer_id, {})
 
     def add(self, claim: Claim, group_id: str, place: Place, offset: CommittedOffset) -> None:
         """Keep an offset until its transaction ends."""
         self.begin(claim)
         self._pending[claim.producer_id][group_id, place] = offset
+        value = {
+            "offset": offset.offset,
+            "leader_epoch": offset.leader_epoch,
+            "metadata": offset.metadata,
+        }
+        self._journal.put(PENDING, (claim.producer_id, group_id, *place), value)
+
+    def _set_epoch(self, claim: Claim) -> None:
+        if self._epochs.get(claim.producer_id) != claim.epoch:
+            self._epochs[claim.producer_id] = claim.epoch
+            self._journal.put(EPOCHS, (claim.producer_id,), claim.epoch)
 
     def end(self, marker: Marker, groups: Groups) -> None:
         """Apply or drop a producer's offsets; one that was committed later stands."""
-        self._epochs[marker.producer_id] = marker.epoch
+        self._set_epoch(Claim(marker.producer_id, marker.epoch))
         for (group_id, place), offset in self._pending.pop(marker.producer_id, {}).items():
             offsets = groups.get(group_id).offsets
             if marker.commit and (place not in offsets or offsets[place].order < offset.order):
                 offsets[place] = offset
+            self._journal.put(PENDING, (marker.producer_id, group_id, *place), None)
 
     def is_unstable(self, group_id: str, place: Place) -> bool:
         """Whether a transaction that may change an offset is open (KIP-447)."""

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker.control import control_batch, read_marker
 from spark_kafka_sink.broker.copies import Copies
 from spark_kafka_sink.broker.log import PartitionLog, Stamp
 from spark_kafka_sink.broker.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.producers import Appended, ProducerTable
+from spark_kafka_sink.broker.recompression import as_topic_wants
 from spark_kafka_sink.broker.validation import RefusedBatchError, Rules, validate
 from spark_kafka_sink.records.batch import BatchHeader
 
@@ -97,7 +99,8 @@ class Partition:
         return ErrorCode.invalid_txn_state if beside else ErrorCode.none
 
     def _remember(self, header: BatchHeader, result: AppendResult) -> None:
-        self.producers.remember(header, result.base_offset, result.append_time)
+        time = header.max_timestamp if result.append_time == NO_TIME else result.append_time
+        self.producers.remember(header, result.base_offset, time)
         self.transactions.verifying.pop(header.producer_id, None)
         if header.is_transactional:
             self.transactions.begin(header.producer_id, result.base_offset)
@@ -119,6 +122,7 @@ class Partition:
         self.producers.end_transaction(marker, time_ms)
         self.transactions.verifying.pop(marker.producer_id, None)
         self.transactions.end(marker.producer_id, offset, commit=marker.commit)
+        self.transactions.forget_before(self.log.start_offset)
 
     def replay(self, batch: memoryview | bytes) -> None:
         """Learn about producers and transactions from a batch in the log.
@@ -142,22 +146,25 @@ class Partition:
     def _append(
         self, records: memoryview | bytes, header: BatchHeader, rules: Rules
     ) -> AppendResult:
+        records, header = as_topic_wants(records, header, rules.config)
         time = rules.now_ms if rules.config.stamps_records else None
         stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
         try:
             base = self.log.append(records, header, stamp)
         except OSError as error:
             raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
+        except ProtocolError as error:
+            raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:
         """Judge whether `node` may answer for the partition at the client's leader epoch (KIP-320).
 
-        An epoch of -1 is not checked.
+        A negative epoch is not checked.
         """
         if node != self.leader:
             return ErrorCode.not_leader_or_follower
-        if epoch in (-1, self.leader_epoch):
+        if epoch < 0 or epoch == self.leader_epoch:
             return ErrorCode.none
         fenced = epoch < self.leader_epoch
         return ErrorCode.fenced_leader_epoch if fenced else ErrorCode.unknown_leader_epoch

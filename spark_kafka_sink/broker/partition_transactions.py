@@ -84,7 +84,7 @@ class PartitionTransactions:
 
     def forget_before(self, offset: int) -> None:
         """Drop the aborted transactions that lie before the log's start."""
-        self._aborted = [ended for ended in self._aborted if ended.last_offset >= offset]
+        del self._aborted[: bisect_left(self._aborted, offset, key=lambda ended: ended.last_offset)]
 
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
         """Note that the coordinator is asked about a batch."""

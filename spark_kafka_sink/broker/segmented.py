@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.log_limits import DEFAULT_LIMITS, UNLIMITED, LogLimits
 from spark_kafka_sink.broker.segment import MemorySegment, Segment
 from spark_kafka_sink.broker.storage import END, BatchFacts, StoredBatch
@@ -61,6 +62,14 @@ class SegmentedStorage:
     def size(self) -> int:
         """See `LogStorage`."""
         return sum(segment.table.size for segment in self._segments)
+
+    def next_offset(self) -> int:
+        """See `LogStorage`: offsets have no gaps."""
+        return self.end_offset
+
+    def is_replicated(self, offset: int) -> bool:  # noqa: ARG002
+        """See `LogStorage`: what there is, is here."""
+        return True
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogStorage`."""
@@ -213,7 +222,10 @@ class MemoryBackend:
     """Storages in memory: nothing is left when the process ends."""
 
     __slots__ = ()
-    journal = None
+
+    def open_journal(self) -> Journal:
+        """See `StorageBackend`."""
+        return Journal()
 
     def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""

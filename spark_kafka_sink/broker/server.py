@@ -49,6 +49,7 @@ class Server:
         self._listeners = listeners
         self._muted: set[int] = set()
         cluster.switch.sockets = self
+        cluster.call_soon = self.call_soon
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
@@ -169,6 +170,9 @@ class Server:
                 self._dispatcher.dispatch(frame, connection)
             except ProtocolError as error:
                 LOG.debug("%s is disconnected: %s", connection.peer, error)
+                return False
+            except OSError as error:
+                LOG.warning("the storage failed a request of %s: %s", connection.peer, error)
                 return False
             except Exception:
                 LOG.exception("a request of %s failed: %s", connection.peer, frame[:4].hex(" ", 2))

@@ -6,27 +6,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from spark_kafka_sink.broker.data_dir import DataDir
 from spark_kafka_sink.broker.delayed import DelayedAnswers
 from spark_kafka_sink.broker.elections import Elections
 from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.groups import Groups
 from spark_kafka_sink.broker.housekeeping import Housekeeping
-from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.markers import Markers
 from spark_kafka_sink.broker.node_states import NodeStates
+from spark_kafka_sink.broker.offsets_partition import OffsetsPartition
 from spark_kafka_sink.broker.producer_ids import ProducerIds
 from spark_kafka_sink.broker.replicator import Replicator
-from spark_kafka_sink.broker.segmented import MemoryBackend
+from spark_kafka_sink.broker.storages import open_backend
 from spark_kafka_sink.broker.switch import Switch
 from spark_kafka_sink.broker.topic_store import TopicStore
 from spark_kafka_sink.broker.topics import NewTopic, Topics
+from spark_kafka_sink.broker.transaction_store import TransactionStore
 from spark_kafka_sink.broker.transactions import CoordinatorSettings, Transactions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.delayed import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +51,14 @@ class Cluster:
         self.config = config
         self.clock = JumpingClock(clock)
         self.faults = Faults()
+        self.call_soon: Callable[[Callable[[], None]], None] = lambda function: function()
         self._all_nodes = {node.id: node for node in nodes}
         self.nodes = dict(self._all_nodes)
         self.node_states = NodeStates(
             sorted(self.nodes), config.follower_lag_ms / 1000, config.session_timeout_ms / 1000
         )
-        backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
-        self.journal = Journal(backend.journal)
+        backend = open_backend(config, self.clock, self._storage_news)
+        self.journal = backend.open_journal()
         store = TopicStore(backend, self.journal)
         self.topics = Topics(config, self.node_states.counting(), store)
         self.housekeeping = Housekeeping(self.topics.logs, self.clock, config.retention_check_ms)
@@ -65,13 +69,15 @@ class Cluster:
         self.replicator = Replicator(self.node_states, self.topics, self.delayed, max_lag)
         self.groups = Groups(self.journal)
         self._producer_ids = ProducerIds(self.journal)
-        self.markers = Markers(self.topics, self.groups, self.delayed, self.clock)
+        offsets = OffsetsPartition(self.journal)
+        self.markers = Markers(self.topics, self.groups, offsets, self.delayed, self.clock)
         limits = CoordinatorSettings(
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
+            ends_bump=config.transaction_version > 1,
         )
         self.transactions = Transactions(
-            limits, self.clock, self.new_producer_id, self.markers.write
+            limits, TransactionStore(self.journal), self.clock, self.new_producer_id, self.markers
         )
         for name, partitions in config.topics.items():
             if self.topics.named(name) is not None:
@@ -85,6 +91,10 @@ class Cluster:
                 configs=dict(configs),
             )
             self.topics.create(new)
+
+    def _storage_news(self, key: Key) -> None:
+        """Wake who waits for a partition; called on any thread."""
+        self.call_soon(lambda: self.delayed.wake(key))
 
     @property
     def controller_id(self) -> int:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
+    from spark_kafka_sink.broker.journal import Journal
     from spark_kafka_sink.broker.log_limits import LogLimits
     from spark_kafka_sink.records.batch import BatchHeader
 
@@ -66,6 +66,10 @@ class LogStorage(Protocol):
         """Bytes of all batches."""
         ...
 
+    def next_offset(self) -> int:
+        """Where the next batch begins: at the end, or behind it."""
+        ...
+
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """Keep one stamped batch, given in parts, at the end; nobody changes the parts later."""
         ...
@@ -76,6 +80,10 @@ class LogStorage(Protocol):
         At most `max_bytes`, but at least one batch if `max_bytes` is negative: then one of any
         size. A piece may hold several batches.
         """
+        ...
+
+    def is_replicated(self, offset: int) -> bool:
+        """Whether the storage's own replicas, if it has any, have all before an offset."""
         ...
 
     def bytes_between(self, span: tuple[int, int]) -> int:
@@ -122,9 +130,8 @@ class LogStorage(Protocol):
 class StorageBackend(Protocol):
     """Makes the storages of a cluster's partitions."""
 
-    @property
-    def journal(self) -> Path | None:
-        """The file for what the cluster knows besides its logs; None if it may forget that."""
+    def open_journal(self) -> Journal:
+        """What the cluster knows besides its logs; called once."""
         ...
 
     def create(self, topic: str, partition: int, limits: LogLimits) -> LogStorage:

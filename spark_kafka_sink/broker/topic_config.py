@@ -146,6 +146,11 @@ class TopicConfig:
         return "compact" in self["cleanup.policy"].split(",")
 
     @property
+    def segment_bytes(self) -> int:
+        """The size of a segment, and so the limit of a batch."""
+        return int(self["internal.segment.bytes"]) or int(self["segment.bytes"])
+
+    @property
     def stamps_records(self) -> bool:
         """Whether the broker's clock replaces the producer's."""
         return self["message.timestamp.type"] == "LogAppendTime"

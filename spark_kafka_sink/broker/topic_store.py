@@ -67,9 +67,7 @@ class TopicStore:
         """The topics that an earlier broker left, led in new leader epochs."""
         for (name,), value in self._journal.all(TOPIC).items():
             config = TopicConfig(own=value["configs"], broker_max_bytes=broker_max_bytes)
-            topic = Topic(
-                name=str(name), id=UUID(value["id"]), config=config, partitions=[]
-            )
+            topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
                 topic.partitions.append(self._partition(topic, index, (known, nodes)))
             self.save(topic)

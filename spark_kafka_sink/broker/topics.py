@@ -24,6 +24,11 @@ DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may have a name (Kafka's Topic.validate)."""
+    return name not in {".", ".."} and _NAME.fullmatch(name) is not None
+
+
 class TopicError(Exception):
     """A topic can't be made or found.
 
@@ -40,11 +45,15 @@ class TopicError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be made; -1 stands for the broker's default."""
+    """A topic to be made; -1 stands for the broker's default.
+
+    `assignments` are the nodes of each partition, where they are not left to the broker.
+    """
 
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
+    assignments: Mapping[int, list[int]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -107,13 +116,15 @@ class Topics:
         Raises:
             TopicError: it could not.
         """
-        if new.name in {".", ".."} or not _NAME.fullmatch(new.name):
+        if not is_topic_name(new.name):
             raise TopicError(
                 ErrorCode.invalid_topic_exception,
                 f"Topic name '{new.name}' must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
             )
         if new.name in self._by_name:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
+        if new.assignments and (problem := _misassigned(new, self._nodes)):
+            raise problem
         if new.partitions != DEFAULT and new.partitions < 1:
             raise TopicError(
                 ErrorCode.invalid_partitions, "Number of partitions must be larger than 0."
@@ -126,8 +137,8 @@ class Topics:
                 f"Unable to replicate the partition {new.replication_factor} time(s): "
                 f"{len(self._nodes)} broker(s) are registered.",
             )
-        if problem := problem_with(new.configs):
-            raise TopicError(ErrorCode.invalid_config, problem)
+        if wrong := problem_with(new.configs):
+            raise TopicError(ErrorCode.invalid_config, wrong)
 
     def create(self, new: NewTopic) -> Topic:
         """Make a topic; its partitions are led by the nodes in turn.
@@ -136,7 +147,16 @@ class Topics:
             TopicError: it can't be made.
         """
         self.check(new)
-        count = self._config.default_partitions if new.partitions == DEFAULT else new.partitions
+        try:
+            topic = self._make(new)
+        except OSError as error:
+            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
+        self._keep(topic)
+        return topic
+
+    def _make(self, new: NewTopic) -> Topic:
+        default = len(new.assignments) or self._config.default_partitions
+        count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
         config = TopicConfig(own=own, broker_max_bytes=self._config.message_max_bytes)
         topic = Topic(
@@ -147,7 +167,6 @@ class Topics:
                 for index in range(count)
             ],
         )
-        self._keep(topic)
         self.store.save(topic)
         return topic
 
@@ -174,7 +193,8 @@ class Topics:
         default = min(self._config.replication_factor, len(self._nodes))
         copies = default if new.replication_factor == DEFAULT else new.replication_factor
         nodes = self._nodes
-        replicas = [nodes[(index + copy) % len(nodes)] for copy in range(copies)]
+        turn = [nodes[(index + copy) % len(nodes)] for copy in range(copies)]
+        replicas = list(new.assignments.get(index, turn))
         return Partition(
             topic=new.name,
             index=index,
@@ -186,6 +206,30 @@ class Topics:
 
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its data."""
+        self.store.remove(topic)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        self.store.remove(topic)
+
+
+def _misassigned(new: NewTopic, nodes: list[int]) -> TopicError | None:
+    """What is wrong with a topic's assignments, as ReplicationControlManager.createTopic says."""
+    if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
+        return TopicError(
+            ErrorCode.invalid_request,
+            "Assignments were given, but the partitions or the replication factor are not -1.",
+        )
+    if sorted(new.assignments) != list(range(len(new.assignments))):
+        return TopicError(
+            ErrorCode.invalid_replica_assignment,
+            "The assignments must be those of consecutive partitions from 0.",
+        )
+    sizes = {len(replicas) for replicas in new.assignments.values()}
+    good = all(
+        r and len(set(r)) == len(r) and set(r) <= set(nodes) for r in new.assignments.values()
+    )
+    if not good or len(sizes) != 1:
+        return TopicError(
+            ErrorCode.invalid_replica_assignment,
+            f"Each partition needs as many different nodes as the others, of {nodes}.",
+        )
+    return None

@@ -157,11 +157,14 @@ def _prepare_v2(txn: Transaction, now: Now, *, commit: bool) -> Transaction:
     )
 
 
-def fence(txn: Transaction, now: Now) -> Transaction:
+def fence(txn: Transaction, now: Now, *, bumps: bool) -> Transaction:
     """Abort an ongoing transaction that timed out, or whose id somebody else wants.
 
-    The epoch is bumped, so that the markers fence its producer.
+    The epoch is bumped, so that the markers fence its producer. With `bumps` (transactions V2) that
+    is the bump of every end, and its producer may ask for the new epoch (KIP-360).
     """
+    if bumps:
+        return _prepare_v2(txn, now, commit=False)
     return txn.to(
         TransactionState.PREPARE_ABORT,
         epoch=min(txn.epoch + 1, MAX_EPOCH),

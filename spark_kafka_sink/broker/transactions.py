@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spark_kafka_sink.base.clock import Clock
+    from spark_kafka_sink.broker.markers import Markers
+    from spark_kafka_sink.broker.transaction_store import TransactionStore
 
 Named: TypeAlias = Claim | ErrorCode
 """The producer that a request is answered with, or the error."""
@@ -28,10 +30,14 @@ LOOK_EVERY_MS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings:
-    """Kafka's transaction.max.timeout.ms and transactional.id.expiration.ms, in milliseconds."""
+    """Kafka's transaction.max.timeout.ms and transactional.id.expiration.ms, in milliseconds.
+
+    With `ends_bump` (transaction.version 2) also the ends that the coordinator decides bump epochs.
+    """
 
     max_timeout_ms: int
     id_expiration_ms: int
+    ends_bump: bool
 
 
 class Transactions:
@@ -39,25 +45,32 @@ class Transactions:
 
     Args:
         settings: limits.
+        store: has what an earlier broker knew.
         clock: wall time.
         new_producer_id: gives an id that nobody has had.
-        write: writes a marker into a partition; False where it has to be tried again.
+        markers: writes the ends of transactions into partitions.
     """
 
     def __init__(
         self,
         settings: CoordinatorSettings,
+        store: TransactionStore,
         clock: Clock,
         new_producer_id: Callable[[], int],
-        write: Callable[[Place, Marker], bool],
+        markers: Markers,
     ) -> None:
         self._settings = settings
+        self._store = store
         self._clock = clock
         self._new_producer_id = new_producer_id
-        self._write = write
+        self._markers = markers
         self._by_id: dict[str, Transaction] = {}
         self._unwritten: dict[str, set[Place]] = {}
         self._looked_ms = 0
+        for txn in store.all():
+            self._by_id[txn.id] = txn
+            if txn.is_prepared:
+                self._unwritten[txn.id] = set(txn.partitions)
 
     def all(self) -> list[Transaction]:
         """Every transactional id, by name."""
@@ -67,16 +80,11 @@ class Transactions:
         """Find a transactional id."""
         return self._by_id.get(transactional_id)
 
-    def restore(self, txn: Transaction) -> None:
-        """Take up a transaction as it was kept."""
-        self._by_id[txn.id] = txn
-        if txn.is_prepared:
-            self._unwritten[txn.id] = set(txn.partitions)
-
     def _now(self) -> rules.Now:
         return rules.Now(ms=self._clock.wall_ms(), new_producer_id=self._new_producer_id)
 
     def _keep(self, txn: Transaction) -> None:
+        self._store.put(txn)
         self._by_id[txn.id] = txn
 
     def initialize(self, transactional_id: str, expected: Claim | None, timeout_ms: int) -> Named:
@@ -144,7 +152,7 @@ class Transactions:
         return Claim(decision.producer_id, decision.epoch)
 
     def _fence(self, txn: Transaction, now: rules.Now) -> None:
-        self._finish(rules.fence(txn, now))
+        self._finish(rules.fence(txn, now, bumps=self._settings.ends_bump))
 
     def _finish(self, prepared: Transaction) -> None:
         self._keep(prepared)
@@ -158,7 +166,7 @@ class Transactions:
             commit=txn.state is TransactionState.PREPARE_COMMIT,
         )
         places = sorted(self._unwritten[txn.id])
-        left = {place for place in places if not self._write(place, marker)}
+        left = {place for place in places if not self._markers.write(place, marker)}
         if left:
             self._unwritten[txn.id] = left
             return
@@ -177,4 +185,5 @@ class Transactions:
             if txn.state is TransactionState.ONGOING and txn.started_ms + txn.timeout_ms < now.ms:
                 self._fence(txn, now)
             elif txn.is_at_rest and txn.updated_ms + self._settings.id_expiration_ms <= now.ms:
+                self._store.drop(txn)
                 del self._by_id[txn.id]

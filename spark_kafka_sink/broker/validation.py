@@ -25,6 +25,13 @@ ZSTD_FROM_VERSION = 7
 _SMALLEST_LENGTH = 14
 
 
+_EARLY = {
+    ErrorCode.corrupt_message,
+    ErrorCode.message_too_large,
+    ErrorCode.unsupported_compression_type,
+}
+
+
 class RefusedBatchError(Exception):
     """A batch that must not enter the log.
 
@@ -32,6 +39,8 @@ class RefusedBatchError(Exception):
         error: Kafka's code for it.
         message: what is wrong, for the response's error_message.
         records: what is wrong with single records, by their index in the batch (KIP-467).
+        is_early: whether Kafka refuses it before it looks at the log, whose start it then
+            does not tell.
     """
 
     def __init__(self, error: ErrorCode, message: str, records: dict[int, str] | None = None):
@@ -39,6 +48,14 @@ class RefusedBatchError(Exception):
         self.error = error
         self.message = message
         self.records = records or {}
+        self.is_early = error in _EARLY
+
+    @classmethod
+    def early(cls, message: str) -> RefusedBatchError:
+        """What can't be records at all: INVALID_RECORD of the request, not of a record."""
+        refused = cls(ErrorCode.invalid_record, message)
+        refused.is_early = True
+        return refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +78,9 @@ def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
         RefusedBatchError: they may not be appended.
     """
     if not records:
-        raise _invalid("Produce requests must have exactly one record batch per partition")
+        raise RefusedBatchError.early(
+            "Produce requests must have exactly one record batch per partition"
+        )
     header = _single_batch(records)
     codec = _codec(header)
     if codec is Codec.ZSTD and rules.produce_version < ZSTD_FROM_VERSION:
@@ -74,6 +93,12 @@ def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
             f"The batch of {header.size} bytes exceeds the maximum of {limit}",
+        )
+    segment = rules.config.segment_bytes
+    if header.size > segment:
+        raise RefusedBatchError(
+            ErrorCode.record_list_too_large,
+            f"The batch of {header.size} bytes exceeds the segment size of {segment}",
         )
     if checksum(records) != header.crc:
         raise RefusedBatchError(ErrorCode.corrupt_message, "The batch fails its CRC-32C")
@@ -97,22 +122,32 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
 
 def _single_batch(records: memoryview | bytes) -> BatchHeader:
     if len(records) < HEADER_SIZE:
-        raise _invalid(f"No record batch fits into {len(records)} bytes")
+        raise RefusedBatchError.early(f"No record batch fits into {len(records)} bytes")
     header = BatchHeader.parse(records)
-    if header.length < _SMALLEST_LENGTH or header.magic > MAGIC:
+    if header.length < _SMALLEST_LENGTH or not 0 <= header.magic <= MAGIC:
         raise RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
     if header.magic != MAGIC:
-        raise _invalid(f"Only batches of format 2 are taken, not {header.magic}")
-    if header.size != len(records):
-        raise _invalid(f"A batch of {header.size} bytes in records of {len(records)}")
+        raise RefusedBatchError.early(f"Only batches of format 2 are taken, not {header.magic}")
+    if header.size > len(records):
+        raise RefusedBatchError.early(f"A batch of {header.size} bytes in {len(records)}")
+    if header.size < len(records):
+        raise _too_many(records[header.size :])
     return header
+
+
+def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
+    """The error for bytes behind a batch: another batch, or rubbish."""
+    if len(rest) >= HEADER_SIZE and BatchHeader.parse(rest).size <= len(rest):
+        if BatchHeader.parse(rest).length >= _SMALLEST_LENGTH:
+            return RefusedBatchError.early("Produce requests must have exactly one record batch")
+    return RefusedBatchError(ErrorCode.corrupt_message, "A batch with something behind it")
 
 
 def _codec(header: BatchHeader) -> Codec:
     try:
         return header.codec
-    except ProtocolError as error:
-        raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
+    except ProtocolError as error:  # Kafka's own reader stumbles over it, and says so.
+        raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
 def _check_header(header: BatchHeader) -> None:

@@ -11,8 +11,9 @@ import typer
 from spark_kafka_sink.base.delivery_report import DeliveryReport
 from spark_kafka_sink.base.errors import KafkaProdError
 from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.cli.broker_options import BrokerArguments, command
 from spark_kafka_sink.cli.demo import DemoOptions, run_demo
-from spark_kafka_sink.cli.serve import parse_topics, serve
+from spark_kafka_sink.cli.serve import serve
 from spark_kafka_sink.cli.tables import print_advice, print_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -38,30 +39,12 @@ def kafkaprod(
     """A columnar, idempotent Kafka sink for PySpark, and tools around it."""
 
 
-@app.command()
-def broker(
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(help="A topic as name:partitions; may be given more than once."),
-    ] = None,
-    port: Annotated[int, typer.Option(help="Port of the first node; 0 takes a free one.")] = 9092,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    nodes: Annotated[int, typer.Option(help="Nodes that the cluster appears to have.")] = 1,
-    auto_create: Annotated[
-        bool, typer.Option(help="Create a topic when a client asks for it.")
-    ] = True,
-) -> None:
-    """Run the embedded broker until SIGINT or SIGTERM; its data lives in memory."""
+@app.command("broker")
+@command
+def broker(arguments: BrokerArguments) -> None:
+    """Run the embedded broker until SIGINT or SIGTERM."""
     try:
-        serve(
-            {
-                "topics": parse_topics(topic or []),
-                "port": port,
-                "host": host,
-                "nodes": nodes,
-                "auto_create_topics": auto_create,
-            }
-        )
+        serve(arguments.options())
     except KafkaProdError as error:
         _fail(error)
 

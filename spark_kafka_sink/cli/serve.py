@@ -8,30 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from spark_kafka_sink.broker.config import BrokerOptions
 
 READY = "kafkaprod broker ready on"
-
-
-def parse_topics(texts: Iterable[str]) -> dict[str, int]:
-    """Read topics given as name:partitions, or as a name alone for one partition.
-
-    Raises:
-        ConfigError: a text is neither.
-    """
-    topics = {}
-    for text in texts:
-        name, colon, count = text.partition(":")
-        if not name or (colon and not count.isdecimal()) or count == "0":
-            raise ConfigError(f"--topic {text} is not a topic", hint="Write it as name:partitions")
-        topics[name] = int(count or 1)
-    return topics
 
 
 def serve(options: BrokerOptions) -> None:

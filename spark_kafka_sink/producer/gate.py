@@ -5,14 +5,17 @@ The writer's side; it also tells the sticky choice how loaded each partition is.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from spark_kafka_sink.base.errors import BufferTimeoutError
+from spark_kafka_sink.base.option import MAX_INT
 from spark_kafka_sink.producer.batch import TopicPartition
 from spark_kafka_sink.producer.partitioner import Route
 from spark_kafka_sink.producer.rate_limit import RateLimiter
+from spark_kafka_sink.producer.shares import PARTITIONS_PART
 from spark_kafka_sink.producer.watch import Watch
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.shares import Full
 
+MAX_CHUNK_BYTES = 4 << 20
+"""Rows are encoded in chunks of at most so many bytes: what is not yet charged stays small."""
+
+CHUNKS_PER_BUFFER = 8
 NO_SHARES = 100
 
 
@@ -57,27 +64,49 @@ class Gate:
         self._client = client
         self._config = client.config
         self._accumulator = accumulator
-        self._batch = client.config.batch_size
         self._silence = client.config.partitioner_availability_timeout_ms / 1000
         self._limiter = RateLimiter(config.rates, client.clock.monotonic())
         self._watch = accumulator.watch = Watch(config)
         if config.buffer_share < NO_SHARES:
             share = client.config.buffer_memory * config.buffer_share // 100
             accumulator.shares.limit = share
-        self._share = accumulator.shares.limit or client.config.buffer_memory
+        share = accumulator.shares.limit or client.config.buffer_memory
+        part = share // PARTITIONS_PART
+        chunk = min(MAX_CHUNK_BYTES, client.config.buffer_memory // CHUNKS_PER_BUFFER, part // 2)
+        self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, chunk))
 
     # Loads, for the sticky choice.
 
     def left_out(self, topic: TopicInfo) -> frozenset[int]:
-        """Partitions that have used up their share, whose breaker is open, or brokers silent."""
-        left_out = self._full(self._batch).of(topic)
-        if self._silence:
-            silent = self._watch.silent_brokers(self._silence)
-            led = enumerate(topic.leaders)
-            left_out |= {number for number, leader in led if leader in silent}
-        if self._watch.has_breakers:
-            left_out |= self.broken(topic)
-        return left_out
+        """Partitions that have used up their share, whose breaker is open, or brokers silent.
+
+        While the shares leave none, this waits: a partition that can go on will soon be free.
+
+        Raises:
+            BufferTimeoutError: every partition kept its whole share for max.block.ms.
+        """
+        broken = self._out_of_order(topic)
+        able = frozenset(topic.led_partitions) - broken or frozenset(topic.led_partitions)
+        # With a chunk's room, as `in_turn` asks for it: so that the chunk does not wait there.
+        size = self._chunk_bytes
+        full = self._full(size).of(topic)
+        if able and able <= full:
+
+            def one_is_free() -> bool:
+                return not able <= self._full(size).of(topic)
+
+            if not self._accumulator.wait_for_room(one_is_free, size):
+                raise self._timeout(topic, min(able))
+            full = self._full(size).of(topic)
+        return full | broken
+
+    def _out_of_order(self, topic: TopicInfo) -> frozenset[int]:
+        broken = self.broken(topic) if self._watch.has_breakers else frozenset()
+        if not self._silence:
+            return broken
+        silent = self._watch.silent_brokers(self._silence)
+        led = enumerate(topic.leaders)
+        return broken | {number for number, leader in led if leader in silent}
 
     def queued(self, topic: TopicInfo) -> list[int] | None:
         """Batches that wait for each partition; None where that shall not count."""
@@ -96,9 +125,18 @@ class Gate:
             if self._watch.is_open(TopicPartition(topic.name, number), leader, now)
         )
 
-    def chunk(self, rows: int, size: int) -> tuple[int, int]:
-        """Most rows and bytes that may go at once, given the most that are wanted."""
-        return self._limiter.chunk(rows, min(size, max(1, self._share // 2)))
+    def chunks(self, sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Row ranges that may each go at once; a row too large for that stands alone.
+
+        `sizes` are upper bounds of the records in bytes, shape (n,).
+        """
+        ends = np.cumsum(sizes)
+        bounds = [0]
+        while bounds[-1] < len(sizes):
+            before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
+            stop = int(np.searchsorted(ends, before + self._chunk_bytes, side="right"))
+            bounds.append(max(min(stop, bounds[-1] + self._chunk_rows), bounds[-1] + 1))
+        return list(pairwise(bounds))
 
     def await_rate(self, rows: int, size: int) -> None:
         """Wait as long as the rate limits ask; raises the session's error meanwhile."""
@@ -124,7 +162,8 @@ class Gate:
             yield chunk.take(np.flatnonzero(~late))
             chunk = chunk.take(np.flatnonzero(late))
         if not self._accumulator.wait_for_room(lambda: self._late(chunk) is None, chunk.size):
-            raise self._timeout(chunk)
+            topic, partition = chunk.route.target(int(chunk.route.targets[0]))
+            raise self._timeout(topic, partition)
         yield chunk
 
     def _late(self, chunk: Routed) -> NDArray[np.bool_] | None:
@@ -145,14 +184,13 @@ class Gate:
         with self._accumulator.changed:
             return self._accumulator.shares.full(more, self._client.metadata.cluster)
 
-    def _timeout(self, chunk: Routed) -> BufferTimeoutError:
-        topic, partition = chunk.route.target(int(chunk.route.targets[0]))
+    def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         shares = self._accumulator.shares
         held = shares.held.get(TopicPartition(topic.name, partition), 0)
         return BufferTimeoutError(
             f"a partition, or its broker, kept its share of the buffer for max.block.ms = "
-            f"{self._config.max_block_ms}: bufferShare leaves it {shares.limit:,} bytes, and of "
-            f"the partition {held:,} wait for acknowledgement",
+            f"{self._config.max_block_ms}: bufferShare leaves a broker {shares.limit:,} bytes and "
+            f"a partition half of it; of this partition {held:,} wait for acknowledgement",
             topic=topic.name,
             partition=partition,
             broker=str(self._client.metadata.cluster.leader(topic.name, partition)),

@@ -61,9 +61,10 @@ DISCONNECTED = -2
 _REFRESH = frozenset({3, 5, 6, 9, 13, 56, 72, 74, 100, 103})
 _RETRY = frozenset({2, 7, 19, 20})
 _FATAL = frozenset({90, 49, 31, 53})
-_TOO_LARGE = frozenset({10, 18})
-_UNCLEAR = frozenset({7, 20, DISCONNECTED})
-"""The records may be in the log although no success was reported."""
+_TOO_LARGE = frozenset({10})
+_UNCLEAR = frozenset({3, 6, 7, 20, 56, DISCONNECTED})
+"""The records may be in the log although no success was reported. 3, 6 and 56 too: a leader that
+has appended them and steps down before its followers have them says so (``DelayedProduce``)."""
 
 _NAMES = {code.value: code.name for code in ErrorCode} | {DISCONNECTED: "DISCONNECTED"}
 

@@ -19,6 +19,9 @@ _BURST = 0.1
 CHUNK_SECONDS = 0.25
 """Seconds' worth of rows that may go at once."""
 
+_SHORTEST = 0.0005
+"""Seconds below which it is not worth waiting: the debt stays in the bucket."""
+
 _START = 1 / 16
 _DOUBLING = 1.0
 
@@ -95,7 +98,8 @@ class RateLimiter:
         if self._bytes is not None:
             self._bytes = self._bytes.refilled(now, factor)
             waits.append(self._bytes.wait(factor))
-        return min(max(waits), ramp.next_step(now))
+        wait = min(max(waits), ramp.next_step(now))
+        return wait if wait >= _SHORTEST else 0.0
 
     def take(self, rows: int, size: int) -> None:
         """A chunk goes."""

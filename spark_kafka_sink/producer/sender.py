@@ -122,20 +122,24 @@ class Sender:
     def _pick(self, now: float) -> dict[int, list[Pick]]:
         """For each broker that can take a request, the batches of its next one."""
         picked: dict[int, list[Pick]] = {}
-        room: dict[int, int] = {NO_LEADER: 0}
+        leaders = {partition: self._leader(partition) for partition in self._waiting()}
+        # Outside the lock: connecting to a broker may have to wait for a name server.
+        room = {leader: self._room(leader, now) for leader in set(leaders.values())}
+        with self._accumulator.changed:
+            for partition, leader in leaders.items():
+                if room[leader] > 0:
+                    self._pick_from(partition, leader, picked, room, now)
+        return picked
+
+    def _waiting(self) -> list[TopicPartition]:
+        """Partitions with something to send; each is the first in its turn."""
         with self._accumulator.changed:
             queues = self._accumulator.queues
             waiting = [partition for partition, queue in queues.items() if queue]
             waiting += [p for p, lane in self._lanes.items() if lane.again and not queues.get(p)]
-            self._turn += 1
-            start = self._turn % len(waiting) if waiting else 0
-            for partition in waiting[start:] + waiting[:start]:
-                leader = self._leader(partition)
-                if leader not in room:
-                    room[leader] = self._room(leader, now)
-                if room[leader] > 0:
-                    self._pick_from(partition, leader, picked, room, now)
-        return picked
+        self._turn += 1
+        start = self._turn % len(waiting) if waiting else 0
+        return waiting[start:] + waiting[:start]
 
     def _pick_from(
         self,
@@ -174,6 +178,8 @@ class Sender:
 
     def _room(self, node_id: int, now: float) -> int:
         """Bytes that a request to this broker may have now; 0 while it can't take one."""
+        if node_id == NO_LEADER:
+            return 0
         node, watch = self._metadata.cluster.nodes[node_id], self._accumulator.watch
         under_way = self._network.in_flight(node_id)
         can_take = self._network.ready(node, now) and under_way < self._config.max_in_flight

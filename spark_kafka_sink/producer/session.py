@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,11 +40,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
     from spark_kafka_sink.producer.rows import Rows
-
-MAX_CHUNK_BYTES = 4 << 20
-"""Rows are encoded in chunks of at most so many bytes: what is not yet charged stays small."""
-
-CHUNKS_PER_BUFFER = 8
 
 
 class ProducerSession:
@@ -128,8 +122,7 @@ class ProducerSession:
         largest = int(sizes.argmax())
         if int(sizes[largest]) + HEADER_SIZE > self._largest_record():
             self._refuse_oversized(rows, topics, sizes, largest)
-        most = min(MAX_CHUNK_BYTES, self._config.buffer_memory // CHUNKS_PER_BUFFER)
-        for start, stop in _chunks(sizes, *self._gate.chunk(len(rows), most)):
+        for start, stop in self._gate.chunks(sizes):
             self._append(rows.slice(start, stop), topics, sizes[start:stop])
 
     def flush(self) -> None:
@@ -232,18 +225,6 @@ class _Names(dict[int, TopicPartition]):
         topic, partition = self._route.target(target)
         name = self[target] = TopicPartition(topic.name, partition)
         return name
-
-
-def _chunks(sizes: NDArray[np.int64], rows: int, limit: int) -> list[tuple[int, int]]:
-    """Row ranges of at most so many rows and `limit` bytes each; one larger row stands alone."""
-    ends = np.cumsum(sizes)
-    bounds = [0]
-    while bounds[-1] < len(sizes):
-        before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
-        stop = int(np.searchsorted(ends, before + limit, side="right"))
-        stop = min(stop, bounds[-1] + rows)
-        bounds.append(max(stop, bounds[-1] + 1))
-    return list(pairwise(bounds))
 
 
 def _cut(

@@ -1,11 +1,13 @@
 """Who holds how much of the buffer, so that a stalled partition or broker can't hold all of it.
 
 What is promised, with a share of s percent of buffer.memory:
-- No partition holds more than s percent, and no broker's partitions together do, unless one chunk
-  of rows alone is larger, or it is the only partition, or the only broker, that the session's
-  topics have. What is beyond the share stays free for the others.
+- No broker's partitions hold more than s percent together, and no partition more than half of
+  that, so that its neighbours on the broker go on too. Exempt are the only broker and the only
+  partition that the session's topics have, and one row that is larger. What is beyond the share
+  stays free for the others.
 - Rows that the sticky choice places never go to a partition that has used up its share, or whose
-  broker has, while another one is left. So they never wait for what is stalled.
+  broker has: while all have, they wait for the first to be free again. So they never wait for
+  what is stalled.
 - Rows that belong to one partition, by key or by number, wait when its share is used up. The
   chunk's other rows go first. But rows come in one order, and what comes after can't be taken
   until these are: then the writer stands still, for at most max.block.ms, while everything that
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster, TopicInfo
 
 _T = TypeVar("_T")
+
+
+PARTITIONS_PART = 2
+"""A partition may hold this part of what a broker may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +65,10 @@ def find_full(
     more: int,
     limit: int,
 ) -> Full:
-    """Who would hold more than `limit` bytes with `more` in addition; who holds nothing may.
+    """Who would hold too much with `more` bytes in addition; who holds nothing may.
 
-    `topics` are all that the session writes to.
+    `limit` is that of a broker, a partition has half of it; `topics` are all that the session
+    writes to.
     """
     brokers: Counter[int] = Counter()
     for place, size in held.items():
@@ -70,7 +77,7 @@ def find_full(
     known_brokers = {leader for topic in topics.values() for leader in topic.leaders}
     partitions = sum(topic.partition_count for topic in topics.values())
     return Full(
-        _over(held, more, limit) if partitions > 1 else frozenset(),
+        _over(held, more, limit // PARTITIONS_PART) if partitions > 1 else frozenset(),
         full_brokers - {NO_LEADER} if len(known_brokers - {NO_LEADER}) > 1 else frozenset(),
     )
 
@@ -91,7 +98,7 @@ class Shares:
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        """Bytes; None for no limit."""
+        """Bytes of one broker; None for no limit."""
         self.held: dict[TopicPartition, int] = {}
         self._total = 0
         self._topics: set[str] = set()
@@ -111,7 +118,7 @@ class Shares:
 
     def full(self, more: int, cluster: Cluster) -> Full:
         """Who can't be given `more` bytes, as the brokers lead now."""
-        if self.limit is None or self._total + more <= self.limit:
+        if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
             return NOTHING_FULL
         known = cluster.topics
         topics = {name: known[name] for name in self._topics if name in known}

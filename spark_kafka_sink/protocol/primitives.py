@@ -106,8 +106,11 @@ def milliseconds(value: int) -> timedelta:
 
 
 def timestamp(value: int) -> datetime:
-    """Turn milliseconds since 1970 into UTC time; OverflowError after the year 9999."""
-    if value < 0:
+    """Turn milliseconds since 1970 into UTC time; OverflowError after the year 9999.
+
+    Kafka writes -1 also where the schema knows no null, for a transaction that has not begun.
+    """
+    if value < -1:
         raise ProtocolError(f"a timestamp of {value}")
     return _EPOCH + timedelta(milliseconds=value)
 

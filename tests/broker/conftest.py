@@ -4,6 +4,7 @@ import pytest
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.broker.raw import RawClient, create
+from tests.broker.redis_server import RedisServer
 
 
 @pytest.fixture
@@ -29,3 +30,34 @@ def any_raw(any_kafka):
 def topic(any_raw, unique_topic):
     create(any_raw, unique_topic)
     return unique_topic
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory):
+    """A redis-server for the whole session; every test has a prefix of its own."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis(tmp_path):
+    """A redis-server that a test may stop."""
+    with RedisServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server, unique_topic):
+    return redis_server.url(prefix=unique_topic)
+
+
+@pytest.fixture
+def redis_kafka(redis_url):
+    with EmbeddedBroker(storage=redis_url, topics={"t": 4}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def redis_raw(redis_kafka):
+    with RawClient(redis_kafka.bootstrap_servers) as client:
+        yield client

@@ -153,11 +153,3 @@ def test_a_cluster_of_three_nodes():
         reader.subscribe(["t"])
         assert {int(m.value()) for m in read(reader, 600)} == set(range(600))
         reader.close()
-
-
-def test_transactions_are_refused_for_good(kafka):
-    sender = producer(kafka, **{"transactional.id": "x"})
-    with pytest.raises(KafkaException) as raised:
-        sender.init_transactions(SECONDS)
-    code = raised.value.args[0].code()
-    assert code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

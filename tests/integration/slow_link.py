@@ -25,6 +25,14 @@ async def _pass_on(
     loop.call_later(delay_s, target.close)
 
 
+async def _end(server: asyncio.Server) -> None:
+    server.close()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @contextmanager
 def slow_link(
     bootstrap_servers: str, delay_s: float
@@ -51,6 +59,7 @@ def slow_link(
     try:
         yield lambda address, buffers: TcpTransport((address[0], place), buffers)
     finally:
-        loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(_end(server), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
+        loop.close()

@@ -27,9 +27,7 @@ KEYS: list[bytes] = [
 
 def by_librdkafka(broker: EmbeddedBroker, topic: str, partitioner: str, keys: list[bytes]) -> None:
     """Each key as a value too, so that rows without a key can be told apart."""
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "partitioner": partitioner}
-    )
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": partitioner})
     for key in keys:
         producer.produce(topic, value=b"v" + key, key=key)
     assert producer.flush(30) == 0

@@ -46,6 +46,7 @@ def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, st
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": str(min(2, len(nodes))),
         "transaction.state.log.num.partitions": "4",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,12 +84,32 @@ def as_frame(spark: SparkSession, records: list[ForeignRecord]) -> DataFrame:
 def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
     """A frame that lies in the driver: made and collected without a Spark job."""
     parsed = spark.createDataFrame([], schema).schema
-    arrow = to_arrow_schema(parsed)
+    arrow = pa.schema([(field.name, _arrow_type(field.dataType)) for field in parsed.fields])
     columns = [
         pa.array([_plain(row[place], field.dataType) for row in rows], arrow.field(place).type)
         for place, field in enumerate(parsed.fields)
     ]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), parsed)
+
+
+_ARROW_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    if isinstance(kind, StructType):
+        return pa.struct([(field.name, _arrow_type(field.dataType)) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return pa.list_(_arrow_type(kind.elementType))
+    if isinstance(kind, MapType):
+        return pa.map_(_arrow_type(kind.keyType), _arrow_type(kind.valueType))
+    return _ARROW_TYPES[kind.simpleString()]
 
 
 def _plain(value: Any, kind: DataType) -> Any:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 LEAST_JAVA = 17
-DEBIAN_PACKAGES = {"kcat": "kcat"}
+DEBIAN_PACKAGES = {"kcat": "kcat", "redis-server": "redis-server"}
 """Command to the Debian package that brings it."""
 
 

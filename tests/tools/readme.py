@@ -21,6 +21,7 @@ FOLDERS = (
     "cli",
     "producer",
     "broker",
+    "broker/faults",
     "broker/handlers",
     "client",
     "records",
@@ -80,12 +81,20 @@ def block(text: str, name: str) -> str:
     return text.split(begin)[1].split(end, maxsplit=1)[0]
 
 
+def replace_block(text: str, name: str, new: str) -> str:
+    """The text with another block between a name's markers.
+
+    Raises:
+        ValueError: see `block`.
+    """
+    begin = f"<!-- {name}:begin -->\n"
+    return text.replace(begin + block(text, name), begin + new)
+
+
 def renewed(text: str) -> str:
     """The README with each block as the code has it now."""
     for name, render in BLOCKS.items():
-        old = block(text, name)
-        begin = f"<!-- {name}:begin -->\n"
-        text = text.replace(begin + old, begin + render())
+        text = replace_block(text, name, render())
     return text
 
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
+from tests.kafka.node import NodeError
 from tests.torture.cluster import TortureCluster
 from tests.torture.disk import small_disk
 from tests.torture.ledger import Ledger
-from tests.torture.plan import draw
+from tests.torture.plan import Plan, draw
 from tests.torture.run import Result, run
+from tests.torture.tracing import CONTEXTS, traced
 
 
 def main() -> None:
     """Exit status 1 when a run of this call has failed."""
     arguments = _arguments()
-    with small_disk(arguments.disk) as disk, TortureCluster(disk) as cluster:
-        if arguments.seed is not None:
-            bad = _repeat(cluster, arguments.seed, disk=disk is not None)
-        else:
-            bad = _go_on(cluster, arguments, disk=disk is not None)
+    with small_disk(arguments.disk) as disk:
+        bad = (
+            _repeat(arguments.seed, disk) if arguments.seed is not None else _go_on(arguments, disk)
+        )
     sys.exit(1 if bad else 0)
 
 
@@ -31,35 +33,50 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=None, help="repeat this one")
     parser.add_argument("--first", type=int, default=None, help="seed to begin with")
     parser.add_argument("--disk", type=Path, default=None, help="folder on a small file system")
+    parser.add_argument("--traces", type=Path, default=None, help="folder for failing runs' logs")
     parser.add_argument("--ledger", type=Path, default=Ledger().path)
     return parser.parse_args()
 
 
-def _repeat(cluster: TortureCluster, seed: int, *, disk: bool) -> bool:
-    logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="%(created).3f %(message)s")
-    logging.getLogger("kafka").setLevel(logging.ERROR)
-    plan = draw(seed, disk=disk)
+def _repeat(seed: int, disk: Path | None) -> bool:
+    plan = draw(seed, disk=disk is not None)
     _say(str(plan))
-    for proxy in cluster.proxies.values():
-        proxy.watch(lambda text: print(text, file=sys.stderr))
-    result = run(cluster, plan, debug="broker,metadata,queue,msg,protocol,eos")
+    with TortureCluster(disk) as cluster, traced(cluster, sys.stderr):
+        result = run(cluster, plan, debug=CONTEXTS)
     _show(result)
     return bool(result.wrong)
 
 
-def _go_on(cluster: TortureCluster, arguments: argparse.Namespace, *, disk: bool) -> bool:
+def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
+    """One cluster for all runs, but a new one where it did not survive a run."""
     ledger = Ledger(arguments.ledger)
     first = arguments.first or ledger.next_seed()
-    bad = []
-    for seed in range(first, first + arguments.runs):
-        result = run(cluster, draw(seed, disk=disk))
-        ledger.append(result.line())
-        _show(result)
-        if result.wrong:
-            bad.append(seed)
+    seeds = deque(range(first, first + arguments.runs))
+    bad: list[int] = []
+    while seeds:
+        with TortureCluster(disk) as cluster, suppress(NodeError):
+            while seeds:
+                plan = draw(seeds.popleft(), disk=disk is not None)
+                result = _one(cluster, plan, arguments.traces)
+                ledger.append(result.line())
+                _show(result)
+                bad += [plan.seed] if result.wrong else []
     _say(ledger.summary())
     _say(f"{arguments.runs} runs, {len(bad)} failed{': ' if bad else ''}{bad or ''}")
     return bool(bad)
+
+
+def _one(cluster: TortureCluster, plan: Plan, traces: Path | None) -> Result:
+    """A run; what happened in it is kept in a file of `traces` when it fails."""
+    if traces is None:
+        return run(cluster, plan)
+    traces.mkdir(parents=True, exist_ok=True)
+    path = traces / f"seed-{plan.seed}.log"
+    with path.open("w") as file, traced(cluster, file):
+        result = run(cluster, plan, debug=CONTEXTS)
+    if not result.wrong:
+        path.unlink()
+    return result
 
 
 def _show(result: Result) -> None:

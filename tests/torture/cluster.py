@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
 from tests.kafka.broker import KafkaCluster, _settings
-from tests.kafka.node import free_port
+from tests.kafka.node import NodeError, free_port
 from tests.torture.proxy import HOST, Proxy
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ _SETTINGS = {
     "broker.heartbeat.interval.ms": "400",
     "replica.lag.time.max.ms": "1500",
     "replica.fetch.wait.max.ms": "100",
-    "controller.quorum.election.timeout.ms": "700",
-    "controller.quorum.fetch.timeout.ms": "1200",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
     "log.segment.delete.delay.ms": "500",
     "file.delete.delay.ms": "500",
     "log.index.size.max.bytes": "4096",
@@ -65,9 +66,17 @@ class TortureCluster(KafkaCluster):
         for proxy in self.proxies.values():
             proxy.close()
         super().__exit__(kind, error, trace)
+        if self.disk is not None:
+            shutil.rmtree(self.disk / "data", ignore_errors=True)
 
     def heal(self) -> None:
-        """Every node runs, answers, and is ready."""
+        """Every node runs, answers, and is ready; one that fails to start gets another chance."""
+        try:
+            self._heal()
+        except NodeError:
+            self._heal()
+
+    def _heal(self) -> None:
         for node in self.nodes:
             if node.running:
                 node.resume()

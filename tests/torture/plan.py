@@ -35,17 +35,17 @@ class Placing(StrEnum):
 
 
 _WEIGHTS = {
-    Trouble.NONE: 10,
+    Trouble.NONE: 16,
     Trouble.KILL: 2,
     Trouble.KILL_FOR_LONG: 2,
     Trouble.PAUSE: 3,
-    Trouble.STOP: 2,
+    Trouble.STOP: 1,
     Trouble.ROLL: 1,
-    Trouble.MOVE: 4,
+    Trouble.MOVE: 5,
     Trouble.DELETE: 2,
-    Trouble.RECREATE: 2,
+    Trouble.RECREATE: 3,
     Trouble.FEW_REPLICAS: 2,
-    Trouble.SMALL_MESSAGES: 3,
+    Trouble.SMALL_MESSAGES: 5,
     Trouble.FULL_DISK: 1,
 }
 _QUICK = (Trouble.NONE, Trouble.MOVE, Trouble.SMALL_MESSAGES)

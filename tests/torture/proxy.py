@@ -47,17 +47,14 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._pipes: set[Pipe] = set()
         self._closed = False
-        self._tell: Callable[[str], None] | None = None
+        self.tell: Callable[[str], None] | None = None
         Thread(target=self._accept, daemon=True, name=f"proxy-{node}").start()
 
-    def watch(self, tell: Callable[[str], None] | None) -> None:
-        """Tell what happens."""
-        self._tell = tell
-
     def say(self, text: str) -> None:
-        """Tell one thing."""
-        if self._tell is not None:
-            self._tell(f"{time.monotonic():.3f} broker {self.node}: {text}")
+        """Tell whoever wants to know what happens."""
+        tell = self.tell
+        if tell is not None:
+            tell(f"PROXY broker={self.node} {text}")
 
     def cut_all(self) -> None:
         """Close every connection."""

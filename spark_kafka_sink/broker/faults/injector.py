@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kio.schema.errors import ErrorCode
 
@@ -21,6 +21,7 @@ from spark_kafka_sink.broker.faults.places import (
     topic_name,
     without,
 )
+from spark_kafka_sink.protocol.primitives import UnknownErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -138,14 +139,14 @@ class Injector:
         return found
 
     def _fail(self, exchange: Exchange, call: Call, fault: Fault) -> None:
-        error, api, request = ErrorCode(fault.value), exchange.api, call.request
+        error, api, request = _code(fault.value), exchange.api, call.request
         shape = BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("a request without an answer fails, so the connection ends")
         if api in OVERLAID:
             exchange.changes.append(lambda values: _overlaid(values, fault, error))
             exchange.handle(call)
-        elif shape is not None and hasattr(request, shape.topics):
+        elif shape is not None and getattr(request, shape.topics, None):
             self._fail_partitions(exchange, call, (shape, fault, error))
         else:
             exchange.send(failed_items(api, request, error) or {"error_code": error})
@@ -175,11 +176,18 @@ class Injector:
         return topic.name if topic else None
 
 
+def _code(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:  # One that nobody knows yet: the client has to live with it.
+        return cast("ErrorCode", UnknownErrorCode(number))
+
+
 def _adder(
     shape: PartitionShape, failed: Any, error: ErrorCode
 ) -> Callable[[Values], dict[str, Any]]:
     """Adds failed partitions to an answer; a topic may come twice in it."""
-    more = [
+    more: list[dict[str, Any]] = [
         {
             "name": getattr(item, "name", None),
             "topic": getattr(item, "topic", None),

@@ -70,6 +70,9 @@ BY_PARTITION: Mapping[int, PartitionShape] = {
         index="partition", answer_index="partition", failed={"leader_epoch": -1, "end_offset": -1}
     ),
     ApiKey.DESCRIBE_PRODUCERS: PartitionShape(partitions="partition_indexes", index=""),
+    ApiKey.OFFSET_FETCH: PartitionShape(
+        partitions="partition_indexes", index="", failed={"committed_offset": -1, "metadata": ""}
+    ),
     ApiKey.ADD_PARTITIONS_TO_TXN: PartitionShape(
         topics="v3_and_below_topics",
         index="",
@@ -108,6 +111,9 @@ BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (
         ItemShape(items="resources", answers="responses", names=_RESOURCE),
     ),
+    ApiKey.DESCRIBE_LOG_DIRS: (
+        ItemShape(items="topics", answers="results", names={}, failed={"log_dir": ""}),
+    ),
     ApiKey.DESCRIBE_TRANSACTIONS: (
         ItemShape(
             items="transactional_ids", answers="transaction_states", names={"transactional_id": ""}
@@ -126,7 +132,7 @@ def places_of(api: int, request: Any, name_of: Callable[[UUID], str | None]) -> 
         return tuple(Place(topic_name(item, name_of), None) for item in topics)
     return tuple(
         Place(topic_name(item, name_of), index_of(shape, one))
-        for item in getattr(request, shape.topics, ())
+        for item in getattr(request, shape.topics, None) or ()
         for one in getattr(item, shape.partitions)
     )
 
@@ -158,10 +164,13 @@ def without(shape: PartitionShape, request: Any, is_out: Callable[[Any, Any], bo
 
 def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
     """The answer that fails every item of a request; None where the error stands at the top."""
+    if api == ApiKey.WRITE_TXN_MARKERS:
+        return {"markers": [_failed_marker(item, error) for item in request.markers]}
     for shape in BY_ITEM.get(api, ()):
         items = getattr(request, shape.items, None)
         if items is not None:
             return {
+                "error_code": error,
                 shape.answers: [
                     {"error_code": error, **shape.failed}
                     | {
@@ -169,6 +178,22 @@ def failed_items(api: int, request: Any, error: ErrorCode) -> Values | None:
                         for ours, its in shape.names.items()
                     }
                     for item in items
-                ]
+                ],
             }
     return None
+
+
+def _failed_marker(item: Any, error: ErrorCode) -> Values:
+    return {
+        "producer_id": item.producer_id,
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": index, "error_code": error}
+                    for index in topic.partition_indexes
+                ],
+            }
+            for topic in item.topics
+        ],
+    }

@@ -22,9 +22,7 @@ def handle(call: Call) -> Answer:
     request = call.request
     claim = Claim(request.producer_id, request.producer_epoch)
     error = coordinates(call, request.transactional_id)
-    error = error or call.cluster.transactions.add(
-        request.transactional_id, claim, [OFFSETS_PLACE]
-    )
+    error = error or call.cluster.transactions.add(request.transactional_id, claim, [OFFSETS_PLACE])
     if error is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
         error = ErrorCode.invalid_producer_epoch
     return {"error_code": error}

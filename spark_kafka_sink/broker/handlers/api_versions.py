@@ -1,7 +1,8 @@
 """ApiVersions 0-4 (KIP-35, KIP-511): what this broker serves.
 
 An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the range of this API, so
-that the client comes again lower. The broker has no features (KIP-584), as it has no transactions.
+that the client comes again lower. Of Kafka's features (KIP-584) this broker has
+transaction.version, which tells clients of transactions V2 (KIP-890).
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
 VERSIONS = VersionRange(0, 4)
+LEVEL_0_VERSION = 4
+TRANSACTION_VERSION = 2
+FEATURES_EPOCH = 1
+"""Features never change here."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """As ApiVersionsRequest.SUPPORTED_CLIENT_SOFTWARE_PATTERN."""
 
@@ -31,6 +36,18 @@ def entry(api: ApiKey, versions: VersionRange) -> Values:
         "api_key": int(api),
         "min_version": versions.lowest,
         "max_version": versions.highest,
+    }
+
+
+def _features(call: Call) -> Values:
+    """Up to version 3 clients can't read that a feature may be at level 0, so it is left out."""
+    name, level = "transaction.version", call.cluster.config.transaction_version
+    supported = [{"name": name, "min_version": 0, "max_version": TRANSACTION_VERSION}]
+    finalized = [{"name": name, "max_version_level": level, "min_version_level": level}]
+    return {
+        "supported_features": supported if call.version >= LEVEL_0_VERSION else [],
+        "finalized_features": finalized if level else [],
+        "finalized_features_epoch": FEATURES_EPOCH,
     }
 
 
@@ -52,6 +69,6 @@ def make(others: Iterable[Handler]) -> Handler:
         software = (call.get("client_software_name", "a"), call.get("client_software_version", "1"))
         if not all(map(_SOFTWARE.fullmatch, software)):
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
-        return {"api_keys": keys}
+        return {"api_keys": keys, **_features(call)}
 
     return Handler(api=ApiKey.API_VERSIONS, versions=VERSIONS, handle=handle)

@@ -1,4 +1,4 @@
-"""CreateTopics 2-7: partition count, replication factor, explicit assignments (counted only).
+"""CreateTopics 2-7: partition count, replication factor, explicit assignments.
 
 Unknown or invalid configs are refused (topic_config.py). Versions 5 and later tell the configs of
 the new topic (KIP-525), version 7 its id.
@@ -26,8 +26,9 @@ def _create(call: Call, item: Any, names: list[str]) -> dict[str, Any]:
     topics = call.cluster.topics
     new = NewTopic(
         name=item.name,
-        partitions=len(item.assignments) or item.num_partitions,
-        replication_factor=_replication(item),
+        partitions=item.num_partitions,
+        replication_factor=item.replication_factor,
+        assignments={a.partition_index: list(a.broker_ids) for a in item.assignments},
         configs={config.name: config.value for config in item.configs},
     )
     if names.count(item.name) > 1:
@@ -48,11 +49,8 @@ def _refused(new: NewTopic, error: TopicError) -> dict[str, Any]:
         "error_message": error.message,
         "num_partitions": -1,
         "replication_factor": -1,
+        "configs": [],
     }
-
-
-def _replication(item: Any) -> int:
-    return len(item.assignments[0].broker_ids) if item.assignments else item.replication_factor
 
 
 def _created(topic: Topic) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
+NOT_THERE = "This server does not host this topic."
+
 
 def handle(call: Call) -> Answer:
     """See the module."""
@@ -22,7 +24,8 @@ def handle(call: Call) -> Answer:
 def _delete_state(call: Call, item: Any) -> Values:
     topic = topic_of(call, item)
     if topic is None:
-        return {"name": item.name, "topic_id": item.topic_id, "error_code": missing(item)}
+        gone = {"error_code": missing(item), "error_message": NOT_THERE}
+        return {"name": item.name, "topic_id": item.topic_id} | gone
     call.cluster.topics.delete(topic)
     return {"name": topic.name, "topic_id": topic.id}
 
@@ -30,7 +33,7 @@ def _delete_state(call: Call, item: Any) -> Values:
 def _delete_name(call: Call, name: str) -> Values:
     topic = call.cluster.topics.named(name)
     if topic is None:
-        return {"name": name, "error_code": missing(None)}
+        return {"name": name, "error_code": missing(None), "error_message": NOT_THERE}
     call.cluster.topics.delete(topic)
     return {"name": name}
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
 BROKERS = 1
+CONTROLLERS = 2
 
 
 def handle(call: Call) -> Answer:
     """See the module."""
     cluster = call.cluster
-    if call.get("endpoint_type", BROKERS) != BROKERS:
-        return {"error_code": ErrorCode.unsupported_endpoint_type}
+    asked = call.get("endpoint_type", BROKERS)
+    if asked == CONTROLLERS:
+        return _refused(ErrorCode.mismatched_endpoint_type, "This is a broker's endpoint.")
+    if asked != BROKERS:
+        return _refused(ErrorCode.unsupported_endpoint_type, f"No endpoint type is {asked}.")
     return {
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
@@ -26,6 +35,10 @@ def handle(call: Call) -> Answer:
         ],
         "cluster_authorized_operations": NO_OPERATIONS,
     }
+
+
+def _refused(error: ErrorCode, message: str) -> Values:
+    return {"error_code": error, "error_message": message}
 
 
 HANDLER = Handler(api=ApiKey.DESCRIBE_CLUSTER, versions=VersionRange(0, 2), handle=handle)

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigSource, ConfigType
+from spark_kafka_sink.broker.topics import is_topic_name
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -30,14 +31,22 @@ def _resource(call: Call, item: Any) -> Values:
     if item.resource_type == TOPIC:
         topic = call.cluster.topics.named(item.resource_name)
         if topic is None:
-            return about | {"error_code": ErrorCode.unknown_topic_or_partition}
+            return about | _missing(item.resource_name)
         configs = _topic_configs(topic.config)
-    elif item.resource_type == BROKER:
+    elif item.resource_type == BROKER and item.resource_name in {"", str(call.node)}:
         configs = _broker_configs(call)
     else:
-        return about | {"error_code": ErrorCode.invalid_request}
+        message = f"Node {call.node} has no configs of {item.resource_name}"
+        return about | {"error_code": ErrorCode.invalid_request, "error_message": message}
     keys = item.configuration_keys
     return about | {"configs": [c for c in configs if keys is None or c["name"] in keys]}
+
+
+def _missing(name: str) -> Values:
+    if is_topic_name(name):
+        return {"error_code": ErrorCode.unknown_topic_or_partition}
+    message = f"The name {name} is not one of a topic"
+    return {"error_code": ErrorCode.invalid_topic_exception, "error_message": message}
 
 
 def _topic_configs(config: TopicConfig) -> Iterable[Values]:

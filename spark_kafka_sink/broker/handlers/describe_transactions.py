@@ -35,15 +35,11 @@ def _describe(call: Call, name: str) -> Values:
         "transactional_id": name,
         "transaction_state": str(txn.state),
         "transaction_timeout": timedelta(milliseconds=txn.timeout_ms),
-        "transaction_start_time": _start(txn),
+        "transaction_start_time": _EPOCH + timedelta(milliseconds=txn.started_ms),
         "producer_id": txn.producer_id,
         "producer_epoch": txn.epoch,
         "topics": _topics(txn),
     }
-
-
-def _start(txn: Transaction) -> datetime | None:
-    return None if txn.started_ms < 0 else _EPOCH + timedelta(milliseconds=txn.started_ms)
 
 
 def _topics(txn: Transaction) -> list[Values]:

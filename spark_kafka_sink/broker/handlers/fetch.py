@@ -9,7 +9,7 @@ told which of them belong to aborted transactions (KIP-98).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -108,16 +108,24 @@ def _answer(call: Call, wanted: list[tuple[Any, list[Wanted]]]) -> Values:
     for item, some in wanted:
         partitions = []
         for one in some:
-            data = [] if one.error or not (left > 0 or empty) else _read(one, left, first=empty)
+            data, values = _served(one, left, first=empty)
             left -= sum(map(len, data))
             empty = empty and not data
             if one.partition is not None and one.error is ErrorCode.not_leader_or_follower:
                 leaders.add(one.partition.leader)
-            partitions.append(_partition(one, data))
+            partitions.append(values)
         responses.append(
             {"topic": name_of(item), "topic_id": id_of(item), "partitions": partitions}
         )
     return {"responses": responses, "node_endpoints": endpoints(call, leaders)}
+
+
+def _served(one: Wanted, left: int, *, first: bool) -> tuple[list[memoryview], Values]:
+    try:
+        data = [] if one.error or not (left > 0 or first) else _read(one, left, first=first)
+        return data, _partition(one, data)
+    except OSError:
+        return [], _partition(replace(one, error=ErrorCode.kafka_storage_error), [])
 
 
 def _read(one: Wanted, left: int, *, first: bool) -> list[memoryview]:
@@ -144,6 +152,8 @@ def _partition(one: Wanted, data: list[memoryview]) -> Values:
         return values
     if one.error is ErrorCode.not_leader_or_follower:
         return values | {"current_leader": current_leader(partition)}
+    if one.error:
+        return values
     return values | {
         "high_watermark": partition.high_watermark,
         "last_stable_offset": partition.last_stable_offset,
@@ -152,10 +162,8 @@ def _partition(one: Wanted, data: list[memoryview]) -> Values:
     }
 
 
-def _aborted(one: Wanted, partition: Partition, data: list[memoryview]) -> list[Values] | None:
+def _aborted(one: Wanted, partition: Partition, data: list[memoryview]) -> list[Values]:
     """As Kafka's, the list reaches to the next entry of the index behind the data."""
-    if one.error:
-        return None
     start, log = one.asked.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):
         return []

@@ -2,8 +2,8 @@
 
 With a transactional id: its producer id at the next epoch, which fences its older producers. A
 transaction that they left open is aborted first, and CONCURRENT_TRANSACTIONS asks to come again.
-Since version 3 a producer may name the id and epoch that it has (KIP-360), for which others ask in
-vain; without a transactional id they are ignored.
+Since version 3 a producer may name the id and epoch that it has (KIP-360): it is refused if
+somebody else has a newer one. Without a transactional id that is ignored.
 """
 
 from __future__ import annotations

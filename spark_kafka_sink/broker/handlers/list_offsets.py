@@ -47,7 +47,10 @@ def _partition(call: Call, item: Any, asked: Any) -> Values:
     if error := partition.leadership_error(call.node, epoch):
         return _error(asked, error)
     end = visible_end(partition, committed=reads_committed(call))
-    found = _find(partition.log, asked.timestamp, end)
+    try:
+        found = _find(partition.log, asked.timestamp, end)
+    except OSError:
+        return _error(asked, ErrorCode.kafka_storage_error)
     return {
         "partition_index": asked.partition_index,
         "timestamp": found.timestamp,

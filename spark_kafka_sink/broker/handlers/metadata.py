@@ -73,11 +73,12 @@ def _describe(call: Call, topic: Topic) -> Values:
         "name": topic.name,
         "topic_id": topic.id,
         "topic_authorized_operations": NO_OPERATIONS,
-        "partitions": [_partition(call, partition) for partition in topic.partitions],
+        "partitions": [describe_partition(call, partition) for partition in topic.partitions],
     }
 
 
-def _partition(call: Call, partition: Partition) -> Values:
+def describe_partition(call: Call, partition: Partition) -> Values:
+    """One partition, as Metadata and DescribeTopicPartitions name it."""
     led = partition.leader in call.cluster.nodes
     return {
         "error_code": ErrorCode.none if led else ErrorCode.leader_not_available,

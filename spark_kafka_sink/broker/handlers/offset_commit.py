@@ -1,4 +1,8 @@
-"""OffsetCommit 2-9: by a member of the current generation, or by anyone while there is none."""
+"""OffsetCommit 2-10: by a member of the current generation, or by anyone while there is none.
+
+Topics by id since version 10 (KIP-848). Metadata of more than 4,096 characters is
+OFFSET_METADATA_TOO_LARGE.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.groups import GroupState
-from spark_kafka_sink.broker.handlers.lookup import topic_of
+from spark_kafka_sink.broker.handlers.lookup import id_of, missing, name_of, topic_of
 from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, speaks
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -17,17 +21,22 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.groups import Group
     from spark_kafka_sink.protocol.build import Values
 
+MAX_METADATA = 4_096
+"""Kafka's offset.metadata.max.bytes, counted in characters there too."""
+
 
 def handle(call: Call) -> Answer:
     """See the module."""
     request = call.request
-    error = coordinated(call)
-    group = call.cluster.groups.get(request.group_id)
-    error = error or _may_commit(call, group)
+    group = call.cluster.groups.peek(request.group_id)
+    error = coordinated(call) or _may_commit(call, group)
+    if not error:
+        group = call.cluster.groups.get(request.group_id)
     return {
         "topics": [
             {
-                "name": item.name,
+                "name": name_of(item),
+                "topic_id": id_of(item),
                 "partitions": [_commit(call, group, (item, p), error) for p in item.partitions],
             }
             for item in request.topics
@@ -48,10 +57,14 @@ def _may_commit(call: Call, group: Group) -> ErrorCode:
 def _commit(call: Call, group: Group, place: tuple[Any, Any], error: ErrorCode) -> Values:
     item, asked = place
     topic = topic_of(call, item)
-    if not error and (topic is None or topic.partition(asked.partition_index) is None):
-        error = ErrorCode.unknown_topic_or_partition
-    if not error:
-        group.offsets[item.name, asked.partition_index] = CommittedOffset(
+    if topic is None:
+        error = error or missing(item)
+    elif topic.partition(asked.partition_index) is None:
+        error = error or ErrorCode.unknown_topic_or_partition
+    elif len(asked.committed_metadata or "") > MAX_METADATA:
+        error = error or ErrorCode.offset_metadata_too_large
+    elif not error:
+        group.offsets[topic.name, asked.partition_index] = CommittedOffset(
             offset=asked.committed_offset,
             leader_epoch=getattr(asked, "committed_leader_epoch", -1),
             metadata=asked.committed_metadata,
@@ -59,4 +72,4 @@ def _commit(call: Call, group: Group, place: tuple[Any, Any], error: ErrorCode) 
     return {"partition_index": asked.partition_index, "error_code": error}
 
 
-HANDLER = Handler(api=ApiKey.OFFSET_COMMIT, versions=VersionRange(2, 9), handle=handle)
+HANDLER = Handler(api=ApiKey.OFFSET_COMMIT, versions=VersionRange(2, 10), handle=handle)

@@ -1,4 +1,8 @@
-"""OffsetFetch 1-9: where a group goes on; several groups at once since version 8 (KIP-709)."""
+"""OffsetFetch 1-10: where a group goes on; several groups at once since version 8 (KIP-709).
+
+Topics by id since version 10 (KIP-848). Whoever wants stable offsets (KIP-447, version 7) gets
+UNSTABLE_OFFSET_COMMIT while a transaction may change one.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.group_offsets import CommittedOffset
+from spark_kafka_sink.broker.handlers.lookup import id_of, name_of, topic_of
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from spark_kafka_sink.broker.groups import Group
     from spark_kafka_sink.protocol.build import Values
 
@@ -31,25 +38,48 @@ def _group(call: Call, item: Any) -> Values:
     return {
         "group_id": item.group_id,
         "topics": [
-            {"name": name, "partitions": [_offset(group, name, index) for index in indexes]}
-            for name, indexes in _asked(group, item.topics)
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partitions": [_offset(call, group, (name, index)) for index in indexes],
+            }
+            for name, topic_id, indexes in _asked(call, group, item.topics)
         ],
     }
 
 
-def _asked(group: Group | None, topics: Any) -> list[tuple[str, list[int]]]:
+def _asked(
+    call: Call, group: Group | None, topics: Any
+) -> list[tuple[str | None, UUID | None, list[int]]]:
+    """Topics by name, if they are known, and by id, if they are asked for by it."""
     if topics is not None:
-        return [(item.name, list(item.partition_indexes)) for item in topics]
+        return [
+            (topic.name if (topic := topic_of(call, item)) else name_of(item), id_of(item), indexes)
+            for item in topics
+            for indexes in [list(item.partition_indexes)]
+        ]
     committed: dict[str, list[int]] = {}
     for name, index in group.offsets if group else ():
         committed.setdefault(name, []).append(index)
-    return list(committed.items())
+    known = ((name, call.cluster.topics.named(name)) for name in committed)
+    return [(name, topic.id if topic else None, committed[name]) for name, topic in known]
 
 
-def _offset(group: Group | None, name: str, index: int) -> Values:
+def _offset(call: Call, group: Group | None, asked: tuple[str | None, int]) -> Values:
+    name, index = asked
+    if name is None:
+        return _values(ErrorCode.unknown_topic_id, index, CommittedOffset())
+    pending = call.cluster.markers.offsets
+    stable = call.get("require_stable", False)
+    if group and stable and pending.is_unstable(group.id, (name, index)):
+        return _values(ErrorCode.unstable_offset_commit, index, CommittedOffset())
     committed = group.offsets.get((name, index)) if group else None
-    found = committed or CommittedOffset()
+    return _values(ErrorCode.none, index, committed or CommittedOffset())
+
+
+def _values(error: ErrorCode, index: int, found: CommittedOffset) -> Values:
     return {
+        "error_code": error,
         "partition_index": index,
         "committed_offset": found.offset,
         "committed_leader_epoch": found.leader_epoch,
@@ -57,4 +87,4 @@ def _offset(group: Group | None, name: str, index: int) -> Values:
     }
 
 
-HANDLER = Handler(api=ApiKey.OFFSET_FETCH, versions=VersionRange(1, 9), handle=handle)
+HANDLER = Handler(api=ApiKey.OFFSET_FETCH, versions=VersionRange(1, 10), handle=handle)

@@ -143,9 +143,7 @@ def _append(
     call: Call, topic: Topic, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = call.cluster.clock.wall_ms()
-    rules = Rules(
-        config=topic.config, produce_version=call.version, now_ms=now_ms, verified=True
-    )
+    rules = Rules(config=topic.config, produce_version=call.version, now_ms=now_ms, verified=True)
     try:
         appended = partition.append(records, rules)
     except RefusedBatchError as error:
@@ -153,8 +151,11 @@ def _append(
             {"batch_index": index, "batch_index_error_message": message}
             for index, message in error.records.items()
         ]
-        refused = _failed(partition.index, error.error)
-        return refused | {"error_message": error.message, "record_errors": bad}
+        refused = _failed(partition.index, error.error) | {"record_errors": bad}
+        if bad:
+            refused["error_message"] = error.message
+        start = NO_OFFSET if error.is_early else partition.log.start_offset
+        return refused | {"log_start_offset": start}
     stamped = None
     if appended.append_time != NO_TIME:
         stamped = _EPOCH + timedelta(milliseconds=appended.append_time)

@@ -113,7 +113,7 @@ def test_neither_a_partitioner_nor_a_function(name: str) -> None:
 
 def test_one_partitioner_at_a_time() -> None:
     java = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
-    text = failure(kafka__partitioner="fnv1a", **{"kafka__partitioner__class": java})
+    text = failure(kafka__partitioner="fnv1a", kafka__partitioner__class=java)
     assert "partitioner and kafka.partitioner.class are both given" in text
 
 

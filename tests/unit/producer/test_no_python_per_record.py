@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -84,11 +85,13 @@ def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
         elif event == "c_call":
             calls["c", getattr(argument, "__qualname__", str(argument))] += 1
 
+    gc.disable()  # a collection may call back into Python whenever it likes
     sys.setprofile(watch)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls
 
 

@@ -27,14 +27,14 @@ FAIL_NOT, FAIL_POSSIBLY = Decision(Action.FAIL, NOT), Decision(Action.FAIL, POSS
 REFRESH_CODES = (3, 5, 6, 9, 13, 56, 72, 74, 100, 103, DISCONNECTED)
 RETRY_CODES = (2, 7, 19, 20)
 UNKNOWN_CODES = (9_999, -300, 32_767)
-UNCLEAR_CODES = (7, 20, -1, DISCONNECTED, *UNKNOWN_CODES)
+UNCLEAR_CODES = (3, 6, 7, 20, 56, -1, DISCONNECTED, *UNKNOWN_CODES)
 
 TABLE = [
     (0, Action.COMPLETE, Action.COMPLETE),
     *[(code, Action.REFRESH_AND_RETRY, Action.REFRESH_AND_RETRY) for code in REFRESH_CODES],
     *[(code, Action.RETRY, Action.RETRY) for code in RETRY_CODES],
     (10, Action.SPLIT, Action.SPLIT),
-    (18, Action.SPLIT, Action.SPLIT),
+    (18, Action.FAIL, Action.FAIL),
     (45, Action.FAIL, Action.FAIL),
     (46, Action.COMPLETE, Action.FAIL),
     (59, Action.BUMP_AND_RETRY, Action.FAIL),
@@ -121,5 +121,31 @@ def test_names_of_codes() -> None:
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(DISCONNECTED) == "DISCONNECTED"
     assert error_name(9_999) == "UNKNOWN_ERROR_9999"
-    assert {code for code in range(-3, 120) if is_unclear(code)} >= {7, 20, -1, DISCONNECTED}
-    assert not any(is_unclear(code) for code in (2, 6, 10, 19, 45, 59))
+    assert {code for code in range(-3, 120) if is_unclear(code)} >= {3, 6, 7, 20, 56, -1, DISCONNECTED}
+    assert not any(is_unclear(code) for code in (2, 5, 10, 19, 45, 59))
+
+
+GAPLESS = replace(FACTS, gapless=True)
+
+
+@pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 45, 47, -1, 87])
+def test_gapless_makes_a_failure_for_good_fatal(code: int) -> None:
+    assert decide(code, FACTS).action is Action.FAIL
+    assert decide(code, GAPLESS) == Decision(Action.FATAL, decide(code, FACTS).status)
+
+
+def test_gapless_takes_no_record_out_of_a_batch() -> None:
+    named = replace(GAPLESS, names_records=True)
+    assert decide(87, named).action is Action.FATAL
+    assert decide(10, replace(GAPLESS, records=1)).action is Action.FATAL
+    assert decide(10, GAPLESS).action is Action.SPLIT
+
+
+@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, 10])
+def test_gapless_permits_what_timed_out(code: int) -> None:
+    assert decide(code, replace(GAPLESS, expired=True)).action is Action.FAIL
+
+
+@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
+def test_gapless_does_not_permit_retries_used_up(code: int) -> None:
+    assert decide(code, replace(GAPLESS, attempts_left=False)).action is Action.FATAL

@@ -21,7 +21,10 @@ def known(*topics: TopicInfo) -> dict[str, TopicInfo]:
     return {info.name: info for info in topics}
 
 
-TWO_BROKERS = replace(topic("t", 4), leaders=(1, 2, 1, 2))
+LIMIT = 200
+"""Of a broker; a partition may hold half of it."""
+
+WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
 
 
 @pytest.mark.parametrize(
@@ -37,40 +40,47 @@ TWO_BROKERS = replace(topic("t", 4), leaders=(1, 2, 1, 2))
 )
 def test_partitions(held: dict[int, int], more: int, full: set[int]) -> None:
     sizes = {place(number): size for number, size in held.items()}
-    found = find_full(sizes, known(topic("t", 4)), more, 100)
+    found = find_full(sizes, known(topic("t", 4)), more, LIMIT)
     assert found == Full(frozenset(map(place, full)))
     assert bool(found) == bool(full)
 
 
 def test_a_broker_holds_what_its_partitions_hold() -> None:
-    held = {place(0): 40, place(2): 40, place(1): 40}
-    found = find_full(held, known(TWO_BROKERS), 30, 100)
+    held = {place(0): 85, place(2): 85, place(1): 85}
+    assert not find_full(held, known(WIDE), 15, LIMIT)
+    held |= {place(4): 16}
+    found = find_full(held, known(WIDE), 15, LIMIT)
     assert found == Full(brokers=frozenset({1}))
-    assert found.of(TWO_BROKERS) == {0, 2}
+    assert found.of(WIDE) == {0, 2, 4}
+
+
+def test_a_full_partition_leaves_its_neighbours_room() -> None:
+    found = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
+    assert found.of(WIDE) == {0}
 
 
 def test_the_only_partition_may_hold_everything() -> None:
-    assert not find_full({place(0): 1_000}, known(topic("t", 1)), 1, 100)
+    assert not find_full({place(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
     both = known(topic("t", 1), topic("u", 1))
-    assert find_full({place(0): 1_000}, both, 1, 100).partitions == {place(0)}
+    assert find_full({place(0): 1_000}, both, 1, LIMIT).partitions == {place(0)}
 
 
 def test_the_only_broker_may_hold_everything() -> None:
-    held = {place(number): 90 for number in range(4)}
-    assert not find_full(held, known(topic("t", 4)), 10, 100)
-    assert find_full(held, known(TWO_BROKERS), 10, 100).brokers == {1, 2}
+    held = {place(number): 90 for number in range(6)}
+    assert not find_full(held, known(topic("t", 6)), 10, LIMIT)
+    assert find_full(held, known(WIDE), 10, LIMIT).brokers == {1, 2}
 
 
 def test_partitions_without_a_leader_are_nobodys() -> None:
     info = replace(topic("t", 4), leaders=(-1, -1, 1, 2))
-    held = {place(0): 90, place(1): 90}
-    assert not find_full(held, known(info), 10, 100)
-    assert find_full(held, known(info), 11, 100).partitions == {place(0), place(1)}
+    held = {place(0): 190, place(1): 90}
+    assert find_full(held, known(info), 10, LIMIT).brokers == frozenset()
+    assert find_full(held, known(info), 11, LIMIT).partitions == {place(0), place(1)}
 
 
 def test_a_topic_that_is_gone_counts_by_partition_alone() -> None:
     held = {place(7): 90, place(0, "gone"): 90}
-    found = find_full(held, known(TWO_BROKERS), 20, 100)
+    found = find_full(held, known(WIDE), 20, LIMIT)
     assert found == Full(frozenset({place(7), place(0, "gone")}))
 
 
@@ -80,19 +90,19 @@ def cluster(*topics: TopicInfo) -> Cluster:
 
 def test_accounts() -> None:
     shares = Shares()
-    shares.limit = 100
-    shares.learn([TWO_BROKERS])
+    shares.limit = LIMIT
+    shares.learn([WIDE])
     shares.change(place(0), 80)
     shares.change(place(1), 10)
-    assert shares.full(20, cluster(TWO_BROKERS)).of(TWO_BROKERS) == {0}
+    assert shares.full(21, cluster(WIDE)).of(WIDE) == {0}
     shares.change(place(0), -80)
     assert shares.held == {place(1): 10}
-    assert shares.full(90, cluster(TWO_BROKERS)) is NOTHING_FULL
+    assert shares.full(90, cluster(WIDE)) is NOTHING_FULL
 
 
 def test_only_topics_that_are_written_to_count_as_others() -> None:
     shares = Shares()
-    shares.limit = 100
+    shares.limit = LIMIT
     shares.learn([topic("t", 1)])
     shares.change(place(0), 1_000)
     there = cluster(topic("t", 1), topic("elsewhere", 9))
@@ -103,6 +113,6 @@ def test_only_topics_that_are_written_to_count_as_others() -> None:
 
 def test_no_limit() -> None:
     shares = Shares()
-    shares.learn([TWO_BROKERS])
+    shares.learn([WIDE])
     shares.change(place(0), 1 << 40)
-    assert shares.full(1 << 40, cluster(TWO_BROKERS)) is NOTHING_FULL
+    assert shares.full(1 << 40, cluster(WIDE)) is NOTHING_FULL

@@ -28,10 +28,10 @@ class Told:
         self.absent = left_out
         self.asked = 0
 
-    def left_out(self, topic: TopicInfo) -> frozenset[int]:
+    def left_out(self, _: TopicInfo, /) -> frozenset[int]:
         return self.absent
 
-    def queued(self, topic: TopicInfo) -> list[int] | None:
+    def queued(self, _: TopicInfo, /) -> list[int] | None:
         self.asked += 1
         return self.lengths
 

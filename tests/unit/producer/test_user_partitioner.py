@@ -85,8 +85,8 @@ def test_it_is_called_per_topic_with_the_topics_own_count(module: ModuleType) ->
 def test_a_nested_name(module: ModuleType) -> None:
     class Ours:
         @staticmethod
-        def spread(key: Any, value: pa.BinaryArray, count: int) -> Any:
-            return np.full(len(value), 3, np.int32)
+        def spread(*columns: Any) -> Any:
+            return np.full(len(columns[1]), 3, np.int32)
 
     module.Ours = Ours  # type: ignore[attr-defined]
     assert partitions(assign(rows(2), (5,), partitioner=f"{NAME}:Ours.spread")) == [3, 3]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.producer.batch import TopicPartition
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.watch import Watch
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.errors import DeliveryError
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = Outcome

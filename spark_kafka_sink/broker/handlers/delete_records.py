@@ -1,0 +1,69 @@
+"""DeleteRecords 0-2: the log starts at an offset from now on; -1 is the high watermark.
+
+An offset behind the high watermark is OFFSET_OUT_OF_RANGE; a topic that is compacted only refuses
+with POLICY_VIOLATION. Space is freed in whole segments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.partition import Partition
+    from spark_kafka_sink.protocol.build import Values
+
+HIGH_WATERMARK = -1
+NO_OFFSET = -1
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    return {"topics": [_topic(call, item) for item in call.request.topics]}
+
+
+def _topic(call: Call, item: Any) -> Values:
+    partitions = [_delete(call, item.name, p) for p in item.partitions]
+    return {"name": item.name, "partitions": partitions}
+
+
+def _delete(call: Call, name: str, asked: Any) -> Values:
+    topic = call.cluster.topics.named(name)
+    partition = topic.partition(asked.partition_index) if topic else None
+    if topic is None or partition is None:
+        return _failed(asked, ErrorCode.unknown_topic_or_partition)
+    if error := partition.leadership_error(call.node, -1):
+        return _failed(asked, error)
+    if "delete" not in topic.config["cleanup.policy"].split(","):
+        return _failed(asked, ErrorCode.policy_violation)
+    end = partition.high_watermark
+    offset = end if asked.offset == HIGH_WATERMARK else asked.offset
+    if not 0 <= offset <= end:
+        return _failed(asked, ErrorCode.offset_out_of_range)
+    _apply(call, partition, offset)
+    return {
+        "partition_index": asked.partition_index,
+        "low_watermark": partition.log.start_offset,
+    }
+
+
+def _apply(call: Call, partition: Partition, offset: int) -> None:
+    if offset <= partition.log.start_offset:
+        return
+    partition.log.delete_records(offset)
+    call.cluster.topics.store.save_start(partition)
+
+
+def _failed(asked: Any, error: ErrorCode) -> Values:
+    return {
+        "partition_index": asked.partition_index,
+        "low_watermark": NO_OFFSET,
+        "error_code": error,
+    }
+
+
+HANDLER = Handler(api=ApiKey.DELETE_RECORDS, versions=VersionRange(0, 2), handle=handle)

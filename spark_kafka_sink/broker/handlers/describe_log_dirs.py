@@ -1,0 +1,60 @@
+"""DescribeLogDirs 1-5: the sizes of logs, and of the volume they lie on where there is one."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.broker.topics import Topic
+    from spark_kafka_sink.protocol.build import Values
+
+IN_MEMORY = "/memory"
+"""The folder that is named where there is none."""
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    folder = call.cluster.config.data_dir
+    volume = shutil.disk_usage(folder) if folder else None
+    directory = {
+        "error_code": ErrorCode.none,
+        "log_dir": folder or IN_MEMORY,
+        "topics": list(_topics(call)),
+        "total_bytes": volume.total if volume else -1,
+        "usable_bytes": volume.free if volume else -1,
+    }
+    return {"results": [directory]}
+
+
+def _topics(call: Call) -> Iterator[Values]:
+    asked = call.request.topics
+    wanted = None if asked is None else {item.topic: set(item.partitions) for item in asked}
+    for topic in call.cluster.topics.all():
+        if wanted is None or topic.name in wanted:
+            partitions = list(
+                _partitions(call, topic, None if wanted is None else wanted[topic.name])
+            )
+            if partitions:
+                yield {"name": topic.name, "partitions": partitions}
+
+
+def _partitions(call: Call, topic: Topic, wanted: set[int] | None) -> Iterator[Values]:
+    for partition in topic.partitions:
+        if call.node in partition.replicas and (wanted is None or partition.index in wanted):
+            yield {
+                "partition_index": partition.index,
+                "partition_size": partition.log.size,
+                "offset_lag": 0,
+                "is_future_key": False,
+            }
+
+
+HANDLER = Handler(api=ApiKey.DESCRIBE_LOG_DIRS, versions=VersionRange(1, 5), handle=handle)

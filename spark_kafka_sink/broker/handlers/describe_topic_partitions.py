@@ -1,0 +1,67 @@
+"""DescribeTopicPartitions 0 (KIP-966): partitions by topic name, page by page.
+
+All topics where none are named. A page has at most response_partition_limit partitions (2,000 at
+the most); the cursor names the first one of the next page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS, describe_partition
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
+MAX_PARTITIONS = 2_000
+"""Kafka's max.request.partition.size.limit."""
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    cursor = call.request.cursor
+    first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
+    left = min(call.request.response_partition_limit, MAX_PARTITIONS)
+    topics: list[Values] = []
+    for name in _names(call):
+        if name < first[0]:
+            continue
+        start = first[1] if name == first[0] else 0
+        if left <= 0:
+            return _page(topics, {"topic_name": name, "partition_index": start})
+        topics.append(_topic(call, name, range(start, start + left)))
+        left -= len(topics[-1]["partitions"])
+        topic = call.cluster.topics.named(name)
+        if topic and left <= 0 and start + len(topics[-1]["partitions"]) < len(topic.partitions):
+            end = start + len(topics[-1]["partitions"])
+            return _page(topics, {"topic_name": name, "partition_index": end})
+    return _page(topics, None)
+
+
+def _names(call: Call) -> list[str]:
+    if call.request.topics:
+        return sorted({item.name for item in call.request.topics})
+    return [topic.name for topic in call.cluster.topics.all()]
+
+
+def _topic(call: Call, name: str, wanted: range) -> Values:
+    topic = call.cluster.topics.named(name)
+    about = {"name": name, "topic_authorized_operations": NO_OPERATIONS}
+    if topic is None:
+        error = ErrorCode.unknown_topic_or_partition
+        return about | {"error_code": error, "topic_id": None, "partitions": []}
+    chosen = topic.partitions[wanted.start : wanted.stop]
+    elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
+    described = [{**describe_partition(call, partition), **elr} for partition in chosen]
+    return about | {"topic_id": topic.id, "partitions": described}
+
+
+def _page(topics: list[Values], cursor: Values | None) -> Values:
+    return {"topics": topics, "next_cursor": cursor}
+
+
+HANDLER = Handler(api=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=VersionRange(0, 0), handle=handle)

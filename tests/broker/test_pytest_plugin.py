@@ -1,0 +1,81 @@
+"""The fixture `kafka_broker`, as somebody else's tests would use it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = ("-p", "spark_kafka_sink.pytest_plugin", "-p", "no:kafkaprod", "-p", "no:timeout")
+
+TESTS = """
+    import socket
+    import pytest
+
+    pytestmark = pytest.mark.kafka_broker(topics={"a": 2})
+
+    def test_a_broker_listens(kafka_broker):
+        host, port = kafka_broker.bootstrap_servers.split(":")
+        socket.create_connection((host, int(port)), 5).close()
+        assert kafka_broker.end_offsets("a") == [0, 0]
+
+    @pytest.mark.kafka_broker(nodes=3, replication_factor=3)
+    class TestThree:
+        def test_nodes(self, kafka_broker):
+            assert len(kafka_broker.bootstrap_servers.split(",")) == 3
+            assert kafka_broker.partition_state("a", 0).replicas == (1, 2, 3)
+
+        @pytest.mark.kafka_broker(topics={"b": 1}, nodes=2, replication_factor=2)
+        def test_the_nearest_marker_wins(self, kafka_broker):
+            assert kafka_broker.end_offsets("a") == []
+            assert len(kafka_broker.nodes) == 2
+"""
+
+
+def test_the_fixture_and_its_marker(pytester):
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_subprocess("--strict-markers", *PLUGIN)
+    result.assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [("3", "takes keywords only"), ("nodes=0", "nodes is 0"), ("nods=3", "nods")],
+)
+def test_markers_that_are_wrong(pytester, marker, message):
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.kafka_broker({marker})
+        def test_it(kafka_broker):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess(*PLUGIN)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{message}*"])
+
+
+def test_the_marker_is_explained(pytester):
+    result = pytester.runpytest_subprocess("--markers", *PLUGIN)
+    result.stdout.fnmatch_lines(["@pytest.mark.kafka_broker(**options)*"])
+
+
+def test_pytest_finds_it_by_its_entry_point():
+    from importlib.metadata import distribution
+
+    found = [e for e in distribution("spark-kafka-sink").entry_points if e.group == "pytest11"]
+    assert [entry.value for entry in found] == ["spark_kafka_sink.pytest_plugin"]
+
+
+def test_the_plugin_costs_nothing_until_it_is_used():
+    code = (
+        "import sys, spark_kafka_sink.pytest_plugin; "
+        "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.server'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,122 @@
+"""Foreign clients, and our own producer, on a broker that keeps its records in Redis Streams."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Producer
+from kafka import KafkaProducer
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.integration.producing import produce, rows
+from tests.kafka.readers import by_confluent, by_kafka_python, by_kcat
+
+HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))
+COUNT = 500
+
+
+def content(records):
+    return [(one.partition, one.key, one.value, one.headers, one.timestamp) for one in records]
+
+
+@pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])
+def test_what_librdkafka_writes_everybody_reads(redis_kafka, reader):
+    servers = redis_kafka.bootstrap_servers
+    sender = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
+    sent = []
+    for number in range(COUNT):
+        key = None if number % 5 == 0 else b"%d" % number
+        value = None if number % 7 == 0 else b"v%d" % number
+        headers = HEADERS[: number % 5]
+        stamp = 1_700_000_000_000 + number
+        place = {"partition": number % 4, "timestamp": stamp}
+        sender.produce("t", value, key, headers=list(headers), **place)
+        sent.append((number % 4, key, value, headers, stamp))
+        if number % 100 == 99:
+            sender.flush(20)
+    assert content(reader(servers, "t")) == sorted(sent, key=lambda one: (one[0], one[4]))
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "lz4"])
+def test_kafka_python_writes(redis_kafka, codec):
+    servers = redis_kafka.bootstrap_servers
+    sender = KafkaProducer(bootstrap_servers=servers, compression_type=codec)
+    sent = [sender.send("t", b"%d" % number, partition=0) for number in range(COUNT)]
+    offsets = [one.get(20).offset for one in sent]
+    sender.close()
+    found = by_kcat(servers, "t")
+    assert [(one.offset, one.value) for one in found] == [
+        (offset, b"%d" % number) for number, offset in enumerate(offsets)
+    ]
+
+
+def test_aiokafka_and_its_group_across_a_restart(redis_url):
+    async def write_and_read(servers, value):
+        sender = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
+        await sender.start()
+        await sender.send_and_wait("t", value)
+        await sender.stop()
+        reader = AIOKafkaConsumer(
+            "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest"
+        )
+        await reader.start()
+        found = (await reader.getone()).value
+        await reader.stop()
+        return found
+
+    for value in (b"one", b"two", b"three"):
+        with EmbeddedBroker(storage=redis_url, topics={"t": 1}) as kafka:
+            task = write_and_read(kafka.bootstrap_servers, value)
+            assert asyncio.run(asyncio.wait_for(task, 40)) == value
+
+
+def test_a_consumer_that_waits_on_an_empty_topic_gets_the_first_record(redis_kafka):
+    """Its offset is 0, and the first record's is far above."""
+    command = ["kcat", "-b", redis_kafka.bootstrap_servers, "-C", "-t", "t", "-p", "0", "-q"]
+    command += ["-o", "0", "-c", "1", "-f", "%s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+        try:
+            produce(redis_kafka.bootstrap_servers, rows("t", [b"first"], partitions=[0]))
+            out, _ = reader.communicate(timeout=30)
+            assert out == b"first"
+        finally:
+            reader.kill()
+
+
+def test_transactions(redis_kafka):
+    servers = redis_kafka.bootstrap_servers
+    sender = Producer({"bootstrap.servers": servers, "transactional.id": "x"})
+    sender.init_transactions(20)
+    for value, commit in ((b"no", False), (b"yes", True)):
+        sender.begin_transaction()
+        sender.produce("t", value, partition=0)
+        sender.flush(20)
+        (sender.commit_transaction if commit else sender.abort_transaction)(20)
+    assert [one.value for one in by_confluent(servers, "t")] == [b"yes"]
+    markers = redis_kafka.batches("t", 0)
+    assert len(markers) == 4
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_our_producer_writes_into_redis_streams(redis_kafka, redis_server, unique_topic, codec):
+    values = [b"value %d" % number for number in range(5000)]
+    keys = [b"key %d" % (number % 100) for number in range(5000)]
+    headers = [HEADERS[: number % 5] for number in range(5000)]
+    report = produce(
+        redis_kafka.bootstrap_servers,
+        rows("t", values, keys=keys, headers=headers),
+        batch_size=20_000,
+        compression_type=codec,
+    )
+    assert report.records == 5000
+    client, found = redis_server.client, {}
+    for partition in range(4):
+        for _, fields in client.xrange(f"{unique_topic}:t:{partition}"):
+            assert found.setdefault(fields[b"key"], partition) == partition
+            found.setdefault("values", []).append(fields[b"value"])
+    assert sorted(found.pop("values")) == sorted(values)
+    assert len(found) == 100
+    assert len(by_kafka_python(redis_kafka.bootstrap_servers, "t")) == 5000

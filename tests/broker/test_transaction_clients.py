@@ -1,0 +1,301 @@
+"""Transactions of foreign clients against the embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AioPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PurePartition
+from kafka.structs import OffsetAndMetadata
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.kafka.java import run_tool
+from tests.kafka.jvm import kafka_jvm
+
+SECONDS = 20
+COMMAND = "org.apache.kafka.tools.TransactionsCommand"
+
+
+def values(kafka, topic, isolation="read_committed", count=None):
+    """What confluent-kafka reads from the beginning up to the end that it sees."""
+    settings = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": f"reader-{isolation}",
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+        "isolation.level": isolation,
+    }
+    reader = Consumer(settings)
+    partitions = len(kafka.end_offsets(topic))
+    reader.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+    found, ended, deadline = [], set(), time.monotonic() + SECONDS
+    while len(ended) < partitions and time.monotonic() < deadline:
+        message = reader.poll(0.2)
+        if message is not None and message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            ended.add(message.partition())
+        elif message is not None:
+            found.append(message.value().decode())
+    reader.close()
+    assert len(ended) == partitions
+    return sorted(found)
+
+
+def transactional(kafka, name="x", **changes):
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name}
+    sender = Producer(settings | {"linger.ms": 1} | changes)
+    sender.init_transactions(SECONDS)
+    return sender
+
+
+class TestConfluent:
+    def test_commits_and_aborts(self, kafka):
+        sender = transactional(kafka)
+        for turn in range(6):
+            sender.begin_transaction()
+            for i in range(20):
+                sender.produce("t", f"{turn}-{i}", partition=i % 4)
+            end = sender.commit_transaction if turn % 2 else sender.abort_transaction
+            if turn % 2 == 0:
+                sender.flush(SECONDS)
+            end(SECONDS)
+        wanted = sorted(f"{turn}-{i}" for turn in (1, 3, 5) for i in range(20))
+        assert values(kafka, "t") == wanted
+        assert len(values(kafka, "t", "read_uncommitted")) == 120
+
+    def test_an_open_transaction_is_invisible(self, kafka):
+        sender = transactional(kafka)
+        sender.begin_transaction()
+        sender.produce("t", "open", partition=0)
+        sender.flush(SECONDS)
+        assert values(kafka, "t") == []
+        assert values(kafka, "t", "read_uncommitted") == ["open"]
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        place = TopicPartition("t", 0)
+        ends = {}
+        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+            asked = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)
+            ends[level] = asked[place].result(SECONDS).offset
+        assert list(ends.values()) == [0, 1]
+        sender.commit_transaction(SECONDS)
+        assert values(kafka, "t") == ["open"]
+
+    def test_a_second_producer_fences_the_first(self, kafka):
+        first = transactional(kafka)
+        first.begin_transaction()
+        first.produce("t", "lost", partition=0)
+        first.flush(SECONDS)
+        second = transactional(kafka)
+        with pytest.raises(KafkaException) as raised:
+            first.commit_transaction(SECONDS)
+        assert raised.value.args[0].fatal()
+        second.begin_transaction()
+        second.produce("t", "kept", partition=0)
+        second.commit_transaction(SECONDS)
+        assert values(kafka, "t") == ["kept"]
+
+    def test_a_transaction_that_takes_too_long(self, kafka):
+        sender = transactional(kafka, **{"transaction.timeout.ms": 1000})
+        sender.begin_transaction()
+        sender.produce("t", "late", partition=0)
+        sender.flush(SECONDS)
+        deadline = time.monotonic() + SECONDS
+        while kafka.end_offsets("t")[0] < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with pytest.raises(KafkaException):
+            sender.commit_transaction(SECONDS)
+        assert values(kafka, "t") == []
+
+    def test_consume_transform_produce(self, kafka):
+        kafka.create_topic("in", 2)
+        source = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        for i in range(50):
+            source.produce("in", str(i), str(i))
+        source.flush(SECONDS)
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "ctp"}
+        reader = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
+        reader.subscribe(["in"])
+        sender = transactional(kafka)
+        done = 0
+        for turn in range(100):
+            sender.begin_transaction()
+            batch = [m for m in reader.consume(10, 1.0) if m.error() is None]
+            for message in batch:
+                sender.produce("t", message.value())
+            positions = reader.position(reader.assignment())
+            sender.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), SECONDS)
+            if turn == 2:
+                sender.abort_transaction(SECONDS)
+                committed = reader.committed(reader.assignment(), SECONDS)
+                for place in committed:
+                    reader.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+                continue
+            sender.commit_transaction(SECONDS)
+            done += len(batch)
+            if done == 50:
+                break
+        reader.close()
+        assert values(kafka, "t") == sorted(map(str, range(50)))
+        after = Consumer(settings)
+        places = after.committed([TopicPartition("in", p) for p in range(2)], SECONDS)
+        assert sum(place.offset for place in places) == 50
+        after.close()
+
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    def test_every_transaction_version(self, version):
+        with EmbeddedBroker(topics={"t": 2}, transaction_version=version, nodes=2) as kafka:
+            sender = transactional(kafka)
+            for turn in range(4):
+                sender.begin_transaction()
+                sender.produce("t", f"{turn}", partition=turn % 2)
+                sender.commit_transaction(SECONDS)
+            assert values(kafka, "t") == ["0", "1", "2", "3"]
+
+
+def test_kafka_python(kafka):
+    servers = kafka.bootstrap_servers
+    sender = KafkaProducer(bootstrap_servers=servers, transactional_id="pure")
+    sender.init_transactions()
+    for turn in range(4):
+        sender.begin_transaction()
+        sent = [sender.send("t", f"{turn}-{i}".encode(), partition=i % 2) for i in range(10)]
+        sender.flush()
+        assert all(future.get(SECONDS).offset >= 0 for future in sent)
+        if turn % 2:
+            offsets = {PurePartition("t", 3): OffsetAndMetadata(turn, "", -1)}
+            sender.send_offsets_to_transaction(offsets, "pure-group")
+            sender.commit_transaction()
+        else:
+            sender.abort_transaction()
+    sender.close()
+    reader = KafkaConsumer(
+        "t",
+        bootstrap_servers=servers,
+        group_id="pure-group",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        consumer_timeout_ms=3000,
+    )
+    found = sorted(message.value.decode() for message in reader)
+    assert reader.committed(PurePartition("t", 3)) == 3
+    reader.close()
+    assert found == sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(10))
+
+
+def test_aiokafka(kafka):
+    found = asyncio.run(asyncio.wait_for(aio(kafka.bootstrap_servers), 40))
+    assert sorted(found) == sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(10))
+    assert values(kafka, "t") == sorted(found)
+
+
+async def aio(servers):
+    sender = AIOKafkaProducer(bootstrap_servers=servers, transactional_id="aio")
+    await sender.start()
+    for turn in range(4):
+        await sender.begin_transaction()
+        for i in range(10):
+            await sender.send_and_wait("t", f"{turn}-{i}".encode(), partition=i % 2)
+        if turn % 2:
+            offsets = {AioPartition("t", 3): turn}
+            await sender.send_offsets_to_transaction(offsets, "aio-group")
+            await sender.commit_transaction()
+        else:
+            await sender.abort_transaction()
+    await sender.stop()
+    reader = AIOKafkaConsumer(
+        "t",
+        bootstrap_servers=servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    await reader.start()
+    found = [(await reader.getone()).value.decode() for _ in range(20)]
+    await reader.stop()
+    return found
+
+
+def tool(kafka, *arguments):
+    printed = run_tool(COMMAND, "--bootstrap-server", kafka.bootstrap_servers, *arguments)
+    return [line.split() for line in printed.decode().splitlines() if line.strip()]
+
+
+def test_kafka_transactions_command(kafka):
+    sender = transactional(kafka, "seen")
+    sender.begin_transaction()
+    sender.produce("t", "open", partition=1)
+    sender.flush(SECONDS)
+    header, row = tool(kafka, "list")
+    listed = dict(zip(header, row, strict=True))
+    assert (listed["TransactionalId"], listed["TransactionState"]) == ("seen", "Ongoing")
+    header, row = tool(kafka, "describe", "--transactional-id", "seen")
+    described = dict(zip(header, row, strict=True))
+    assert described["ProducerId"] == listed["ProducerId"]
+    assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", "t-1")
+    header, row = tool(kafka, "describe-producers", "--topic", "t", "--partition", "1")
+    producer = dict(zip(header, row, strict=True))
+    assert producer["ProducerId"] == listed["ProducerId"]
+    assert (producer["LastSequence"], producer["CurrentTransactionStartOffset"]) == ("0", "0")
+    sender.commit_transaction(SECONDS)
+    header, row = tool(kafka, "list")
+    assert dict(zip(header, row, strict=True))["TransactionState"] == "CompleteCommit"
+
+
+def test_a_hanging_transaction_is_found_and_aborted(kafka):
+    sender = transactional(kafka, "hangs")
+    sender.begin_transaction()
+    sender.produce("t", "hangs", partition=1, timestamp=1)
+    sender.flush(SECONDS)
+    kafka.run(lambda cluster: cluster.transactions._by_id.clear())
+    header, row = tool(kafka, "find-hanging", "--topic", "t")
+    found = dict(zip(header, row, strict=True))
+    assert (found["Topic"], found["Partition"], found["StartOffset"]) == ("t", "1", "0")
+    tool(kafka, "abort", "--topic", "t", "--partition", "1", "--start-offset", "0")
+    assert kafka.end_offsets("t") == [0, 2, 0, 0]
+    assert values(kafka, "t") == []
+    assert len(tool(kafka, "find-hanging", "--topic", "t")) == 1
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_java_producer_and_consumer(version):
+    with EmbeddedBroker(topics={"t": 2}, transaction_version=version) as kafka, kafka_jvm() as jvm:
+        clients = jvm.packages.org.apache.kafka.clients
+        strings = "org.apache.kafka.common.serialization.StringSerializer"
+        settings = jvm.packages.java.util.Properties()
+        for key, value in {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": "java",
+            "key.serializer": strings,
+            "value.serializer": strings,
+            "max.block.ms": "20000",
+        }.items():
+            settings.setProperty(key, value)
+        sender = clients.producer.KafkaProducer(settings)
+        sender.initTransactions()
+        for turn in range(6):
+            sender.beginTransaction()
+            for i in range(5):
+                record = clients.producer.ProducerRecord("t", f"k{i}", f"{turn}-{i}")
+                sender.send(record)
+            if turn % 2:
+                sender.commitTransaction()
+            else:
+                sender.flush()
+                sender.abortTransaction()
+        epoch = kafka.run(lambda cluster: cluster.transactions.find("java").epoch)
+        sender.close()
+        assert values(kafka, "t") == sorted(f"{t}-{i}" for t in (1, 3, 5) for i in range(5))
+        assert epoch == (6 if version == 2 else 0)

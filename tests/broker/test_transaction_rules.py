@@ -1,0 +1,146 @@
+"""The coordinator's decisions, where a real Kafka would take minutes to get there."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker import transaction_rules as rules
+from spark_kafka_sink.broker.partition_transactions import PartitionTransactions
+from spark_kafka_sink.broker.transaction import (
+    BEFORE,
+    LAST_EPOCH,
+    MAX_EPOCH,
+    Claim,
+    Transaction,
+    TransactionState,
+)
+
+ids = count(100)
+NOW = rules.Now(ms=1_000, new_producer_id=ids.__next__)
+PLACE = ("t", 0)
+
+
+def known(epoch=0, **changes):
+    return Transaction(id="x", producer_id=1, timeout_ms=1, epoch=epoch, **changes)
+
+
+def opened(epoch=0):
+    return rules.add(known(epoch), [PLACE], NOW)
+
+
+def ended(txn, *, commit=True):
+    decide = rules.end_v2(txn, Claim(txn.producer_id, txn.epoch), NOW, commit=commit)
+    assert isinstance(decide, Transaction)
+    return decide
+
+
+@pytest.mark.parametrize("after", TransactionState)
+@pytest.mark.parametrize("before", TransactionState)
+def test_only_the_transitions_of_the_table(before, after):
+    txn = known(state=before)
+    if before in BEFORE[after]:
+        assert txn.to(after).state is after
+    else:
+        with pytest.raises(ValueError, match=f"{before} to {after}"):
+            txn.to(after)
+
+
+class TestTheLastEpochs:
+    """As seen on Kafka 4.3.1 with 32,766 epochs used."""
+
+    def test_an_end_of_v2_brings_a_new_producer_id(self):
+        prepared = ended(opened(LAST_EPOCH))
+        assert (prepared.producer_id, prepared.epoch) == (1, MAX_EPOCH)
+        done = rules.complete(prepared, NOW)
+        assert done.producer_id == prepared.next_producer_id > 1
+        assert (done.epoch, done.previous_producer_id, done.next_producer_id) == (0, 1, -1)
+        again = rules.end_v2(done, Claim(1, LAST_EPOCH), NOW, commit=True)
+        assert again is ErrorCode.none
+        later = rules.complete(ended(rules.add(done, [PLACE], NOW)), NOW)
+        late = rules.end_v2(later, Claim(1, LAST_EPOCH), NOW, commit=True)
+        assert late is ErrorCode.invalid_producer_id_mapping
+
+    def test_the_epoch_before_is_an_ordinary_one(self):
+        done = rules.complete(ended(opened(LAST_EPOCH - 1)), NOW)
+        assert (done.producer_id, done.epoch) == (1, LAST_EPOCH)
+
+    @pytest.mark.parametrize("expected", [None, Claim(1, LAST_EPOCH)])
+    def test_an_init_brings_a_new_producer_id(self, expected):
+        fresh = rules.initialize(known(LAST_EPOCH), expected, 1, NOW)
+        assert isinstance(fresh, Transaction)
+        assert (fresh.previous_producer_id, fresh.epoch) == (1, 0)
+        repeated = Claim(1, LAST_EPOCH)
+        assert rules.may_initialize(fresh, repeated) is ErrorCode.none
+        again = rules.initialize(fresh, repeated, 1, NOW)
+        wanted = ErrorCode.producer_fenced if expected is None else fresh
+        assert again == wanted
+        older = Claim(1, LAST_EPOCH - 1)
+        assert rules.may_initialize(fresh, older) is ErrorCode.producer_fenced
+
+    def test_a_fence_of_v2_brings_a_new_producer_id(self):
+        done = rules.complete(rules.fence(opened(LAST_EPOCH), NOW, bumps=True), NOW)
+        assert (done.producer_id != 1, done.epoch) == (True, 0)
+
+    def test_a_fence_of_v1_uses_the_epoch_that_nobody_gets(self):
+        done = rules.complete(rules.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
+        assert (done.producer_id, done.epoch) == (1, MAX_EPOCH)
+        fresh = rules.initialize(done, None, 1, NOW)
+        assert isinstance(fresh, Transaction)
+        assert (fresh.producer_id != 1, fresh.epoch) == (True, 0)
+
+
+class TestMarkersOnTheirWay:
+    """What Kafka answers while partitions lack a leader for their markers."""
+
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_v2(self, commit):
+        prepared = ended(opened(), commit=commit)
+        claims = {
+            (0, commit): ErrorCode.concurrent_transactions,
+            (0, not commit): ErrorCode.invalid_txn_state,
+            (1, commit): ErrorCode.producer_fenced,
+        }
+        for (epoch, wish), error in claims.items():
+            assert rules.end_v2(prepared, Claim(1, epoch), NOW, commit=wish) is error
+        assert rules.speaks_for(prepared, Claim(1, 1)) is ErrorCode.concurrent_transactions
+        assert rules.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
+
+    def test_v1(self):
+        prepared = rules.end_v1(opened(), Claim(1, 0), NOW, commit=True)
+        assert isinstance(prepared, Transaction)
+        again = rules.end_v1(prepared, Claim(1, 0), NOW, commit=True)
+        other = rules.end_v1(prepared, Claim(1, 0), NOW, commit=False)
+        assert (again, other) == (ErrorCode.concurrent_transactions, ErrorCode.invalid_txn_state)
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("wca")), max_size=30))
+def test_stable_offset_and_aborted_list_against_a_model(steps):
+    table, offset, opened_at, log = PartitionTransactions(), 0, {}, []
+    for producer, kind in steps:
+        if kind == "w":
+            table.begin(producer, offset)
+            opened_at.setdefault(producer, offset)
+        else:
+            table.end(producer, offset, commit=kind == "c")
+            first = opened_at.pop(producer, None)
+            if first is not None and kind == "a":
+                log.append((producer, first, offset))
+        offset += 1
+    assert table.stable_offset(offset) == min([offset, *opened_at.values()])
+    for start in range(offset):
+        found = table.aborted_between(start, offset)
+        listed = [(t.producer_id, t.first_offset, t.last_offset) for t in found]
+        assert listed == [one for one in log if one[2] >= start]
+
+
+def test_what_replicas_lack_is_not_stable():
+    table = PartitionTransactions()
+    table.begin(1, 5)
+    table.end(1, 9, commit=True)
+    assert [table.stable_offset(end) for end in (4, 7, 9, 10)] == [4, 5, 5, 10]

@@ -1,0 +1,157 @@
+"""Pressure over real sockets: a broker that hangs, and limits of what a session writes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.errors import BufferTimeoutError
+from spark_kafka_sink.base.pressure import PressureConfig, RateLimits
+from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.pool import discard_session
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.settings import SessionSettings
+from tests.integration.producing import config, rows, session
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink.producer.rows import Rows
+    from tests.kafka.broker import KafkaCluster
+
+PARTITIONS = 6
+BUFFER = 4 << 20
+VALUE = b"." * 990
+ROWS = 1_000
+STALLED = 2
+
+
+def unkeyed(topic: str) -> Rows:
+    return rows(topic, [VALUE] * ROWS)
+
+
+def spread(topic: str) -> Rows:
+    """As many rows for each partition."""
+    return rows(topic, [VALUE] * ROWS, partitions=[number % PARTITIONS for number in range(ROWS)])
+
+
+@contextmanager
+def hanging(kafka: KafkaCluster, node: int) -> Iterator[None]:
+    """A broker stopped in mid-life: its connections stay open and nothing answers."""
+    kafka.node(node).pause()
+    try:
+        yield
+    finally:
+        kafka.node(node).resume()
+
+
+def persisted(producer: ProducerSession, led_by: set[int]) -> int:
+    """Records acknowledged so far in these partitions."""
+    parts = producer.report(TaskInfo()).partitions
+    return sum(part.persisted for part in parts if part.partition in led_by)
+
+
+def test_rows_without_a_key_go_round_a_broker_that_hangs(
+    real_kafka3: KafkaCluster, unique_topic: str
+) -> None:
+    real_kafka3.admin.create_topic(unique_topic, PARTITIONS)
+    leaders = real_kafka3.admin.leaders(unique_topic)
+    stalled = {partition for partition, leader in leaders.items() if leader == STALLED}
+    assert 0 < len(stalled) < PARTITIONS
+    options = {"buffer_memory": BUFFER, "batch_size": 65_536, "linger_ms": 5}
+    with session(real_kafka3.bootstrap_servers, **options) as producer:
+        for _ in range(20):
+            producer.append(unkeyed(unique_topic))
+        producer.flush()
+        others = set(leaders) - stalled
+        before = persisted(producer, others)
+        with hanging(real_kafka3, STALLED):
+            for _ in range(40):
+                producer.append(unkeyed(unique_topic))
+            # Ten times the buffer went to the others while one broker took nothing.
+            assert persisted(producer, others) - before > 40 * ROWS - BUFFER // len(VALUE)
+        producer.flush()
+        report = producer.report(TaskInfo())
+    assert report.persisted == report.records == 60 * ROWS
+    assert len(by_confluent(real_kafka3.bootstrap_servers, unique_topic)) == 60 * ROWS
+
+
+def test_rows_of_a_hanging_partition_wait_in_the_end_but_the_others_are_delivered(
+    real_kafka3: KafkaCluster, unique_topic: str
+) -> None:
+    real_kafka3.admin.create_topic(unique_topic, PARTITIONS)
+    leaders = real_kafka3.admin.leaders(unique_topic)
+    stalled = {partition for partition, leader in leaders.items() if leader == STALLED}
+    options = {"buffer_memory": BUFFER, "batch_size": 65_536, "max_block_ms": 3_000}
+    with session(real_kafka3.bootstrap_servers, **options) as producer:
+        producer.append(spread(unique_topic))
+        producer.flush()
+        with hanging(real_kafka3, STALLED):
+            error, appended = append_until_it_fails(producer, unique_topic)
+        others = set(leaders) - stalled
+        # Also others' rows of the chunk that did not get in as a whole.
+        each = sum(number % PARTITIONS in others for number in range(ROWS))
+        assert appended * each < persisted(producer, others) <= (1 + appended) * each
+        assert error.partition in stalled
+        assert error.broker == str(STALLED)
+        producer.flush()
+
+
+def append_until_it_fails(producer: ProducerSession, topic: str) -> tuple[BufferTimeoutError, int]:
+    """The error, and how many chunks the session took, the one that failed among them."""
+    for appended in range(1, 100):
+        try:
+            producer.append(spread(topic))
+        except BufferTimeoutError as error:
+            return error, appended
+    raise AssertionError("the buffer took everything")
+
+
+@contextmanager
+def limited(broker: EmbeddedBroker, rates: RateLimits) -> Iterator[ProducerSession]:
+    client = Client(config(broker.bootstrap_servers, {}))
+    settings = SessionSettings(pressure=PressureConfig(rates=rates))
+    producer = ProducerSession(client, settings=settings)
+    try:
+        yield producer
+    finally:
+        discard_session(producer)
+
+
+@pytest.mark.parametrize(
+    "rates", [RateLimits(records=2_000.0), RateLimits(size=2_000.0 * (len(VALUE) + 10))]
+)
+def test_a_rate_limit_holds(
+    embedded_broker: EmbeddedBroker, unique_topic: str, rates: RateLimits
+) -> None:
+    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
+    with limited(embedded_broker, rates) as producer:
+        started = time.monotonic()
+        for _ in range(4):
+            producer.append(unkeyed(unique_topic))
+        producer.flush()
+        took = time.monotonic() - started
+    # 4,000 rows at 2,000 a second; the last quarter of a second's worth goes at once.
+    assert 1.7 <= took < 5.0
+
+
+def test_a_session_that_fails_does_not_sit_out_its_rate_limit(
+    embedded_broker: EmbeddedBroker, unique_topic: str
+) -> None:
+    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
+    with limited(embedded_broker, RateLimits(records=1.0)) as producer:
+        stop = threading.Timer(0.5, producer._accumulator.fail, [InterruptedError("enough")])
+        stop.start()
+        started = time.monotonic()
+        with pytest.raises(InterruptedError):
+            producer.append(unkeyed(unique_topic))
+        assert time.monotonic() - started < 5.0
+        stop.join()

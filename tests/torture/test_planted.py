@@ -1,0 +1,81 @@
+"""The harness finds each bug that is planted, and nothing without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.torture import planted
+from tests.torture.faults import Fault
+from tests.torture.plan import PATIENT_MS, Placing, Plan, Trouble
+from tests.torture.run import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from tests.torture.cluster import TortureCluster
+
+_TRIES = 4
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug, and where it shows."""
+
+    bug: Callable[[], AbstractContextManager[None]]
+    plan: Plan
+
+
+def _plan(*faults: Fault, trouble: Trouble = Trouble.NONE, rate: float = 0.15) -> Plan:
+    options = {
+        "linger.ms": "0",
+        "batch.size": "500",
+        "request.timeout.ms": "1000",
+        "delivery.timeout.ms": str(PATIENT_MS),
+        "max.in.flight.requests.per.connection": "5",
+        "retry.backoff.ms": "10",
+        "retry.backoff.max.ms": "50",
+        "reconnect.backoff.ms": "10",
+        "reconnect.backoff.max.ms": "50",
+        "allow.auto.create.topics": "false",
+    }
+    return Plan(
+        seed=1,
+        troubles=(trouble,),
+        faults=faults,
+        rate=rate,
+        partitions=2,
+        min_isr=1,
+        sessions=1,
+        chunks=30,
+        rows=30,
+        value_size=60,
+        pause_ms=2,
+        placing=Placing.EXPLICIT,
+        patient=True,
+        options=tuple(sorted(options.items())),
+    )
+
+
+PLANTED = [
+    Planted(planted.sequence_reused_after_a_timeout, _plan(Fault.LOSE_RESPONSE)),
+    Planted(planted.duplicate_is_a_failure, _plan(Fault.DUPLICATE)),
+    Planted(planted.split_without_drain, _plan(trouble=Trouble.SMALL_MESSAGES)),
+    Planted(planted.answers_matched_to_the_wrong_request, _plan(Fault.DELAY_RESPONSE)),
+    Planted(planted.epoch_bumped_while_batches_are_under_way, _plan(Fault.FORGET)),
+]
+
+
+@pytest.mark.parametrize("one", PLANTED, ids=lambda one: one.bug.__name__)
+def test_a_planted_bug_is_found(torture_cluster: TortureCluster, one: Planted) -> None:
+    sound = run(torture_cluster, one.plan)
+    assert not sound.wrong
+    with one.bug():
+        found = [
+            run(torture_cluster, replace(one.plan, seed=seed)).wrong
+            for seed in range(1, 1 + _TRIES)
+        ]
+    assert any(found)

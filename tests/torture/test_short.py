@@ -1,0 +1,31 @@
+"""A few seeds of the torture; `make torture` goes on where these end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.torture.plan import Trouble, draw
+from tests.torture.run import run
+
+if TYPE_CHECKING:
+    from tests.torture.cluster import TortureCluster
+
+QUICK_SEEDS = range(900_001, 900_006)
+TROUBLES = (Trouble.KILL, Trouble.PAUSE, Trouble.RECREATE)
+
+
+@pytest.mark.parametrize("seed", QUICK_SEEDS)
+def test_faults_on_the_way(torture_cluster: TortureCluster, seed: int) -> None:
+    result = run(torture_cluster, draw(seed, disk=False, quick=True))
+    assert not result.wrong
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_troubles_of_the_brokers(torture_cluster: TortureCluster, trouble: Trouble) -> None:
+    plan = replace(draw(900_100, disk=False, quick=True), troubles=(trouble,))
+    result = run(torture_cluster, plan)
+    assert not result.wrong
+    assert result.line()["records"] > 0
