@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test bench bench-tiny-tasks lint format docs clean
+.PHONY: help venv install java needs jars demo test torture fuzz bench bench-tiny-tasks lint format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -34,6 +34,12 @@ test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit go
 
 bench: java install jars ## measure this sink and its peers, side by side
 	@$(PY) -m tests.benchmarks.run
+
+torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount)
+	@$(PY) -m tests.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK))
+
+fuzz: install ## a million frames of garbage for the protocol and records decoders
+	@$(PY) -m tests.torture.fuzz $(or $(FRAMES),1000000)
 
 lint: install ## ruff, mypy, import-linter, sizes
 	@$(PY) -m tests.tools.run lint

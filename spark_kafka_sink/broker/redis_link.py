@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Word: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[Word, ...]
 
+LOG = logging.getLogger(__name__)
 REST_SECONDS = 0.5
 """After Redis kept somebody waiting in vain, everybody is refused for so long without asking."""
 
@@ -32,11 +34,12 @@ class RedisLink:
         ConfigError: redis-py is not installed, or it can't use the URL.
     """
 
-    __slots__ = ("_address", "_connection", "_errors", "_resting_until")
+    __slots__ = ("_address", "_connection", "_errors", "_is_failing", "_resting_until")
 
     def __init__(self, place: RedisPlace) -> None:
         self._address = place.address
         self._resting_until = 0.0
+        self._is_failing = False
         self._connection, self._errors = _prepare(place)
 
     def call(self, *words: Word) -> Any:
@@ -63,14 +66,22 @@ class RedisLink:
             self._connection.send_packed_command(
                 [b"".join(self._connection.pack_commands(commands))]
             )
-            return [self._reply() for _ in commands]
+            replies = [self._reply() for _ in commands]
         except timeout as error:
             self._connection.disconnect()
             self._resting_until = time.monotonic() + REST_SECONDS
-            raise RedisFailedError(f"{self._address} does not answer in time") from error
+            raise self._failed("does not answer in time") from error
         except (failure, OSError) as error:
             self._connection.disconnect()
-            raise RedisFailedError(f"{self._address} can't be used: {error}") from error
+            raise self._failed(f"can't be used: {error}") from error
+        return replies
+
+    def _failed(self, why: str) -> RedisFailedError:
+        """Log the first failure in a row: clients are told a code alone, and come again soon."""
+        if not self._is_failing:
+            LOG.warning("%s %s", self._address, why)
+        self._is_failing = True
+        return RedisFailedError(f"{self._address} {why}")
 
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
         """The same, but all commands are applied at once or none is (MULTI, EXEC).
@@ -81,9 +92,10 @@ class RedisLink:
         replies = self.pipeline([("MULTI",), *commands, ("EXEC",)])
         done = replies[-1]
         if isinstance(done, list):
+            self._is_failing = False
             return done
         why = next((one for one in replies if isinstance(one, Exception)), done)
-        raise RedisFailedError(f"{self._address} refused: {why}")
+        raise self._failed(f"refused: {why}")
 
     def _reply(self) -> Any:
         try:

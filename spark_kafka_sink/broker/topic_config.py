@@ -74,7 +74,7 @@ _TRUTH = _one_of("true", "false")
 _CODECS = _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMES = _one_of("CreateTime", "LogAppendTime")
 
-TOPIC_KEYS: Mapping[str, ConfigKey] = {
+TOPIC_KEYS: dict[str, ConfigKey] = {
     "cleanup.policy": ConfigKey(ConfigType.LIST, "delete", _policies),
     "compression.gzip.level": ConfigKey(ConfigType.INT, "-1", _gzip_level),
     "compression.lz4.level": ConfigKey(ConfigType.INT, "9", _number(1, 17)),
@@ -111,7 +111,7 @@ TOPIC_KEYS: Mapping[str, ConfigKey] = {
 }
 """What DescribeConfigs lists; those of compaction, throttles and tiers are shown and do nothing."""
 
-INTERNAL_KEYS: Mapping[str, ConfigKey] = {
+INTERNAL_KEYS: dict[str, ConfigKey] = {
     "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", _number(1, _MAX_INT)),
 }
 """Kafka's way round the lower bound of segment.bytes, for tests; shown where it is set."""

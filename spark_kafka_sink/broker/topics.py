@@ -9,15 +9,15 @@ from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.log import PartitionLog
 from spark_kafka_sink.broker.log_limits import LogLimits
 from spark_kafka_sink.broker.partition import Partition
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.log import PartitionLog
     from spark_kafka_sink.broker.topic_store import TopicStore
 
 DEFAULT = -1
@@ -154,21 +154,27 @@ class Topics:
         self._keep(topic)
         return topic
 
+    def draft(self, new: NewTopic) -> Topic:
+        """The topic that `create` would make; nobody else sees it, and it keeps nothing."""
+        return self._build(new, lambda _index, _config: PartitionLog())
+
     def _make(self, new: NewTopic) -> Topic:
+        topic = self._build(new, lambda index, own: self.store.new_log(new.name, index, own))
+        self.store.save(topic)
+        return topic
+
+    def _build(self, new: NewTopic, new_log: Callable[[int, TopicConfig], PartitionLog]) -> Topic:
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
         config = TopicConfig(own=own, broker_max_bytes=self._config.message_max_bytes)
-        topic = Topic(
+        return Topic(
             name=new.name,
             config=config,
             partitions=[
-                self._partition(new, index, self.store.new_log(new.name, index, config))
-                for index in range(count)
+                self._partition(new, index, new_log(index, config)) for index in range(count)
             ],
         )
-        self.store.save(topic)
-        return topic
 
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

@@ -137,9 +137,9 @@ def _single_batch(records: memoryview | bytes) -> BatchHeader:
 
 def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
     """The error for bytes behind a batch: another batch, or rubbish."""
-    if len(rest) >= HEADER_SIZE and BatchHeader.parse(rest).size <= len(rest):
-        if BatchHeader.parse(rest).length >= _SMALLEST_LENGTH:
-            return RefusedBatchError.early("Produce requests must have exactly one record batch")
+    header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
+    if header is not None and header.length >= _SMALLEST_LENGTH and header.size <= len(rest):
+        return RefusedBatchError.early("Produce requests must have exactly one record batch")
     return RefusedBatchError(ErrorCode.corrupt_message, "A batch with something behind it")
 
 

@@ -19,7 +19,7 @@ from spark_kafka_sink.producer.shares import PARTITIONS_PART
 from spark_kafka_sink.producer.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -86,10 +86,12 @@ class Gate:
             BufferTimeoutError: every partition kept its whole share for max.block.ms.
         """
         broken = self._out_of_order(topic)
-        able = frozenset(topic.led_partitions) - broken or frozenset(topic.led_partitions)
         # With a chunk's room, as `in_turn` asks for it: so that the chunk does not wait there.
         size = self._chunk_bytes
         full = self._full(size).of(topic)
+        if not full:
+            return broken
+        able = frozenset(topic.led_partitions) - broken or frozenset(topic.led_partitions)
         if able and able <= full:
 
             def one_is_free() -> bool:
@@ -166,19 +168,19 @@ class Gate:
             raise self._timeout(topic, partition)
         yield chunk
 
+    def broken_rows(self, chunk: Routed) -> NDArray[np.bool_] | None:
+        """Mask of the rows whose partition's circuit breaker is open, shape (n,); None: no row.
+
+        They are for the dead letter topic, where there is one. Without one they wait like others.
+        """
+        if not self._watch.has_breakers:
+            return None
+        return _rows_of(chunk.route, self.broken)
+
     def _late(self, chunk: Routed) -> NDArray[np.bool_] | None:
         """Mask of the rows whose partition has no room for them, shape (n,); None: all have."""
         full = self._full(chunk.size)
-        if not full:
-            return None
-        route = chunk.route
-        numbers = [
-            int(base) + number
-            for topic, base in zip(route.topics, route.bases, strict=True)
-            for number in full.of(topic)
-        ]
-        late = np.isin(route.targets, numbers)
-        return late if late.any() else None
+        return _rows_of(chunk.route, full.of) if full else None
 
     def _full(self, more: int) -> Full:
         with self._accumulator.changed:
@@ -197,3 +199,16 @@ class Gate:
             hint="check that this broker takes data; raise bufferShare, kafka.buffer.memory or "
             "kafka.max.block.ms",
         )
+
+
+def _rows_of(
+    route: Route, chosen: Callable[[TopicInfo], frozenset[int]]
+) -> NDArray[np.bool_] | None:
+    """Mask of the rows that go to partitions that `chosen` names, shape (n,); None: no row."""
+    numbers = [
+        int(base) + number
+        for topic, base in zip(route.topics, route.bases, strict=True)
+        for number in chosen(topic)
+    ]
+    found = np.isin(route.targets, numbers)
+    return found if found.any() else None

@@ -49,6 +49,8 @@ class Full:
 
     def of(self, topic: TopicInfo) -> frozenset[int]:
         """The topic's partitions among them, or led by one of them."""
+        if not self:
+            return frozenset()
         return frozenset(
             number
             for number, leader in enumerate(topic.leaders)

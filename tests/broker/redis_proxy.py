@@ -14,6 +14,8 @@ class Loss(Enum):
 
     ANSWER = auto()
     REQUEST = auto()
+    LATE_REQUEST = auto()
+    """Redis gets it when the test says so: see `deliver`."""
 
 
 class RedisProxy:
@@ -25,6 +27,7 @@ class RedisProxy:
         self.port = self._listener.getsockname()[1]
         self.lose: Loss | None = None
         self._sockets: list[socket.socket] = []
+        self._late: tuple[socket.socket, bytes] | None = None
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -39,6 +42,12 @@ class RedisProxy:
     def url(self, prefix: str) -> str:
         return f"redis://127.0.0.1:{self.port}/0?prefix={prefix}"
 
+    def deliver(self) -> None:
+        """Let Redis have the late request now, and read its answer."""
+        server, data = self._late
+        server.sendall(data)
+        server.recv(1 << 20)
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -49,12 +58,14 @@ class RedisProxy:
 
     def _serve(self, client: socket.socket, server: socket.socket) -> None:
         """Requests are small here: each arrives in one piece, and so does its answer."""
-        with contextlib.suppress(OSError), client, server:
+        with contextlib.suppress(OSError), client:
             while data := client.recv(1 << 20):
                 loss = self.lose if b"XADD" in data else None
                 if loss is not None:
                     self.lose = None
-                if loss is not Loss.REQUEST:
+                if loss is Loss.LATE_REQUEST:
+                    self._late = (server, data)
+                elif loss is not Loss.REQUEST:
                     server.sendall(data)
                     answer = server.recv(1 << 20)
                     if loss is None:

@@ -214,3 +214,28 @@ def test_log_dirs_are_described(any_raw, topic):
         (directory,) = answer.results
         (partition,) = directory.topics[0].partitions
         assert (partition.partition_size, partition.offset_lag) == (len(sent), 0)
+
+
+def test_synonyms_of_a_config(any_raw, unique_topic):
+    create(any_raw, unique_topic, flush_messages="77")
+    found = configs_of(any_raw, unique_topic, include_synonyms=True)
+    synonyms = [(one.name, one.value, one.source) for one in found["flush.messages"].synonyms]
+    assert synonyms == [
+        ("flush.messages", "77", 1),
+        ("log.flush.interval.messages", str(2**63 - 1), 5),
+    ]
+    assert configs_of(any_raw, unique_topic)["flush.messages"].synonyms == ()
+
+
+def test_configs_of_a_broker(any_raw):
+    node = any_raw.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
+    names = ["message.max.bytes", "log.segment.bytes", "node.id", "auto.create.topics.enable"]
+    resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": names}
+    result = any_raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+    assert {config.name for config in result.configs} == set(names)
+    values = {config.name: config.value for config in result.configs}
+    assert (values["message.max.bytes"], values["node.id"]) == ("1048588", str(node))
+    assert all(config.config_type > 0 for config in result.configs)
+    resource["resource_name"] = "77"
+    result = any_raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+    assert result.error_code is ErrorCode.invalid_request

@@ -6,8 +6,11 @@ import contextlib
 import random
 import socket
 import struct
+import subprocess
+import sys
 import time
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.broker.raw import RawClient, batch, produce, produce_values
@@ -177,3 +181,94 @@ def test_strangers_begin_no_groups(shared):
             answer = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
             assert answer.error_code is ErrorCode.unknown_member_id
         assert "nobody" not in {g.group_id for g in client.call(ApiKey.LIST_GROUPS, 3).groups}
+
+
+def memory_of(process):
+    return psutil.Process(process.pid).memory_info().rss / (1 << 20)
+
+
+@pytest.fixture
+def broker_process():
+    """A broker in a process of its own, whose memory can be measured; its address."""
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    with subprocess.Popen([*command, "--topic", "t"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = process.stdout.readline().split()[-1]
+            with RawClient(address) as client:
+                assert produce(client, "t", batch(1)).error_code == 0
+            yield process, address
+            with RawClient(address) as client:
+                assert produce(client, "t", batch(1)).error_code == 0
+        finally:
+            process.kill()
+
+
+def test_ten_thousand_connections_opened_and_dropped(broker_process):
+    process, address = broker_process
+    before = memory_of(process)
+    generator = random.Random(2)
+    for _ in range(100):
+        opened = [RawClient(address) for _ in range(100)]
+        for client in opened[::4]:
+            client.socket.sendall(generator.randbytes(generator.randrange(1, 60)))
+        for client in opened[1::4]:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for client in opened:
+            client.socket.close()
+    assert memory_of(process) - before < 30
+
+
+def test_frames_of_absurd_lengths_cost_nothing(broker_process):
+    """The largest frame that is taken, announced by many and sent by nobody."""
+    process, address = broker_process
+    before = memory_of(process)
+    opened = [RawClient(address) for _ in range(300)]
+    for client in opened:
+        client.socket.sendall(struct.pack(">i", MAX_FRAME) + b"\0" * 1000)
+    time.sleep(0.5)
+    assert memory_of(process) - before < 60
+    for client in opened:
+        client.socket.close()
+    for size in (MAX_FRAME + 1, 2**31 - 1, -1, -(2**31)):
+        with RawClient(address) as client:
+            client.socket.sendall(struct.pack(">i", size))
+            assert client.closed()
+
+
+def test_readers_that_wait_and_leave_cost_nothing(broker_process):
+    from datetime import timedelta
+
+    from tests.broker.test_fetch import fetch_values
+
+    process, address = broker_process
+    before = memory_of(process)
+    for _ in range(20):
+        opened = [RawClient(address) for _ in range(100)]
+        for client in opened:
+            client.send(ApiKey.FETCH, 11, **fetch_values("t", 1, max_wait=timedelta(hours=20)))
+        for client in opened:
+            client.socket.close()
+    assert memory_of(process) - before < 30
+
+
+def test_megabytes_of_random_bytes(broker_process):
+    process, address = broker_process
+    before = memory_of(process)
+    generator = random.Random(3)
+    for _ in range(60):
+        with RawClient(address) as client, contextlib.suppress(OSError):
+            client.socket.sendall(generator.randbytes(1 << 20))
+    assert memory_of(process) - before < 60
+
+
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP])
+def test_arrays_of_absurd_lengths(shared, api):
+    """Headers that are right, bodies that promise two thousand million items."""
+    version = HANDLERS[api].versions.highest
+    for fill in (b"\xff" * 40, b"\x7f" * 40, b"\xfe\xff\xff\xff\x0f" * 8, b"\0" * 3 + b"\xff" * 30):
+        body = struct.pack(">hhih", api, version, 1, -1) + b"\0" + fill
+        with connect(shared) as client:
+            client.socket.sendall(struct.pack(">i", len(body)) + body)
+            client.socket.settimeout(5)
+            with contextlib.suppress(ConnectionResetError):
+                client.socket.recv(100)

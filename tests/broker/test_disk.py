@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -69,8 +71,6 @@ def test_segments_and_indexes_are_those_of_kafka(real_kafka, folder, unique_topi
 
 
 def broker_folder(folder, topic, partition=0):
-    from pathlib import Path
-
     return Path(folder) / f"{topic}-{partition}"
 
 
@@ -211,3 +211,38 @@ def test_a_folder_that_can_not_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="can't be used"):
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
+
+
+def test_retention_runs_by_itself(folder):
+    configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
+    options = {"topics": {"t": 1}, "topic_configs": {"t": configs}, "retention_check_ms": 20}
+    with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
+        for _ in range(6):
+            answer = produce(client, "t", batch(2, value=bytes(100)))
+        assert answer.base_offset == 10
+        deadline = time.monotonic() + 10
+        while len(kafka.batches("t", 0)) > 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert produce(client, "t", batch(1)).log_start_offset == 6
+        assert len(list(broker_folder(folder, "t").glob("*.log"))) == 4
+
+
+def test_a_disk_that_does_not_take_it(folder):
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+        produce(client, "t", batch(2))
+        swap_file(kafka, os.O_RDONLY)
+        assert produce(client, "t", batch(2)).error_code is ErrorCode.kafka_storage_error
+        assert kafka.end_offsets("t") == [2]
+        swap_file(kafka, os.O_RDWR)
+        assert produce(client, "t", batch(2)).base_offset == 2
+
+
+def swap_file(kafka, flags):
+    """Let the active segment write through a descriptor that may not, or that may again."""
+
+    def swap(cluster):
+        segment = cluster.topics.named("t").partition(0).log.storage.segments[-1]
+        os.close(segment._fd)
+        segment._fd = os.open(segment.path, flags)
+
+    kafka.run(swap)

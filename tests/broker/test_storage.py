@@ -158,7 +158,11 @@ def same_reads(log, memory, data):
 def test_flushing_by_count_and_by_time(new_segment, monkeypatch):
     log = log_of(new_segment, flush_messages=5, flush_ms=1000)
     flushed = []
-    monkeypatch.setattr(type(log.storage.segments[0]), "flush", flushed.append)
+
+    def note(segment):
+        flushed.append(segment)
+
+    monkeypatch.setattr(type(log.storage.segments[0]), "flush", note)
     append(log, 4)
     assert flushed == []
     append(log, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from kafka.record.memory_records import MemoryRecords
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.batch import checksum
 from tests.broker.raw import batch, create, new_producer_id, produce
 
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
@@ -48,10 +50,6 @@ def test_the_topic_chooses_the_codec(any_raw, unique_topic, wanted):
 
 def test_what_does_not_decompress_is_refused(any_raw, unique_topic):
     create(any_raw, unique_topic, compression_type="lz4")
-    import struct
-
-    from spark_kafka_sink.records.batch import checksum
-
     broken = batch(3, codec=1, value=b"x" * 500)
     broken[70:90] = bytes(20)
     struct.pack_into(">I", broken, 17, checksum(bytes(broken)))

@@ -189,6 +189,8 @@ def _find(world: World) -> None:
     patience = ErrorCode.coordinator_not_available
     values = {"key": world.topic, "key_type": 0}
     world.wait_for(ApiKey.FIND_COORDINATOR, 2, patience, **values)
+    for error in (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress):
+        world.wait_for(ApiKey.DESCRIBE_GROUPS, 0, error, groups=[world.topic])
 
 
 def _join(version: int) -> Play:
@@ -293,7 +295,7 @@ def _group_scenarios() -> Iterator[Scenario]:
             yield Scenario(f"init producer id {version}, {name}", _producer_id(version, values))
 
 
-def admin_scenarios() -> Iterator[Scenario]:
+def _topic_scenarios() -> Iterator[Scenario]:
     for name, changes in _TOPICS.items():
         for version in (2, 5, 7):
             yield Scenario(f"create topics {version}, {name}", _create(version, changes))
@@ -304,6 +306,11 @@ def admin_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"create topics {version}, again", _create_twice(version))
     for version in range(1, 7):
         yield Scenario(f"delete topics {version}", _delete(version))
+
+
+def admin_scenarios() -> Iterator[Scenario]:
+    """Everything but records."""
+    yield from _topic_scenarios()
     for version in range(14):
         yield Scenario(f"metadata {version}", _metadata(version, ["own"]))
         yield Scenario(f"metadata {version}, no such topic", _metadata(version, ["own", "nope"]))

@@ -23,6 +23,7 @@ _IDS = {"producer_id", "member_id", "leader", "current_txn_start_offset", "repli
 _TIMES = {"last_timestamp", "transaction_start_time"}
 _ORDERED = ("name", "topic", "group_id", "index", "partition_index")
 _DAY_MS = 86_400_000
+# Not retention.ms: the Kafka that is compared with keeps everything.
 CONFIGS = (
     "cleanup.policy",
     "compression.type",
@@ -32,7 +33,6 @@ CONFIGS = (
     "message.timestamp.type",
     "min.insync.replicas",
     "retention.bytes",
-    "retention.ms",
     "segment.bytes",
 )
 

@@ -131,7 +131,7 @@ TOPICS = {
 
 def produce_scenarios() -> Iterator[Scenario]:
     for name in BATCHES:
-        for version in (3, 9, 13):
+        for version in (9,) if name == "null" else (3, 9, 13):
             yield Scenario(f"produce {version}, {name}", _one(name, version))
     for topic, configs in TOPICS.items():
         for name in ("one record", "100 records", "no key", "time 0", "gzip", "two hours ahead"):

@@ -119,7 +119,7 @@ def _delete_records(version: int) -> Play:
     return play
 
 
-def read_scenarios() -> Iterator[Scenario]:
+def _fetch_scenarios() -> Iterator[Scenario]:
     for name, changes in _FETCHES.items():
         for version in (4, 11, 17):
             yield Scenario(f"fetch {version}, {name}", _fetch(version, changes))
@@ -130,6 +130,11 @@ def read_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"fetch {version}, no such topic", play)
     play = _fetch_missing(13, topic_id=UUID(int=9))
     yield Scenario("fetch 13, no such topic id", play)
+
+
+def read_scenarios() -> Iterator[Scenario]:
+    """Everything that is read."""
+    yield from _fetch_scenarios()
     for version in range(1, 11):
         for timestamp in TIMES if version in {1, 5, 7, 8, 9, 10} else (-1, -2, 1_500):
             yield Scenario(f"list offsets {version}, {timestamp}", _list(version, timestamp))

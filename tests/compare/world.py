@@ -6,13 +6,14 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-from kio.schema.errors import ErrorCode
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import TIMEOUT, RawClient, create, new_producer_id
 from tests.compare.plain import plain
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
 
 Play: TypeAlias = Callable[["World"], None]
 SOCKET_SECONDS = 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -49,23 +49,25 @@ def produce(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryRe
         return producer.report(TaskInfo())
 
 
-def rows(
-    topic: str,
-    values: Sequence[bytes | None],
-    *,
-    keys: Sequence[bytes | None] | None = None,
-    headers: Sequence[Headers] | None = None,
-    timestamps: Sequence[int] | None = None,
-    partitions: Sequence[int | None] | None = None,
-) -> Rows:
+class RowColumns(TypedDict, total=False):
+    """The columns that a row may have beside its value, one entry per row."""
+
+    keys: Sequence[bytes | None]
+    headers: Sequence[Headers]
+    timestamps: Sequence[int]
+    partitions: Sequence[int | None]
+
+
+def rows(topic: str, values: Sequence[bytes | None], **columns: Unpack[RowColumns]) -> Rows:
     """Rows for one topic."""
-    stamps = None if timestamps is None else pa.array(timestamps, pa.int64()).to_numpy()
+    keys, headers = columns.get("keys"), columns.get("headers")
+    stamps, partitions = columns.get("timestamps"), columns.get("partitions")
     return Rows(
         columns=Columns(
             value=pa.array(values, pa.binary()),
             key=None if keys is None else pa.array(keys, pa.binary()),
             headers=None if headers is None else encode_headers(_header_column(headers)),
-            timestamps=stamps,
+            timestamps=None if stamps is None else pa.array(stamps, pa.int64()).to_numpy(),
         ),
         topics=(topic,),
         partition=None if partitions is None else pa.array(partitions, pa.int32()),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,16 +46,28 @@ class Admin:
         replication: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        """Create a topic, wait until every partition has a leader, and return its name."""
-        topic = NewTopic(name, partitions, replication, config=dict(configs or {}))
-        client = self.client()
-        client.create_topics([topic])[name].result(_WAIT_S)
-        deadline = time.monotonic() + _WAIT_S
-        while min(self.leaders(name).values(), default=-1) < 0:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"topic {name} has partitions without a leader")
-            time.sleep(0.05)
+        """Create a topic, wait until every partition's leader serves it, and return its name."""
+        self.create_topics(NewTopic(name, partitions, replication, config=dict(configs or {})))
         return name
+
+    def create_topics(self, *topics: NewTopic) -> None:
+        """Create topics, and wait until every partition's leader serves it.
+
+        Metadata names a leader before it serves; Java's producer may hang on a topic in between.
+        """
+        client = self.client()
+        for created in client.create_topics(list(topics)).values():
+            created.result(_WAIT_S)
+        wanted = [
+            TopicPartition(topic.topic, number)
+            for topic in topics
+            for number in range(topic.num_partitions)
+        ]
+        deadline = time.monotonic() + _WAIT_S
+        while not _are_served(client, wanted):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not served: {', '.join(topic.topic for topic in topics)}")
+            time.sleep(0.05)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
@@ -94,3 +106,13 @@ class Admin:
     def _topic(self, topic: str) -> TopicMetadata:
         client = self.client()
         return client.list_topics(topic, timeout=_WAIT_S).topics[topic]
+
+
+def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:
+    asked = client.list_offsets({partition: OffsetSpec.latest() for partition in partitions})
+    try:
+        for answer in asked.values():
+            answer.result(_WAIT_S)
+    except KafkaException:
+        return False
+    return True

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka.admin import NewTopic
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from confluent_kafka.admin import AdminClient
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
@@ -126,27 +123,6 @@ def _plain(value: Any, kind: DataType) -> Any:
     return list(value.items()) if isinstance(value, dict) else value
 
 
-def create_topics(kafka: KafkaCluster, names: list[str], partitions: int = 4) -> None:
-    """Create topics, and wait until each partition's leader serves it.
-
-    Metadata names a leader before it serves; Java's producer may hang on a topic in between.
-    """
-    client = kafka.admin.client()
-    for created in client.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
-        created.result(30)
-    wanted = [TopicPartition(name, number) for name in names for number in range(partitions)]
-    deadline = time.monotonic() + 30
-    while not _are_served(client, wanted):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"topics are not served: {names}")
-        time.sleep(0.05)
-
-
-def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:
-    asked = client.list_offsets({partition: OffsetSpec.latest() for partition in partitions})
-    try:
-        for answer in asked.values():
-            answer.result(30)
-    except KafkaException:
-        return False
-    return True
+def create_topics(kafka: KafkaCluster, names: list[str]) -> None:
+    """Create topics of four partitions each."""
+    kafka.admin.create_topics(*(NewTopic(name, 4, 1) for name in names))

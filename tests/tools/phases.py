@@ -32,6 +32,7 @@ PHASES = (
     Phase(name="unit", tests=("tests/unit", "tests/property", "tests/protocol")),
     Phase(name="golden", tests=("tests/golden",)),
     Phase(name="integration", tests=("tests/integration", "tests/broker")),
+    Phase(name="torture", tests=("tests/torture",)),
     Phase(name="spark-newest", tests=("tests/spark",)),
     Phase(name="spark-4.1", environment=OLDEST, tests=("tests/spark",)),
     Phase(name="notebook", tests=("tests/notebooks",)),

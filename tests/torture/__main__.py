@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from contextlib import suppress
 from pathlib import Path
 
 from tests.kafka.node import NodeError
@@ -54,13 +53,16 @@ def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
     seeds = deque(range(first, first + arguments.runs))
     bad: list[int] = []
     while seeds:
-        with TortureCluster(disk) as cluster, suppress(NodeError):
-            while seeds:
-                plan = draw(seeds.popleft(), disk=disk is not None)
-                result = _one(cluster, plan, arguments.traces)
-                ledger.append(result.line())
-                _show(result)
-                bad += [plan.seed] if result.wrong else []
+        try:
+            with TortureCluster(disk) as cluster:
+                while seeds:
+                    plan = draw(seeds.popleft(), disk=disk is not None)
+                    result = _one(cluster, plan, arguments.traces)
+                    ledger.append(result.line())
+                    _show(result)
+                    bad += [plan.seed] if result.wrong else []
+        except NodeError as error:
+            _say(f"a new cluster is needed: {error}")
     _say(ledger.summary())
     _say(f"{arguments.runs} runs, {len(bad)} failed{': ' if bad else ''}{bad or ''}")
     return bool(bad)

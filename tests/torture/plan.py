@@ -34,6 +34,7 @@ class Placing(StrEnum):
     STICKY = "sticky"
 
 
+_VANISHING = (Trouble.RECREATE, Trouble.DELETE)
 _WEIGHTS = {
     Trouble.NONE: 16,
     Trouble.KILL: 2,
@@ -48,6 +49,8 @@ _WEIGHTS = {
     Trouble.SMALL_MESSAGES: 5,
     Trouble.FULL_DISK: 1,
 }
+_LAST = (*(each for each in Trouble if each not in _VANISHING), *_VANISHING)
+"""The topic goes last: nothing else can be done to it then."""
 _QUICK = (Trouble.NONE, Trouble.MOVE, Trouble.SMALL_MESSAGES)
 _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
     ((), 2),
@@ -68,7 +71,7 @@ PATIENT_MS = 40_000
 class Plan:
     """Everything that a run needs beside a cluster; times in milliseconds unless they say so.
 
-    `patient`: delivery.timeout.ms is longer than all that may go wrong.
+    `patient`: delivery.timeout.ms is longer than all that may go wrong, and the topic stays.
     """
 
     seed: int
@@ -97,13 +100,12 @@ class Plan:
         loses = LOSSES | {Fault.DENY}
         forgotten = Fault.FORGET in self.faults
         unclear = bool(loses & set(self.faults)) or set(self.troubles) != {Trouble.NONE}
-        gone = {Trouble.DELETE, Trouble.RECREATE} & set(self.troubles)
-        return self.patient and not gone and not (forgotten and unclear)
+        return self.patient and not (forgotten and unclear)
 
     @property
     def topic_may_vanish(self) -> bool:
         """What was acknowledged may be deleted with the topic."""
-        return bool({Trouble.DELETE, Trouble.RECREATE} & set(self.troubles))
+        return bool(set(_VANISHING) & set(self.troubles))
 
 
 def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
@@ -111,7 +113,7 @@ def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
     random = Random(seed)
     troubles = _troubles(random, disk=disk, quick=quick)
     faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]
-    patient = random.random() < 0.75
+    patient = random.random() < 0.75 and not set(_VANISHING) & set(troubles)
     return Plan(
         seed=seed,
         troubles=troubles,
@@ -138,9 +140,8 @@ def _troubles(random: Random, *, disk: bool, quick: bool) -> tuple[Trouble, ...]
         weights = {trouble: weights[trouble] for trouble in _QUICK}
     count = random.choice((1, 1, 1, 2))
     drawn = random.choices(list(weights), list(weights.values()), k=count)
-    return tuple(dict.fromkeys(each for each in drawn if each is not Trouble.NONE)) or (
-        Trouble.NONE,
-    )
+    some = dict.fromkeys(each for each in drawn if each is not Trouble.NONE)
+    return tuple(sorted(some, key=_LAST.index)) if some else (Trouble.NONE,)
 
 
 def _options(random: Random, *, patient: bool) -> dict[str, str]:

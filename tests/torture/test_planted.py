@@ -23,16 +23,17 @@ _TRIES = 4
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug, and where it shows."""
+    """A bug, where it shows, and what is seen of it."""
 
     bug: Callable[[], AbstractContextManager[None]]
     plan: Plan
+    signs: tuple[str, ...]
 
 
 def _plan(*faults: Fault, trouble: Trouble = Trouble.NONE, rate: float = 0.15) -> Plan:
     options = {
         "linger.ms": "0",
-        "batch.size": "500",
+        "batch.size": "1000",
         "request.timeout.ms": "1000",
         "delivery.timeout.ms": str(PATIENT_MS),
         "max.in.flight.requests.per.connection": "5",
@@ -51,7 +52,7 @@ def _plan(*faults: Fault, trouble: Trouble = Trouble.NONE, rate: float = 0.15) -
         min_isr=1,
         sessions=1,
         chunks=30,
-        rows=30,
+        rows=60,
         value_size=60,
         pause_ms=2,
         placing=Placing.EXPLICIT,
@@ -61,11 +62,31 @@ def _plan(*faults: Fault, trouble: Trouble = Trouble.NONE, rate: float = 0.15) -
 
 
 PLANTED = [
-    Planted(planted.sequence_reused_after_a_timeout, _plan(Fault.LOSE_RESPONSE)),
-    Planted(planted.duplicate_is_a_failure, _plan(Fault.DUPLICATE)),
-    Planted(planted.split_without_drain, _plan(trouble=Trouble.SMALL_MESSAGES)),
-    Planted(planted.answers_matched_to_the_wrong_request, _plan(Fault.DELAY_RESPONSE)),
-    Planted(planted.epoch_bumped_while_batches_are_under_way, _plan(Fault.FORGET)),
+    Planted(
+        planted.sequence_reused_after_a_timeout,
+        _plan(Fault.LOSE_RESPONSE),
+        ("OUT_OF_ORDER", "LOST", "do not hold", "told twice"),
+    ),
+    Planted(
+        planted.duplicate_is_a_failure,
+        _plan(Fault.DUPLICATE),
+        ("rows are there, persisted", "DUPLICATE_SEQUENCE_NUMBER"),
+    ),
+    Planted(
+        planted.split_without_drain,
+        _plan(Fault.DELAY_RESPONSE, trouble=Trouble.SMALL_MESSAGES, rate=0.5),
+        ("OUT_OF_ORDER", "LOST", "do not hold", "told twice"),
+    ),
+    Planted(
+        planted.answers_matched_to_the_wrong_request,
+        _plan(Fault.DELAY_RESPONSE),
+        ("do not hold", "told twice"),
+    ),
+    Planted(
+        planted.epoch_bumped_while_batches_are_under_way,
+        _plan(Fault.FORGET),
+        ("INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER", "order:"),
+    ),
 ]
 
 
@@ -74,8 +95,7 @@ def test_a_planted_bug_is_found(torture_cluster: TortureCluster, one: Planted) -
     sound = run(torture_cluster, one.plan)
     assert not sound.wrong
     with one.bug():
-        found = [
-            run(torture_cluster, replace(one.plan, seed=seed)).wrong
-            for seed in range(1, 1 + _TRIES)
-        ]
-    assert any(found)
+        runs = (run(torture_cluster, replace(one.plan, seed=seed)) for seed in range(1, 1 + _TRIES))
+        found = next((each.wrong for each in runs if each.wrong), None)
+    assert found
+    assert any(sign in text for text in found for sign in one.signs), found

@@ -19,7 +19,8 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 def handle(call: Call) -> Answer:
     """See the module."""
     names = [item.name for item in call.request.topics]
-    return {"topics": [_create(call, item, names) for item in call.request.topics]}
+    items = {item.name: item for item in call.request.topics}
+    return {"topics": [_create(call, item, names) for item in items.values()]}
 
 
 def _create(call: Call, item: Any, names: list[str]) -> dict[str, Any]:
@@ -35,9 +36,7 @@ def _create(call: Call, item: Any, names: list[str]) -> dict[str, Any]:
         return _refused(new, TopicError(ErrorCode.invalid_request, "Duplicate topic name."))
     try:
         topics.check(new)
-        if call.request.validate_only:
-            return {"name": new.name, "num_partitions": new.partitions, "replication_factor": -1}
-        return _created(topics.create(new))
+        return _created(topics.draft(new) if call.request.validate_only else topics.create(new))
     except TopicError as error:
         return _refused(new, error)
 

@@ -144,7 +144,7 @@ def _partition(one: Wanted, data: list[memoryview]) -> Values:
         "high_watermark": NO_OFFSET,
         "last_stable_offset": NO_OFFSET,
         "log_start_offset": NO_OFFSET,
-        "aborted_transactions": None,
+        "aborted_transactions": [] if partition is None else None,
         "preferred_read_replica": -1,
         "records": Pieces(data),
     }

@@ -46,6 +46,8 @@ def _partition(call: Call, item: Any, asked: Any) -> Values:
     epoch = getattr(asked, "current_leader_epoch", -1)
     if error := partition.leadership_error(call.node, epoch):
         return _error(asked, error)
+    if asked.timestamp < _lowest(call.version):
+        return _error(asked, ErrorCode.unsupported_version)
     end = visible_end(partition, committed=reads_committed(call))
     try:
         found = _find(partition.log, asked.timestamp, end)
@@ -57,6 +59,12 @@ def _partition(call: Call, item: Any, asked: Any) -> Values:
         "offset": found.offset,
         "leader_epoch": partition.leader_epoch if found.offset >= 0 else -1,
     }
+
+
+def _lowest(version: int) -> int:
+    """The lowest timestamp that has a meaning in a version."""
+    since = {LATEST_TIERED: 9, EARLIEST_LOCAL: 8, MAX_TIMESTAMP: 7}
+    return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 
 
 def _find(log: PartitionLog, timestamp: int, end: int) -> TimedOffset:

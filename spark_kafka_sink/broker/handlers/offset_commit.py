@@ -67,7 +67,7 @@ def _commit(call: Call, group: Group, place: tuple[Any, Any], error: ErrorCode) 
         group.offsets[topic.name, asked.partition_index] = CommittedOffset(
             offset=asked.committed_offset,
             leader_epoch=getattr(asked, "committed_leader_epoch", -1),
-            metadata=asked.committed_metadata,
+            metadata=asked.committed_metadata or "",
         )
     return {"partition_index": asked.partition_index, "error_code": error}
 

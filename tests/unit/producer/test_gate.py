@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,6 +15,9 @@ from spark_kafka_sink.base.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.base.report import DeliveryStatus
+from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.breaker import Outcome
+from spark_kafka_sink.producer.gate import Routed
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.watch import Watch
 from spark_kafka_sink.records.columns import Columns
@@ -290,3 +294,28 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
         assert one.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
         assert len(one.cluster.seen) == 5
         one.check_accounts()
+
+
+def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
+    with stalling() as (one, _):
+        info = one.client.metadata.cluster.topics["t"]
+        gate, rows = one.session._gate, in_turn(0, 8)
+        sizes = np.full(8, 100, np.int64)
+        chunk = Routed(rows, sizes, one.session._partitioner.assign(rows, (info,), sizes))
+        assert gate.broken_rows(chunk) is None
+        watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
+        watch.record(TopicPartition("t", 3), 9, Outcome.FAILED, "X", one.clock.monotonic())
+        assert gate.broken_rows(chunk).tolist() == [n % 4 == 3 for n in range(8)]
+        watch.record(TopicPartition("t", 0), 1, Outcome.FAILED, "X", one.clock.monotonic())
+        assert gate.broken_rows(chunk).tolist() == [n % 4 != 1 for n in range(8)]
+        one.clock.advance(60.0)
+        assert gate.broken_rows(chunk) is None
+        assert one.session._gate.left_out(info) == frozenset()
+
+
+def test_a_batch_is_full_at_its_number_of_records() -> None:
+    with world(batch_num_messages=3, linger_ms=10**6) as one:
+        one.send([b"%d" % number for number in range(8)])
+        one.run(lambda: one.cluster.logs["t", 0].end == 6)
+        one.steps(50)
+        assert [len(one.cluster.logs["t", 0].batches), one.cluster.logs["t", 0].end] == [2, 6]

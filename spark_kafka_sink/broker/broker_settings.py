@@ -1,0 +1,83 @@
+"""The broker's configs as DescribeConfigs names them, and which topic configs they stand behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigSource, ConfigType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_kafka_sink.broker.config import BrokerConfig
+
+SYNONYMS: Mapping[str, str] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""Broker config by topic config, as Kafka's ServerTopicConfigSynonyms has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One config of a broker, its value as text."""
+
+    name: str
+    value: str
+    type: ConfigType
+    source: ConfigSource = ConfigSource.STATIC_BROKER
+
+
+def settings_of(config: BrokerConfig, node: int) -> Iterator[Setting]:
+    """All that is told of a broker: what it was started with, and the topics' defaults."""
+    own = {
+        "auto.create.topics.enable": (str(config.auto_create_topics).lower(), ConfigType.BOOLEAN),
+        "broker.session.timeout.ms": (str(config.session_timeout_ms), ConfigType.INT),
+        "default.replication.factor": (str(config.replication_factor), ConfigType.INT),
+        "log.dirs": (config.data_dir or "", ConfigType.STRING),
+        "log.retention.check.interval.ms": (str(config.retention_check_ms), ConfigType.LONG),
+        "message.max.bytes": (str(config.message_max_bytes), ConfigType.INT),
+        "node.id": (str(node), ConfigType.INT),
+        "num.partitions": (str(config.default_partitions), ConfigType.INT),
+        "process.roles": ("broker,controller", ConfigType.LIST),
+        "replica.lag.time.max.ms": (str(config.replica_lag_time_max_ms), ConfigType.LONG),
+        "transaction.max.timeout.ms": (str(config.transaction_max_timeout_ms), ConfigType.INT),
+        "transactional.id.expiration.ms": (
+            str(config.transactional_id_expiration_ms),
+            ConfigType.INT,
+        ),
+    }
+    for name, (value, kind) in own.items():
+        yield Setting(name=name, value=value, type=kind)
+    for topic_name, name in SYNONYMS.items():
+        if name not in own:
+            key = TOPIC_KEYS[topic_name]
+            default = ConfigSource.DEFAULT
+            yield Setting(name=name, value=key.default, type=key.type, source=default)

@@ -1,0 +1,83 @@
+"""A smaller set of the scenarios of `tests.tools.compare`: here both brokers answer the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.compare.plain import differing, plain
+from tests.compare.world import run
+from tests.tools.compare import Difference, compare, markdown, scenarios
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.kafka.broker import KafkaCluster
+
+CHOSEN = (
+    "sequences, ",
+    "produce 9, acks",
+    "produce 12, partition",
+    "produce 9 to LogAppendTime",
+    "fetch 11, ",
+    "list offsets 9, ",
+    "offset for leader epoch",
+    "delete records",
+    "delete topics",
+    "describe cluster",
+    "join group",
+    "heartbeat",
+    "init producer id 5",
+    "produce 13, magic 0",
+    "produce 13, two batches",
+    "produce 13, a wrong checksum",
+    "produce 13, a length",
+    "produce 13, codec",
+    "produce 13, zstd",
+)
+DIFFERENT = (
+    "fetch 11, at most -1 bytes",
+    "fetch 11, isolation level 3",
+    "produce 13, a length of 0",
+)
+"""Known, and in the README's list."""
+SMALL = [
+    one for one in scenarios() if one.name.startswith(CHOSEN) and not one.name.startswith(DIFFERENT)
+]
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as kafka:
+        yield kafka
+
+
+@pytest.mark.parametrize("number", range(len(SMALL)), ids=[one.name for one in SMALL])
+def test_both_answer_the_same(real_kafka: KafkaCluster, ours: EmbeddedBroker, number: int) -> None:
+    scenario = SMALL[number]
+    theirs = run(scenario, real_kafka.bootstrap_servers, number)
+    mine = run(scenario, ours.bootstrap_servers, number)
+    assert "raised" not in theirs
+    assert list(compare(scenario.name, theirs, mine)) == []
+
+
+def test_there_are_hundreds_of_them() -> None:
+    names = [one.name for one in scenarios()]
+    assert len(names) == len(set(names)) > 400
+    assert len(SMALL) > 80
+
+
+def test_differences_are_found_and_listed() -> None:
+    kafka = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 2}]}}
+    ours = {"1 produce": {"error_code": "NONE", "offsets": [{"at": 1}, {"at": 3}]}}
+    assert list(differing(kafka, ours)) == [("1 produce.offsets[1].at", 2, 3)]
+    found = [Difference(f"s{number}", "p", "a|b", "") for number in range(4)]
+    assert markdown(found, 9).splitlines()[-1] == "| s0; s1 and 2 more | `p` | a\\|b | empty |"
+
+
+def test_ids_and_times_of_the_run_do_not_count() -> None:
+    assert plain(12345, "producer_id") == "an id"
+    assert plain("", "member_id") == "no id"
+    assert plain("words", "error_message") == "text"

@@ -1,0 +1,200 @@
+"""Our own producer against every fault: nothing lost, nothing twice, in order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.records.decoder import read_records
+from tests.integration.producing import numbered, session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.base.report import DeliveryReport
+
+PARTITIONS = 4
+ROWS = 40
+CHUNKS = 40
+QUICK = {
+    "linger_ms": 1,
+    "batch_size": 1000,
+    "request_timeout_ms": 400,
+    "retry_backoff_ms": 10,
+    "retry_backoff_max_ms": 50,
+    "reconnect_backoff_ms": 10,
+    "reconnect_backoff_max_ms": 50,
+    "delivery_timeout_ms": 30_000,
+}
+
+
+def cluster(**options: object) -> EmbeddedBroker:
+    defaults = {"nodes": 3, "topics": {"t": PARTITIONS}, "replication_factor": 3}
+    return EmbeddedBroker(**(defaults | options))
+
+
+def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> DeliveryReport:
+    with session(kafka.bootstrap_servers, **(QUICK | options)) as producer:
+        for chunk in range(CHUNKS):
+            producer.append(numbered("t", chunk * ROWS, ROWS, PARTITIONS))
+            time.sleep(pause)
+        producer.flush()
+        return producer.report(TaskInfo())
+
+
+def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
+    def read(cluster: object) -> list[int]:
+        log = cluster.topics.named("t").partition(partition).log
+        return [int(record.value) for one in log for record in read_records(one.data)]
+
+    return kafka.run(read)
+
+
+def check(kafka: EmbeddedBroker, report: DeliveryReport) -> None:
+    assert report.persisted == report.records == CHUNKS * ROWS
+    for partition in range(PARTITIONS):
+        assert values(kafka, partition) == list(range(partition, CHUNKS * ROWS, PARTITIONS))
+
+
+RETRIABLE = (
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "KAFKA_STORAGE_ERROR",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_TOPIC_ID",
+    "CORRUPT_MESSAGE",
+    "REQUEST_TIMED_OUT",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+)
+SURVIVED = (
+    *(f"produce:partition=1:error={error}:next=4" for error in RETRIABLE),
+    "produce:error=NOT_LEADER_OR_FOLLOWER:probability=0.3:seed=4",
+    "produce:partition=2:lose-request:next=2",
+    "produce:lose-response:next=2",
+    "produce:after=3:lose-response:next=1",
+    "produce:cut=0:next=2",
+    "produce:cut=10:next=3",
+    "produce:cut=30:probability=0.2:seed=1:next=10",
+    "produce:close:probability=0.3:seed=2:next=10",
+    "produce:delay=50:probability=0.5:seed=3",
+    "produce:delay=900:next=1",
+    "produce:move:next=5",
+    "produce:partition=0:move:probability=0.3:seed=5:next=10",
+    "produce:throttle=40:probability=0.5:seed=6",
+    "metadata:lose-response:next=1",
+    "metadata:error=LEADER_NOT_AVAILABLE:next=2",
+    "metadata:topic=t:partition=1:error=LEADER_NOT_AVAILABLE:next=1",
+    "metadata:close:next=2",
+    "api_versions:close:next=2",
+    "api_versions:cut=7:next=1",
+    "init_producer_id:error=COORDINATOR_LOAD_IN_PROGRESS:next=2",
+    "init_producer_id:error=NOT_COORDINATOR:next=1",
+    "init_producer_id:lose-response:next=1",
+    "init_producer_id:close:next=2",
+    "produce:after=3:stop=2:next=1",
+    "produce:after=3:pause=3:next=1",
+    "produce:clock=-60000:next=1",
+    "produce:clock=60000:next=1",
+    "produce:lag=60:next=1",
+    "*:node=2:delay=30",
+)
+
+
+@pytest.mark.parametrize("fault", SURVIVED)
+def test_it_survives(fault: str) -> None:
+    with cluster(faults=[fault], session_timeout_ms=300) as kafka:
+        report = write(kafka, pause=0.002)
+        check(kafka, report)
+        assert not [one for one in kafka.faults.armed if not one.hits], "it never struck"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_survives_many_at_once(seed: int) -> None:
+    faults = [
+        f"produce:{what}:probability=0.06:seed={seed * 10 + number}"
+        for number, what in enumerate(
+            ("lose-response", "lose-request", "close", "cut=12", "move", "delay=30")
+        )
+    ]
+    faults += [f"produce:error=NOT_ENOUGH_REPLICAS:probability=0.2:seed={seed}"]
+    with cluster(faults=faults) as kafka:
+        check(kafka, write(kafka, delivery_timeout_ms=120_000, pause=0.002))
+
+
+def test_nodes_that_come_and_go() -> None:
+    with cluster(topic_configs={"t": {"min.insync.replicas": "2"}}) as kafka:
+        done = threading.Event()
+        thread = threading.Thread(target=lambda: _restart_all(kafka, done))
+        thread.start()
+        try:
+            check(kafka, write(kafka, pause=0.03))
+        finally:
+            done.set()
+            thread.join()
+        assert kafka.partition_state("t", 0).leader_epoch > 0
+
+
+def _restart_all(kafka: EmbeddedBroker, done: threading.Event) -> None:
+    node = 0
+    while not done.wait(0.15):
+        node = node % 3 + 1
+        kafka.stop_node(node)
+        done.wait(0.1)
+        kafka.start_node(node)
+
+
+def test_followers_that_lag_and_leaders_that_stop() -> None:
+    """What was not acknowledged is truncated away, and comes again."""
+    with cluster(follower_lag_ms=30) as kafka:
+        done = threading.Event()
+        thread = threading.Thread(target=lambda: _restart_all(kafka, done))
+        thread.start()
+        try:
+            check(kafka, write(kafka, pause=0.03))
+        finally:
+            done.set()
+            thread.join()
+
+
+def test_too_few_replicas_for_a_while() -> None:
+    with cluster(topic_configs={"t": {"min.insync.replicas": "3"}}) as kafka:
+        kafka.stop_node(3)
+        back = threading.Timer(0.5, lambda: kafka.start_node(3))
+        back.start()
+        report = write(kafka)
+        back.join()
+        check(kafka, report)
+        assert dict(report.errors).get("NOT_ENOUGH_REPLICAS", 0) > 0
+
+
+def test_producer_state_that_is_lost() -> None:
+    """A partition that forgot the producer takes it up again where it is."""
+    with cluster(faults=["produce:partition=1:forget-producers:after=2:next=3"]) as kafka:
+        check(kafka, write(kafka))
+
+
+FATAL: dict[str, Callable[[dict[DeliveryStatus, int]], bool]] = {
+    "produce:error=TOPIC_AUTHORIZATION_FAILED": lambda s: DeliveryStatus.NOT_PERSISTED in s,
+    "produce:error=CLUSTER_AUTHORIZATION_FAILED": lambda s: DeliveryStatus.NOT_PERSISTED in s,
+    "produce:error=UNKNOWN_SERVER_ERROR": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
+    "produce:error=9999": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
+    "produce:lose-response": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
+}
+
+
+@pytest.mark.parametrize("fault", FATAL)
+def test_what_can_not_be_survived_is_said(fault: str) -> None:
+    with cluster(faults=[fault]) as kafka, pytest.raises(DeliveryError) as caught:
+        write(kafka, delivery_timeout_ms=1500)
+    counts: dict[DeliveryStatus, int] = {}
+    for one in caught.value.statuses:
+        counts[one.status] = counts.get(one.status, 0) + one.records
+    assert FATAL[fault](counts)

@@ -1,0 +1,71 @@
+"""Committed offsets of topics that go by their ids: OffsetCommit 10, OffsetFetch 10."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.versions import ApiKey
+
+STRANGER = UUID(int=77)
+NOT_YET = {
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+    ErrorCode.coordinator_load_in_progress,
+}
+
+
+def commit(raw, group, topic_id, offset, metadata="m"):
+    """Commit as nobody's member; Kafka's coordinator may need a moment, and a look-up first."""
+    partition = {
+        "partition_index": 0,
+        "committed_offset": offset,
+        "committed_leader_epoch": 0,
+        "committed_metadata": metadata,
+    }
+    request = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"topic_id": topic_id, "partitions": [partition]}],
+    }
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = raw.call(ApiKey.OFFSET_COMMIT, 10, **request).topics[0]
+        assert found.topic_id == topic_id
+        if found.partitions[0].error_code not in NOT_YET:
+            break
+        raw.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[group], key_type=0)
+        time.sleep(0.1)
+    return found.partitions[0].error_code
+
+
+def fetch(raw, group, *topic_ids):
+    topics = [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids] or None
+    groups = [{"group_id": group, "topics": topics}]
+    answer = raw.call(ApiKey.OFFSET_FETCH, 10, groups=groups)
+    return {
+        topic.topic_id: (
+            topic.partitions[0].error_code,
+            topic.partitions[0].committed_offset,
+            topic.partitions[0].metadata,
+        )
+        for topic in answer.groups[0].topics
+    }
+
+
+def test_offsets_by_id(any_raw, topic):
+    group = f"group-{topic}"
+    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
+    assert commit(any_raw, group, topic_id, 5) is ErrorCode.none
+    good = (ErrorCode.none, 5, "m")
+    assert fetch(any_raw, group, topic_id) == {topic_id: good}
+    assert fetch(any_raw, group) == {topic_id: good}
+    missing = (ErrorCode.unknown_topic_id, -1, "")
+    assert fetch(any_raw, group, topic_id, STRANGER) == {topic_id: good, STRANGER: missing}
+    assert commit(any_raw, group, STRANGER, 5) is ErrorCode.unknown_topic_id
+    long = commit(any_raw, group, topic_id, 6, "x" * 4097)
+    assert long is ErrorCode.offset_metadata_too_large
+    assert fetch(any_raw, group, topic_id) == {topic_id: good}

@@ -1,0 +1,1 @@
+"""Other people's clients, unchanged, against the embedded broker; see `tests.tools.matrix`."""

@@ -1,0 +1,52 @@
+"""What a client is asked to do, and what a check of it is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+COUNT = 100
+VALUES = tuple(f"value-{number}" for number in range(COUNT))
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_numbers = itertools.count(1)
+
+
+class Task(StrEnum):
+    """The columns of the matrix."""
+
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    GROUPS = "groups"
+    TOPICS = "topics"
+    TRANSACTIONS = "transactions"
+
+
+Check: TypeAlias = Callable[[str], None]
+"""Does a task at the broker with these addresses; raises when it does not work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRow:
+    """A client and the tasks that it can do at all."""
+
+    name: str
+    version: str
+    checks: Mapping[Task, Check]
+
+
+def new_topic() -> str:
+    """A name that no other check uses; the broker makes topics on first use."""
+    return f"matrix-{next(_numbers)}"
+
+
+def expect(found: object, wanted: object) -> None:
+    """Compare.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    if found != wanted:
+        raise AssertionError(f"found {str(found)[:200]}, not {str(wanted)[:200]}")

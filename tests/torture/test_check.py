@@ -1,0 +1,126 @@
+"""The checker itself: a sound run passes, and each thing that can be wrong is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import DeliveryReport, DeliveryStatus, PartitionReport
+from spark_kafka_sink.base.status import PartitionStatus
+from tests.kafka.foreign import ForeignRecord
+from tests.torture.check import violations
+from tests.torture.plan import Placing, Plan, Trouble, draw
+from tests.torture.writing import Ack, Written, value
+
+PLAN: Plan = replace(
+    draw(1), partitions=1, placing=Placing.EXPLICIT, troubles=(Trouble.NONE,), patient=True
+)
+MAY_FAIL = replace(PLAN, patient=False)
+ROWS = 10
+
+
+def _log(numbers: list[int], first: int = 0) -> list[ForeignRecord]:
+    return [
+        ForeignRecord(
+            topic="t",
+            partition=0,
+            offset=first + offset,
+            timestamp=0,
+            key=None,
+            value=value(PLAN, 0, number),
+        )
+        for offset, number in enumerate(numbers)
+    ]
+
+
+def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Written:
+    part = PartitionReport(
+        topic="t",
+        partition=0,
+        persisted=persisted,
+        possibly_persisted=possibly,
+        not_persisted=missing,
+        first_offset=0,
+        last_offset=persisted - 1,
+    )
+    one = Written(session=0, tried=ROWS, taken=ROWS, acks=[Ack(0, 0, persisted)])
+    one.report = DeliveryReport(partitions=(part,))
+    if persisted < ROWS:
+        counts = {
+            DeliveryStatus.POSSIBLY_PERSISTED: possibly,
+            DeliveryStatus.NOT_PERSISTED: missing,
+        }
+        statuses = tuple(
+            PartitionStatus(topic="t", partition=0, records=count, status=status)
+            for status, count in counts.items()
+        )
+        one.error = DeliveryError("it failed", statuses=statuses)
+    return one
+
+
+def test_a_sound_run() -> None:
+    assert violations(PLAN, [_written()], _log(list(range(ROWS)))) == []
+
+
+@pytest.mark.parametrize("there", [4, 5, 7])
+def test_a_failure_that_is_told_as_it_is(there: int) -> None:
+    one = _written(persisted=4, possibly=3, missing=3)
+    assert violations(MAY_FAIL, [one], _log(list(range(there)))) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sign"),
+    [
+        (list(range(ROWS - 1)), "LOST"),
+        ([*range(ROWS - 1), ROWS - 2], "twice"),
+        ([0, 2, 1, *range(3, ROWS)], "order: 1 comes after 2"),
+        ([*range(ROWS), ROWS], "never appended"),
+        ([*range(5), *range(6, ROWS)], "a gap: row 5"),
+    ],
+)
+def test_a_log_that_is_wrong(numbers: list[int], sign: str) -> None:
+    assert sign in " ".join(violations(PLAN, [_written()], _log(numbers)))
+
+
+def test_not_persisted_and_there() -> None:
+    one = _written(persisted=4, missing=6)
+    assert "5 rows are there" in violations(MAY_FAIL, [one], _log(list(range(5))))[0]
+
+
+def test_offsets_that_are_not_true() -> None:
+    told = violations(PLAN, [_written()], _log(list(range(ROWS)), first=1))
+    assert any("do not hold" in text for text in told)
+
+
+def test_a_failure_without_reason() -> None:
+    one = _written(persisted=4, missing=6)
+    assert "is a reason for DeliveryError" in " ".join(
+        violations(PLAN, [one], _log(list(range(4))))
+    )
+
+
+def test_success_that_is_none() -> None:
+    one = _written(persisted=4, missing=6)
+    one.error = None
+    told = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
+    assert "no failure, but 4 of 10 persisted" in told
+
+
+def test_an_error_that_counts_otherwise_than_the_report() -> None:
+    one = _written(persisted=4, missing=6)
+    one.error = DeliveryError("it failed")
+    told = " ".join(violations(MAY_FAIL, [one], _log(list(range(4)))))
+    assert "report says not_persisted 6, the error 0" in told
+
+
+def test_rows_that_nobody_counts() -> None:
+    one = _written()
+    one.taken = one.tried = ROWS + 1
+    assert "the report counts 10" in violations(PLAN, [one], _log(list(range(ROWS))))[0]
+
+
+def test_records_of_a_session_that_never_was() -> None:
+    told = violations(PLAN, [], _log([1]))
+    assert told == ["records of session 0, which never was"]
