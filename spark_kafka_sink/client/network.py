@@ -85,9 +85,11 @@ class Network:
         )
 
     def can_connect(self, node: Node, now: float) -> bool:
-        """Whether this broker's back-off is over."""
+        """Whether a connection to this broker may be begun: there is none, and no back-off."""
         link = self._links.get(node.node_id)
-        return link is None or now >= link.retry_at
+        if link is None:
+            return True
+        return link.connection.state is State.DISCONNECTED and now >= link.retry_at
 
     def attempts(self, node: Node) -> int:
         """How often connecting to this broker has failed since it last worked."""

@@ -2,7 +2,8 @@
 
 Rules that keep sequences gapless and records in order:
 - a batch that must go again waits until nothing of its partition is under way;
-- batches that go again go first, lowest sequence first;
+- batches that go again go first, lowest sequence first, each alone: brokers remember a
+  producer's last five batches, and take one that lies further back for out of order;
 - a partition that has moved waits until its old leader has answered;
 - a partition's first batch goes alone: a broker that is only just becoming its leader may refuse
   the first and take the second, as it knows no sequence yet, and then never takes the first.
@@ -46,7 +47,7 @@ class Lane:
         """The batch that may be sent to `leader` now; it stays where it is until `sent`."""
         if leader == NO_LEADER or now < self.retry_at:
             return None
-        if self.under_way and (not self.proven or self.again or self.renumber):
+        if self.under_way and (not self.proven or self.again or self.renumber or self._retrying):
             return None
         if self.under_way and leader != self.leader:
             return None
@@ -55,6 +56,11 @@ class Lane:
         if queue and queue[0].ready:
             return queue[0]
         return None
+
+    @property
+    def _retrying(self) -> bool:
+        """Nothing may follow a batch that was sent before: see the rule on five batches."""
+        return self.under_way[0].attempts > 1
 
     def sent(self, batch: ProducerBatch, queue: deque[ProducerBatch] | None, leader: int) -> None:
         """`batch`, which `next` returned, is on its way."""

@@ -107,14 +107,19 @@ class ProducerSession:
         flaws = find_flaws(rows, sizes, Limits(topics, self._largest_record() - HEADER_SIZE))
         if flaws is None:
             return rows, sizes
-        self._ward.admit(rows, flaws)
-        if self._dead_letters is not None:
-            bad = np.flatnonzero(flaws)
-            letters = self._dead_letters.letters(rows.take(bad), flaws[bad])
-            where = self._topics.lookup(letters.topics)
-            self._write(letters, where, size_bounds(letters.columns))
+        self._bury(rows, flaws)
         good = np.flatnonzero(flaws == Flaw.NONE)
         return rows.take(good), sizes[good]
+
+    def _bury(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
+        """Count the rows that have a flaw; write them to the dead letter topic, if there is one."""
+        self._ward.admit(rows, flaws)
+        if self._dead_letters is None:
+            return
+        bad = np.flatnonzero(flaws)
+        letters = self._dead_letters.letters(rows.take(bad), flaws[bad])
+        where = self._topics.lookup(letters.topics)
+        self._write(letters, where, size_bounds(letters.columns))
 
     def _write(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         if not len(rows):
@@ -147,14 +152,29 @@ class ProducerSession:
         self._gate.await_rate(len(rows), reserved)
         self._accumulator.reserve(reserved)
         try:
-            route = self._partitioner.assign(rows, topics, sizes)
-            for chunk in self._gate.in_turn(Routed(rows, sizes, route)):
+            whole = Routed(rows, sizes, self._partitioner.assign(rows, topics, sizes))
+            broken = self._broken(whole)
+            sound = whole if broken is None else whole.take(np.flatnonzero(broken == Flaw.NONE))
+            for chunk in self._gate.in_turn(sound) if len(sound.rows) else ():
                 pieces, charge = self._encode(chunk)
                 self._accumulator.append(pieces, charge, chunk.size)
                 reserved -= chunk.size
         except BaseException:
             self._accumulator.give_up(reserved)
             raise
+        if broken is not None:
+            self._accumulator.give_up(reserved)
+            self._bury(rows, broken)
+
+    def _broken(self, routed: Routed) -> NDArray[np.int8] | None:
+        """Marks rows whose partition's circuit breaker is open, if they can go elsewhere."""
+        letters = self._dead_letters
+        if letters is None or routed.rows.topics == (letters.name,):
+            return None
+        broken = self._gate.broken_rows(routed)
+        if broken is None:
+            return None
+        return np.where(broken, np.int8(Flaw.BREAKER_OPEN), np.int8(Flaw.NONE))
 
     def _encode(self, chunk: Routed) -> tuple[list[Piece], Charge]:
         rows, sizes, route = chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from spark_kafka_sink.base.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.producer.pool import borrow_session, discard_session
 from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.spark.columns import read_rows
@@ -257,3 +259,48 @@ def _write_keyed(
         return session.report(TaskInfo())
     finally:
         discard_session(session)
+
+
+def test_rows_of_a_partition_whose_breaker_is_open_are_dead_letters() -> None:
+    """Partition 1 takes nothing for a while; the rows for partition 0, on another broker, go on."""
+    refusals = "produce:topic=t:partition=1:error=NOT_ENOUGH_REPLICAS:next=4"
+    topics = {"t": 2, "dead": 1}
+    with EmbeddedBroker(nodes=2, topics=topics, faults=[refusals]) as kafka:
+        config = SinkConfig.parse(
+            {
+                "kafka.bootstrap.servers": kafka.bootstrap_servers,
+                "kafka.linger.ms": "0",
+                "kafka.retry.backoff.ms": "10",
+                "kafka.retry.backoff.max.ms": "10",
+                "errors.deadletterqueue.topic.name": "dead",
+                "errors.breaker.retryPercent": "100",
+                "errors.breaker.minBatches": "4",
+                "errors.breaker.openMs": "1000",
+                **TOLERATE,
+            }
+        )
+        settings = SessionSettings(poison=config.poison, pressure=config.pressure)
+        session = borrow_session(config.producer, settings)
+        try:
+            session.append(rows("t", [b"first"], partitions=[1]))
+            deadline = time.monotonic() + 10
+            while not session._gate.broken(session.client.metadata.cluster.topics["t"]):
+                assert time.monotonic() < deadline, "the breaker never opened"
+                time.sleep(0.01)
+            session.append(rows("t", [b"a", b"b", b"c"], partitions=[0, 1, 0]))
+            session.flush()
+            report = session.report(TaskInfo())
+        finally:
+            discard_session(session)
+        found = by_confluent(kafka.bootstrap_servers, "t")
+        assert [(record.partition, record.value) for record in found] == [
+            (0, b"a"),
+            (0, b"c"),
+            (1, b"first"),
+        ]
+        (dead,) = by_confluent(kafka.bootstrap_servers, "dead")
+        assert dead.value == b"b"
+        assert b"circuit breaker" in (_context(dead, "exception.message") or b"")
+        assert [(count.reason, count.dead_lettered) for count in report.poison] == [
+            ("BREAKER_OPEN", 1)
+        ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import TopicMetadata
 
-_WAIT_S = 30
+_WAIT_S = 60
 _QUIET = logging.getLogger("tests.kafka.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False

@@ -339,3 +339,15 @@ def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
         cluster.move("t", 0, 2)
         one.finish()
         check_log(one, values)
+
+
+def test_a_retry_stays_among_the_batches_that_brokers_remember() -> None:
+    """It is in the log, four more behind it; four new ones behind its retry would be too many."""
+    with world(request_timeout_ms=1_000) as one:
+        first = one.send_batches(1)
+        one.finish()
+        timed_out = Fault(error=7, append=True)
+        one.fault(timed_out, *[None] * 4, Fault(hold=True), *[None] * 3, Fault(lose=True))
+        values = first + one.send_batches(15)
+        one.finish()
+        check_log(one, values)
