@@ -39,7 +39,7 @@ torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200
 	@$(PY) -m tests.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK))
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
-	@$(PY) -m tests.torture.fuzz $(or $(FRAMES),1000000)
+	@$(PY) -m tests.torture.fuzz_all $(or $(FRAMES),1000000)
 
 lint: install ## ruff, mypy, import-linter, sizes
 	@$(PY) -m tests.tools.run lint

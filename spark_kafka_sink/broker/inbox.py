@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from spark_kafka_sink.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
 
+_FIRST_ROOM = 4 * 1024 * 1024
+"""Bytes: room for the rest of a frame before more of it has come; then it grows fourfold."""
 _DIRECT_FROM = 64 * 1024
 """Bytes: a smaller frame is cheaper to join than to receive by itself."""
 
@@ -15,16 +17,17 @@ _DIRECT_FROM = 64 * 1024
 class Inbox:
     """Collects bytes that a socket writes into `room`, and hands out whole frames.
 
-    A large frame's memory is asked for on the word of its size, but the system gives it page by
-    page as bytes come: a size alone costs nothing.
+    A frame's memory grows with the bytes that come: a size alone, which anybody can claim, is
+    worth a few MiB, and the system gives those page by page.
     """
 
-    __slots__ = ("_at", "_frame", "_reader")
+    __slots__ = ("_at", "_frame", "_reader", "_size")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._reader = FrameReader(limit)
         self._frame: memoryview | None = None
         self._at = 0
+        self._size = 0
 
     def room(self, shared: memoryview) -> memoryview:
         """Where the next bytes belong: a large frame's own memory, or the shared buffer."""
@@ -41,7 +44,8 @@ class Inbox:
             self._begin_frame()
             return frames
         self._at += count
-        if self._at < len(self._frame):
+        if self._at < self._size:
+            self._grow(self._frame)
             return []
         whole, self._frame = self._frame, None
         return [whole]
@@ -51,6 +55,12 @@ class Inbox:
         if missing < _DIRECT_FROM:
             return
         begun = self._reader.take_rest()[SIZE_BYTES:]
-        self._frame = memoryview(bytearray(len(begun) + missing))
+        self._size = len(begun) + missing
+        self._frame = memoryview(bytearray(min(self._size, len(begun) + _FIRST_ROOM)))
         self._frame[: len(begun)] = begun
         self._at = len(begun)
+
+    def _grow(self, frame: memoryview) -> None:
+        if self._at == len(frame):
+            self._frame = memoryview(bytearray(min(self._size, 4 * len(frame))))
+            self._frame[: self._at] = frame

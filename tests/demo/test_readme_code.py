@@ -51,7 +51,7 @@ def records(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]
 def test_the_code_runs_and_its_records_arrive(tmp_path: Path) -> None:
     assert len(BLOCKS) >= 5
     assert any(ADDRESS in block for block in BLOCKS)
-    with EmbeddedBroker(topics={"events": 4}) as kafka:
+    with EmbeddedBroker(topics={"events": 4, "events-dead": 1}) as kafka:
         script = tmp_path / "readme.py"
         script.write_text("\n".join(BLOCKS).replace(ADDRESS, kafka.bootstrap_servers))
         done = subprocess.run(
@@ -72,4 +72,4 @@ def test_the_code_runs_and_its_records_arrive(tmp_path: Path) -> None:
     streamed = [value for _, value in found if value and re.match(rb"\d{4}-\d\d-\d\d ", value)]
     reports = [json.loads(path.read_text()) for path in (tmp_path / "reports").glob("*.json")]
     assert 0 < sum(report["persisted"] for report in reports) <= len(streamed)
-    assert len(found) == 100_000 + 1 + len(streamed)
+    assert len(found) == 2 * 100_000 + 1 + len(streamed)  # once more with a dead letter topic

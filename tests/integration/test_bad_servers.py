@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,14 @@ def test_every_address_is_named_with_its_reason() -> None:
     assert "HTTP" in text
     assert f"{silent}: no answer" in text
     assert "no-such-host.invalid:9092: " in text
+
+
+def test_silent_addresses_do_not_hide_the_others() -> None:
+    closed = servers.closed_port()
+    with ExitStack() as stack:
+        silent = [stack.enter_context(_listening(servers.say_nothing)) for _ in range(5)]
+        text = _refusal(",".join([*silent, closed]), 4000)
+    assert f"{closed}: Connection refused" in text
 
 
 def test_one_broker_among_wrong_addresses_is_enough(

@@ -1,4 +1,4 @@
-"""Coverage-guided garbage: `python -m tests.torture.fuzz 1000000` feeds so many frames.
+"""Coverage-guided garbage: `python -m tests.torture.fuzz TARGET FRAMES`, a process for each.
 
 Whatever the bytes, each target parses them or raises ProtocolError, in time, and without an
 allocation that the bytes do not explain.
@@ -6,10 +6,8 @@ allocation that the bytes do not explain.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -128,17 +126,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 }
 
 
-SHARES = {
-    "decode": 40,
-    "headers": 10,
-    "frames": 10,
-    "connection": 20,
-    "records": 10,
-    "decompress": 10,
-}
-"""Percent of the frames."""
-
-
 def fuzz(name: str, runs: int) -> None:
     """Run one target to its end, which is also that of the process: 0 where nothing was found."""
     target = TARGETS[name]
@@ -160,27 +147,5 @@ def fuzz(name: str, runs: int) -> None:
     atheris.Fuzz()
 
 
-def fuzz_apart(name: str, runs: int) -> subprocess.CompletedProcess[str]:
-    """Run one target in a process of its own."""
-    command = [sys.executable, "-m", "tests.torture.fuzz", name, str(runs)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def main() -> None:
-    """With a target and a number of frames: those. With a number: so many over all targets."""
-    if len(sys.argv) == 3:
-        fuzz(sys.argv[1], int(sys.argv[2]))
-    total, failed = int(sys.argv[1]), 0
-    for name, share in SHARES.items():
-        runs, started = total * share // 100, time.monotonic()
-        done = fuzz_apart(name, runs)
-        failed += done.returncode != 0
-        said = "ok" if done.returncode == 0 else f"FAILED\n{done.stdout}{done.stderr}"
-        sys.stdout.write(f"{name:12}{runs:9,} frames {time.monotonic() - started:7.1f} s  {said}\n")
-        sys.stdout.flush()
-    sys.stdout.write(f"{total:,} frames, {failed} targets failed\n")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    fuzz(sys.argv[1], int(sys.argv[2]))
