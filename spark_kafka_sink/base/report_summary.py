@@ -54,8 +54,7 @@ def _poison(report: DeliveryReport) -> list[tuple[str, str]]:
     return [
         (
             "poison rows",
-            f"{count.reason}: {count.dead_lettered:,} to the dead letter topic, "
-            f"{count.dropped:,} dropped",
+            f"{count.reason}: {count.dead_lettered:,} dead letters, {count.dropped:,} dropped",
         )
         for count in report.poison
     ]

@@ -6,6 +6,8 @@ it. A frame that did not fit gets a buffer of its own, into which the socket wri
 
 from __future__ import annotations
 
+import numpy as np
+
 from spark_kafka_sink.protocol.frame import MAX_FRAME, SIZE_BYTES, FrameReader
 
 _FIRST_ROOM = 4 * 1024 * 1024
@@ -56,11 +58,16 @@ class Inbox:
             return
         begun = self._reader.take_rest()[SIZE_BYTES:]
         self._size = len(begun) + missing
-        self._frame = memoryview(bytearray(min(self._size, len(begun) + _FIRST_ROOM)))
+        self._frame = _memory(min(self._size, len(begun) + _FIRST_ROOM))
         self._frame[: len(begun)] = begun
         self._at = len(begun)
 
     def _grow(self, frame: memoryview) -> None:
         if self._at == len(frame):
-            self._frame = memoryview(bytearray(min(self._size, 4 * len(frame))))
+            self._frame = _memory(min(self._size, 4 * len(frame)))
             self._frame[: self._at] = frame
+
+
+def _memory(size: int) -> memoryview:
+    """Bytes that nobody has touched yet: a bytearray would begin by filling itself with zeros."""
+    return memoryview(np.empty(size, np.uint8))

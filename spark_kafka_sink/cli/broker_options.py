@@ -36,7 +36,7 @@ class BrokerArguments:
     ] = 0
     data_dir: Annotated[
         str | None,
-        typer.Option(help="Folder for logs and offsets, found again by the next start; else memory."),
+        typer.Option(help="Folder for logs and offsets that the next start finds again."),
     ] = None
     storage: Annotated[
         str,

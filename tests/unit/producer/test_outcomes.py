@@ -121,7 +121,15 @@ def test_names_of_codes() -> None:
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(DISCONNECTED) == "DISCONNECTED"
     assert error_name(9_999) == "UNKNOWN_ERROR_9999"
-    assert {code for code in range(-3, 120) if is_unclear(code)} >= {3, 6, 7, 20, 56, -1, DISCONNECTED}
+    assert {code for code in range(-3, 120) if is_unclear(code)} >= {
+        3,
+        6,
+        7,
+        20,
+        56,
+        -1,
+        DISCONNECTED,
+    }
     assert not any(is_unclear(code) for code in (2, 5, 10, 19, 45, 59))
 
 
