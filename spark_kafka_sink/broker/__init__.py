@@ -1,7 +1,8 @@
 """A small Kafka broker in this process, so that tests and demos need nothing installed.
 
 Reading order, as a request goes: server (event loop), connection (frames), dispatch, handlers
-(one file per API), then the state: topics, partition, log, validation, producers, groups, delayed.
+(one file per API), then the state: topics, partition, log, validation, producers, transactions,
+groups, delayed.
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ class Copies:
 
     def appended(self, end: int, now: float) -> None:
         """Note where the leader's log ends now."""
+        for node, copied in self.ends.items():
+            if copied >= self.seen_end:
+                self._caught_up[node] = now
         self.seen_end = end
         if len(self._steps) >= MAX_STEPS:
             self._steps.pop()
@@ -40,7 +43,7 @@ class Copies:
             end = max(end, step)
         self.ends[node] = end
         caught_up = now if end >= self.seen_end else upto
-        self._caught_up[node] = max(caught_up, self._caught_up.get(node, 0.0))
+        self._caught_up[node] = max(caught_up, self._caught_up.get(node, now))
 
     def forget_before(self, time: float) -> None:
         """Drop the steps that every follower that copies has made."""
@@ -51,6 +54,11 @@ class Copies:
         """When the leader appended what a follower lacks first; None if it lacks nothing."""
         end = self.ends.get(node, 0)
         return next((time for time, step in self._steps if step > end), None)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are steps that a follower has not made yet."""
+        return bool(self._steps)
 
     def is_late(self, node: int, now: float, allowed: float) -> bool:
         """Whether a follower lacks something and has for longer than `allowed` seconds."""

@@ -40,7 +40,10 @@ class Replicator:
     def tick(self, now: float) -> None:
         """Copy what is due everywhere."""
         for partition in self.replicated():
-            self.advance(partition, now)
+            copies, end = partition.copies, partition.log.end_offset
+            whole = len(partition.in_sync) == len(partition.replicas)
+            if not (whole and copies.seen_end == end == copies.high_watermark):
+                self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
         """Copy what is due of one partition; wake who waits for it."""
@@ -107,7 +110,7 @@ class Replicator:
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
-            if partition.leader >= 0
+            if partition.leader >= 0 and partition.copies.is_behind
             for node in self._followers(partition)
             if (step := partition.copies.next_step(node)) is not None
         )

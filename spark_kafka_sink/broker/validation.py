@@ -39,6 +39,7 @@ class RefusedBatchError(Exception):
         error: Kafka's code for it.
         message: what is wrong, for the response's error_message.
         records: what is wrong with single records, by their index in the batch (KIP-467).
+        is_told: whether Kafka sends the message along.
         is_early: whether Kafka refuses it before it looks at the log, whose start it then
             does not tell.
     """
@@ -49,6 +50,7 @@ class RefusedBatchError(Exception):
         self.message = message
         self.records = records or {}
         self.is_early = error in _EARLY
+        self.is_told = bool(records)
 
     @classmethod
     def early(cls, message: str) -> RefusedBatchError:
@@ -125,7 +127,9 @@ def _single_batch(records: memoryview | bytes) -> BatchHeader:
         raise RefusedBatchError.early(f"No record batch fits into {len(records)} bytes")
     header = BatchHeader.parse(records)
     if header.length < _SMALLEST_LENGTH or not 0 <= header.magic <= MAGIC:
-        raise RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
+        refused = RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
+        refused.is_told = True
+        raise refused
     if header.magic != MAGIC:
         raise RefusedBatchError.early(f"Only batches of format 2 are taken, not {header.magic}")
     if header.size > len(records):

@@ -20,7 +20,7 @@ from spark_kafka_sink.client.transport import TcpTransport
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import ProducerConfig
-    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.network import Completion, Connect
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
@@ -55,6 +55,8 @@ class Client:
         """What debug events call the client."""
         self.network.observer = Observer(Debug(config.debug, client=self.name))
         self.metadata.debug = Debug(config.debug, client=self.name)
+        self.late: deque[Completion] = deque()
+        """What completed between tasks: a loop may still have been waiting for it."""
         self._loop: Loop | None = None
         self._closed = False
         self._thread: Thread | None = None
@@ -120,3 +122,5 @@ class Client:
         for completion in self.network.poll(_IDLE_WAIT, self.clock.monotonic):
             if completion.request.context is self.metadata:
                 self.metadata.take(completion, self.clock.monotonic())
+            else:
+                self.late.append(completion)

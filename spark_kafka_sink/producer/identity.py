@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
+    import uuid
+
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
 
 LAST_EPOCH = (1 << 15) - 1
@@ -36,11 +38,15 @@ _NEXT: dict[IdentityState, frozenset[IdentityState]] = {
 
 @dataclass(slots=True)
 class Sequence:
-    """One partition's place: the epoch it has adopted and the sequence of its next record."""
+    """One partition's place: the epoch it has adopted and the sequence of its next record.
+
+    `topic_id` is that of the topic that took the latest batch.
+    """
 
     producer_id: int
     epoch: int
     next: int = 0
+    topic_id: uuid.UUID | None = None
 
 
 @dataclass(slots=True)

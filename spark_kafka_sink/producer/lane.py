@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.cluster import NO_LEADER
 
 if TYPE_CHECKING:
+    import uuid
     from collections import deque
 
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
@@ -40,6 +41,7 @@ class Lane:
     leader: int = NO_LEADER
     renumber: bool = False
     proven: bool = False
+    topic_id: uuid.UUID | None = None
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float

@@ -77,6 +77,7 @@ class Sender:
         now = self._client.clock.monotonic()
         self._accumulator.close_due(now)
         self._metadata.want(self._accumulator.wanted_topics())
+        self._take_late()
         if self._answers.failure is None:
             self._drain(now)
         self._expire(now)
@@ -150,10 +151,7 @@ class Sender:
         now: float,
     ) -> None:
         """Take the partition's next batch, if it may go and fits into the request."""
-        lane = self._lanes.get(partition)
-        if lane is None:
-            proven = partition in self._identity.sequences
-            lane = self._lanes[partition] = Lane(partition, proven=proven)
+        lane = self._lane(partition)
         queue = self._accumulator.queues.get(partition)
         self._answers.renumber(lane)
         if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
@@ -169,6 +167,18 @@ class Sender:
         lane.sent(batch, queue, leader)
         room[leader] -= size
         picked.setdefault(leader, []).append(Pick(lane, batch))
+
+    def _lane(self, partition: TopicPartition) -> Lane:
+        """The partition's lane; a topic that was made anew has taken nothing yet."""
+        topic_id = self._metadata.cluster.topics[partition.topic].topic_id
+        lane = self._lanes.get(partition)
+        if lane is None:
+            known = self._identity.sequences.get(partition)
+            proven = known is not None and known.topic_id == topic_id
+            lane = self._lanes[partition] = Lane(partition, proven=proven, topic_id=topic_id)
+        elif lane.topic_id != topic_id:
+            lane.topic_id, lane.proven = topic_id, False
+        return lane
 
     def _leader(self, partition: TopicPartition) -> int:
         leader = self._metadata.cluster.leader(partition.topic, partition.partition)
@@ -197,9 +207,10 @@ class Sender:
         self._attempts[node.node_id] = attempts
 
     def _send(self, node_id: int, picks: list[Pick], now: float) -> None:
-        for _, batch in picks:
+        for lane, batch in picks:
             if self._config.enable_idempotence and batch.sequence < 0:
                 self._identity.number(batch)
+                self._identity.sequences[batch.partition].topic_id = lane.topic_id
                 self._trace.numbered(batch)
             if not batch.attempts:
                 self._measure(node_id, batch, now)
@@ -253,6 +264,13 @@ class Sender:
         except DeliveryError as error:
             if requester is self._ids:
                 self._answers.fail(error)
+
+    def _take_late(self) -> None:
+        """A producer id that an earlier task asked for may have come after its end."""
+        while self._client.late:
+            completion = self._client.late.popleft()
+            if isinstance(completion.request.context, ProducerIdRequester):
+                self._complete(completion)
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:

@@ -38,8 +38,8 @@ def shared():
 
 @pytest.fixture(autouse=True)
 def _still_serves(request, caplog):
-    yield
     broker = request.getfixturevalue("shared")
+    yield
     with RawClient(broker.bootstrap_servers) as client:
         assert produce(client, "t", batch(1)).error_code == 0
     errors = [r for r in caplog.get_records("call") if r.levelname == "ERROR"]

@@ -40,7 +40,6 @@ CHOSEN = (
 DIFFERENT = (
     "fetch 11, at most -1 bytes",
     "fetch 11, isolation level 3",
-    "produce 13, a length of 0",
 )
 """Known, and in the README's list."""
 SMALL = [

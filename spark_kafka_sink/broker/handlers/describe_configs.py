@@ -19,6 +19,7 @@ from spark_kafka_sink.broker.topic_config import (
     ConfigType,
     TopicConfig,
 )
+from spark_kafka_sink.broker.topics import is_topic_name
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -40,14 +41,22 @@ def _resource(call: Call, item: Any) -> Values:
     if item.resource_type == TOPIC:
         topic = call.cluster.topics.named(item.resource_name)
         if topic is None:
-            return about | {"error_code": ErrorCode.unknown_topic_or_partition}
+            return about | _missing(item.resource_name)
         configs = _topic_configs(topic.config)
     elif item.resource_type == BROKER and item.resource_name in {"", str(call.node)}:
         configs = _broker_configs(call) if item.resource_name else ()
     else:
-        return about | {"error_code": ErrorCode.invalid_request}
+        message = f"Node {call.node} has no configs of {item.resource_name}"
+        return about | {"error_code": ErrorCode.invalid_request, "error_message": message}
     keys = item.configuration_keys
     return about | {"configs": [_chosen(call, c) for c in configs if _is_wanted(c, keys)]}
+
+
+def _missing(name: str) -> dict[str, Any]:
+    if is_topic_name(name):
+        return {"error_code": ErrorCode.unknown_topic_or_partition}
+    message = f"The name {name} is not one of a topic"
+    return {"error_code": ErrorCode.invalid_topic_exception, "error_message": message}
 
 
 def _is_wanted(config: Values, keys: Any) -> bool:

@@ -152,7 +152,7 @@ def _append(
             for index, message in error.records.items()
         ]
         refused = _failed(partition.index, error.error) | {"record_errors": bad}
-        if bad:
+        if error.is_told:
             refused["error_message"] = error.message
         start = NO_OFFSET if error.is_early else partition.log.start_offset
         return refused | {"log_start_offset": start}

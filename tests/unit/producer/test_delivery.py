@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from spark_kafka_sink.base.errors import ProtocolError
@@ -209,3 +211,36 @@ def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
         one.send_batches(1)
         one.finish()
         assert one.statuses() == {PERSISTED: 3}
+
+
+def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
+    with world() as one:
+        identity = one.session.identity
+        identity.state = IdentityState.MISSING
+        identity.sequences.clear()
+        one.client.network.wakeup()
+        one.session._sender.run_once()
+        assert identity.state is IdentityState.REQUESTED
+        one.session.close()
+        one.cluster.pump()  # the answer arrives while no session is there
+        one.client._idle()
+        one.next_session()
+        one.send_batches(1)
+        one.finish()
+        assert one.statuses() == {PERSISTED: 3}
+
+
+def test_a_topic_made_anew_gets_its_first_batch_alone() -> None:
+    """Its broker has no sequence to judge by: it would take the second without the first."""
+    with world() as one:
+        one.send_batches(2)
+        one.finish()
+        one.cluster.create("t", 4)
+        one.cluster.ids["t"] = UUID(int=0x9999)
+        one.next_session()
+        one.client.metadata.refresh()
+        one.run(lambda: one.client.metadata.cluster.topics["t"].topic_id == UUID(int=0x9999))
+        one.fault(Fault(error=6))
+        values = one.send_batches(5)
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == values
