@@ -37,6 +37,7 @@ class Result:
     schedule: Schedule
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     writer: Writer | None = None
 
     @property
@@ -61,6 +62,7 @@ class Result:
             "not": sum(part.not_persisted for part in parts),
             "retries": sum(report.retries for report in reports),
             "splits": sum(report.splits for report in reports),
+            **({"notes": self.notes} if self.notes else {}),
             "outcome": self.outcome,
             "seconds": round(self.seconds, 1),
         }
@@ -106,7 +108,9 @@ def _write(cluster: TortureCluster, result: Result, writer: Writer, topic: str) 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(writer.run, over.is_set)
         try:
-            Nemesis(cluster, result.plan, topic).run()
+            nemesis = Nemesis(cluster, result.plan, topic)
+            result.notes = nemesis.notes
+            nemesis.run()
             cluster.heal()
             time.sleep(max(0.0, _LEAST_S - (time.monotonic() - started)))
         finally:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.torture.cluster import TortureCluster
 
 _WAIT_S = 20
+_END = {True: "lived on", False: "died"}
 
 
 class Nemesis:
@@ -34,6 +35,8 @@ class Nemesis:
         self._plan = plan
         self._topic = topic
         self._random = Random(f"{plan.seed}/nemesis")
+        self.notes: list[str] = []
+        """What is worth telling of how it went."""
         self._do: dict[Trouble, Callable[[], None]] = {
             Trouble.NONE: lambda: time.sleep(0.8),
             Trouble.KILL: self._kill,
@@ -126,6 +129,7 @@ class Nemesis:
         node, deadline = self._cluster.node(DISK_NODE), time.monotonic() + 3
         while node.running and time.monotonic() < deadline:
             time.sleep(0.1)
+        self.notes.append(f"with a full disk broker {DISK_NODE} {_END[node.running]}")
         node.kill()
         disk.empty(self._cluster.disk)
         self._cluster.restart(DISK_NODE)
