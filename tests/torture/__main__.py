@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections import deque
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.torture.tracing import CONTEXTS, traced
 def main() -> None:
     """Exit status 1 when a run of this call has failed."""
     arguments = _arguments()
+    # The default action would leave the disk mounted and the cluster's files behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with small_disk(arguments.disk) as disk:
         bad = (
             _repeat(arguments.seed, disk) if arguments.seed is not None else _go_on(arguments, disk)
