@@ -174,7 +174,7 @@ def small_batches(spark: SparkSession) -> Iterator[None]:
 @pytest.mark.usefixtures("small_batches")
 def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str) -> None:
     slow = (
-        sink.spark.range(0, 6_000, 1, 1)
+        sink.spark.range(0, 2_000, 1, 1)
         .selectExpr("id", "java_method('java.lang.Thread', 'sleep', 10L) AS slept")
         .selectExpr("concat(id, coalesce(slept, '')) AS value")
     )
