@@ -116,8 +116,9 @@ class DistributionBuilder:
 
     def add(self, value: int) -> None:
         """Record one number."""
-        self._new.append(value)
-        if len(self._new) >= _MANY:
+        new = self._new
+        new.append(value)
+        if len(new) >= _MANY:
             self._fold()
 
     def add_time(self, seconds: float) -> None:

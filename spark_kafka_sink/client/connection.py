@@ -120,10 +120,10 @@ class Connection:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
         header = request_header(message, self._correlation_id, self._client_id)
-        parts = [memoryview(part) for part in request.body]
-        size = len(header) + sum(part.nbytes for part in parts)
+        parts = [view for part in request.body if (view := memoryview(part)).nbytes]
+        size = len(header) + sum([part.nbytes for part in parts])
         self.out.append(memoryview(size.to_bytes(4, "big") + header))
-        self.out.extend(part for part in parts if part.nbytes)
+        self.out.extend(parts)
         queue = self.in_flight if request.expects_response else self.silent
         self._queued += 4 + size
         flight = InFlight(self._correlation_id, request, now, self._queued)
@@ -135,12 +135,11 @@ class Connection:
         """Drop `count` bytes from the front of what is to be written."""
         self._written += count
         while count:
-            first = self.out[0]
-            if len(first) > count:
-                self.out[0] = first[count:]
+            first = self.out.popleft()
+            if first.nbytes > count:
+                self.out.appendleft(first[count:])
                 return
-            count -= len(first)
-            self.out.popleft()
+            count -= first.nbytes
 
     @property
     def unwritten(self) -> int:

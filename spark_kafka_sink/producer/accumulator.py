@@ -8,7 +8,7 @@ here, in order per partition, until the sender drains them. Source: ``RecordAccu
 from __future__ import annotations
 
 from collections import deque
-from threading import Condition
+from threading import Condition, RLock
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.base.config import Codec
@@ -46,8 +46,8 @@ class Piece(NamedTuple):
 class Accumulator:
     """Open and closed batches, and the memory they take.
 
-    `changed` guards every attribute. It is notified when memory is freed, when a batch is settled,
-    when an error ends the session, and when metadata arrives.
+    `lock` guards every attribute. `changed` is notified when memory is freed, when a batch is
+    settled, when an error ends the session, and when metadata arrives.
     """
 
     def __init__(
@@ -58,7 +58,8 @@ class Accumulator:
         wake_sender: Callable[[], None],
         trace: Trace | None = None,
     ) -> None:
-        self.changed = Condition()
+        self.lock = RLock()
+        self.changed = Condition(self.lock)
         self.memory = Memory(config.buffer_memory)
         self.shares = Shares()
         self.watch = Watch()
@@ -80,6 +81,8 @@ class Accumulator:
         self._on_closed = on_closed
         self._wake_sender = wake_sender
         self._trace = trace or Trace()
+        self._news = False
+        """A batch has closed, or is the first that lingers: the sender should know."""
         self._appending = False
         self._starving = False
         self._created = 0
@@ -90,7 +93,7 @@ class Accumulator:
     def wait_for(self, done: Callable[[], bool], seconds: float | None) -> bool:
         """Wait until `done`, called under the lock, is true; raises the session's error."""
         deadline = None if seconds is None else self._clock.monotonic() + seconds
-        with self.changed:
+        with self.lock:
             while True:
                 if self.error is not None:
                     raise self.error
@@ -107,14 +110,14 @@ class Accumulator:
         Raises:
             BufferTimeoutError: the buffer stayed full.
         """
-        with self.changed:
+        with self.lock:
             self._check()
             if self.memory.fits(size):
                 self.memory.take(size)
                 return
         if not self.wait_for_room(lambda: self.memory.fits(size), size):
             raise self._buffer_timeout(size)
-        with self.changed:
+        with self.lock:
             self.memory.take(size)
 
     def wait_for_room(self, done: Callable[[], bool], size: int) -> bool:
@@ -133,7 +136,7 @@ class Accumulator:
     def queued(self, topic: TopicInfo) -> list[int]:
         """Batches that wait to be sent, by partition of the topic; the open one counts."""
         lengths = [0] * topic.partition_count
-        with self.changed:
+        with self.lock:
             waiting = [(place, len(queue)) for place, queue in self.queues.items() if queue]
             waiting += [(place, 1) for place in self._open]
         for (name, partition), count in waiting:
@@ -150,7 +153,7 @@ class Accumulator:
 
     def begin(self) -> None:
         """From here until `append`, open batches stay as they are: a plan is built on them."""
-        with self.changed:
+        with self.lock:
             self._check()
             self._appending = True
 
@@ -166,9 +169,10 @@ class Accumulator:
             BaseException: the session's error; nothing was taken over then.
         """
         now = self._clock.monotonic()
-        with self.changed:
+        with self.lock:
             self._check()
             self._appending = False
+            self._news = not self._open
             for piece in pieces:
                 self._append(piece, chunk, now)
             # Not before: the plan may come back to a batch in a later piece.
@@ -177,17 +181,19 @@ class Accumulator:
             if chunk.holders:
                 self.memory.take(chunk.size)
             self.memory.give_back(reserved)
-        self._wake_sender()
+            news = self._news
+        if news:
+            self._wake_sender()
 
     def give_up(self, reserved: int) -> None:
         """A chunk failed between `reserve` and `append`: free its bytes, let batches close."""
-        with self.changed:
+        with self.lock:
             self._appending = False
             self.memory.give_back(reserved)
 
     def flush(self) -> None:
         """Close all batches and wait until each is settled; raises the session's error."""
-        with self.changed:
+        with self.lock:
             for partition in list(self._open):
                 self._close(partition, CloseReason.FLUSH)
         self._wake_sender()
@@ -195,7 +201,7 @@ class Accumulator:
 
     def want_topics(self, topics: tuple[str, ...]) -> None:
         """Ask the sender to learn about these topics."""
-        with self.changed:
+        with self.lock:
             self._wanted.update(topics)
         self._wake_sender()
 
@@ -203,13 +209,13 @@ class Accumulator:
 
     def wanted_topics(self) -> set[str]:
         """Every topic that the writer has asked for."""
-        with self.changed:
+        with self.lock:
             return set(self._wanted)
 
     def close_due(self, now: float) -> None:
         """Close the batches that have lingered, or all while the writer waits for memory."""
         linger = self._config.linger_ms / 1000
-        with self.changed:
+        with self.lock:
             if self._appending:
                 return
             if self._starving and now >= self._unpin_at:
@@ -225,7 +231,7 @@ class Accumulator:
 
     def next_linger(self, now: float) -> float:
         """Seconds until the oldest open batch has lingered."""
-        with self.changed:
+        with self.lock:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
                 return 1.0
@@ -233,15 +239,16 @@ class Accumulator:
 
     def settle(self, batch: ProducerBatch) -> None:
         """A batch is acknowledged or has failed: free its memory."""
-        with self.changed:
+        with self.lock:
             self._forget(batch)
-            batch.parts, batch.settled = [], True
+            batch.hold([])
+            batch.settled = True
             self.unsettled -= 1
             self.changed.notify_all()
 
     def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
         """A batch was split: its pieces take over its charges."""
-        with self.changed:
+        with self.lock:
             self.unsettled += len(pieces) - 1
             self._forget(batch)
             for piece in pieces:
@@ -252,7 +259,7 @@ class Accumulator:
 
     def add_closed(self, batch: ProducerBatch) -> None:
         """A batch of the sender's own making, such as dead letters: it waits for no memory."""
-        with self.changed:
+        with self.lock:
             self._created += 1
             batch.order = (self._created,)
             self._live.add(batch)
@@ -263,12 +270,13 @@ class Accumulator:
 
     def compressed(self, batch: ProducerBatch, payload: bytes, codec: Codec) -> None:
         """The codec thread is done with a batch: it may be sent."""
-        with self.changed:
+        with self.lock:
             if batch.settled:
                 return  # it expired meanwhile
             self.memory.let_go(batch.charges)
             self.shares.change(batch.partition, len(payload) - batch.held)
-            batch.parts, batch.codec = [payload], codec
+            batch.hold([payload])
+            batch.codec = codec
             self._charge(batch, len(payload))
             batch.ready = True
             self._trace.compressed(batch)
@@ -277,12 +285,12 @@ class Accumulator:
 
     def doom(self) -> None:
         """A failure for good: from now on `flush` waits for the error that ends the session."""
-        with self.changed:
+        with self.lock:
             self.doomed = True
 
     def fail(self, error: BaseException) -> None:
         """End the session: every wait of the writer raises `error`."""
-        with self.changed:
+        with self.lock:
             self.error = self.error or error
             self.changed.notify_all()
 
@@ -293,7 +301,7 @@ class Accumulator:
 
     def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
         """The batches that still take records, oldest first."""
-        with self.changed:
+        with self.lock:
             return list(self._open.items())
 
     def measure(self, meters: Meters) -> None:
@@ -303,13 +311,13 @@ class Accumulator:
 
     def notify(self) -> None:
         """Something else that the writer may wait for has changed."""
-        with self.changed:
+        with self.lock:
             self.changed.notify_all()
 
     def take_expired(self, born_before: float) -> list[ProducerBatch]:
         """Batches never drained that were created by then; they leave their queues."""
         expired: list[ProducerBatch] = []
-        with self.changed:
+        with self.lock:
             for queue in self.queues.values():
                 while queue and queue[0].created <= born_before:
                     expired.append(queue.popleft())
@@ -317,7 +325,7 @@ class Accumulator:
 
     def take_all(self) -> list[ProducerBatch]:
         """Every batch that was never drained, open ones included: the session has failed."""
-        with self.changed:
+        with self.lock:
             rest = [batch for queue in self.queues.values() for batch in queue]
             rest += self._open.values()
             self.queues.clear()
@@ -339,10 +347,11 @@ class Accumulator:
             self._live.add(batch)
             self.unsettled += 1
         data = piece.data
-        self.shares.change(piece.partition, memoryview(data).nbytes)
-        if memoryview(data).nbytes * COPY_BELOW < chunk.size:
+        size = memoryview(data).nbytes
+        self.shares.change(piece.partition, size)
+        if size * COPY_BELOW < chunk.size:
             data = bytes(data)
-            self._charge(batch, len(data))
+            self._charge(batch, size)
         else:
             chunk.holders += 1
             batch.charges.append(chunk)
@@ -366,6 +375,7 @@ class Accumulator:
 
     def _close(self, partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(partition)
+        self._news = True
         batch.closed, batch.reason = self._clock.monotonic(), reason
         self._trace.closed(batch)
         self.queues.setdefault(partition, deque()).append(batch)

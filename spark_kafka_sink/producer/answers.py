@@ -148,7 +148,7 @@ class Answers:
             for batch in lane.again:
                 self._fail_batch(batch, _status(batch), _ABANDONED)
             lane.again.clear()
-        with self._accumulator.changed:  # the writer must not add a batch between these two
+        with self._accumulator.lock:  # the writer must not add a batch between these two
             for batch in self._accumulator.take_all():
                 self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             self.failure.statuses = self._report.failures()

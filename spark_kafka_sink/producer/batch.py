@@ -42,8 +42,9 @@ class TopicPartition(NamedTuple):
 class ProducerBatch:
     """Times in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
 
-    `parts` is the records section as buffers, compressed once `codec` is not NONE; `raw_size` is
-    its uncompressed size with the header. `ambiguous`: it was sent, and an answer never came.
+    `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
+    bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
+    answer never came.
     `order` places it among its partition's batches: a number, and one more for each split.
     `compression` is the time that compressing took, None if nothing was compressed.
     `topic_id` is what the last request called the topic. `settled`: nobody waits for it any more.
@@ -55,6 +56,7 @@ class ProducerBatch:
     max_timestamp: int
     parts: list[Buffer] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
+    held: int = 0
     codec: Codec = Codec.NONE
     records: int = 0
     raw_size: int = HEADER_SIZE
@@ -74,10 +76,17 @@ class ProducerBatch:
 
     def add(self, part: Buffer, records: int, max_timestamp: int) -> None:
         """Append encoded records."""
+        size = memoryview(part).nbytes
         self.parts.append(part)
+        self.held += size
         self.records += records
-        self.raw_size += memoryview(part).nbytes
+        self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
+
+    def hold(self, parts: list[Buffer]) -> None:
+        """Replace the records section, as compression does."""
+        self.parts = parts
+        self.held = sum(memoryview(part).nbytes for part in parts)
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
         """The compressed records section; the batch itself stays as it is."""
@@ -107,11 +116,6 @@ class ProducerBatch:
     def size(self) -> int:
         """Bytes on the wire, header included."""
         return HEADER_SIZE + self.held
-
-    @property
-    def held(self) -> int:
-        """Bytes of its records as they lie in the buffer."""
-        return sum(memoryview(part).nbytes for part in self.parts)
 
     def encode(self) -> Sequence[Buffer]:
         """Header and records as they go into a Produce request."""

@@ -38,23 +38,20 @@ NO_SHARES = 100
 
 
 class Routed(NamedTuple):
-    """n rows, the upper bound of each record's bytes, and where each goes."""
+    """n rows, the upper bound of each record's bytes, where each goes, and all bytes together."""
 
     rows: Rows
     sizes: NDArray[np.int64]
     route: Route
-
-    @property
-    def size(self) -> int:
-        """Bytes, at most."""
-        return int(self.sizes.sum())
+    size: int
 
     def take(self, numbers: NDArray[np.intp]) -> Routed:
         """The rows with these numbers."""
         route = Route(
             targets=self.route.targets[numbers], topics=self.route.topics, bases=self.route.bases
         )
-        return Routed(self.rows.take(numbers), self.sizes[numbers], route)
+        sizes = self.sizes[numbers]
+        return Routed(self.rows.take(numbers), sizes, route, int(sizes.sum()))
 
 
 class Gate:
@@ -132,11 +129,14 @@ class Gate:
 
         `sizes` are upper bounds of the records in bytes, shape (n,).
         """
-        ends = np.cumsum(sizes)
+        rows = len(sizes)
+        if rows <= self._chunk_rows and int(sizes.sum()) <= self._chunk_bytes:
+            return [(0, rows)]
+        ends = sizes.cumsum()
         bounds = [0]
-        while bounds[-1] < len(sizes):
+        while bounds[-1] < rows:
             before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
-            stop = int(np.searchsorted(ends, before + self._chunk_bytes, side="right"))
+            stop = int(ends.searchsorted(before + self._chunk_bytes, side="right"))
             bounds.append(max(min(stop, bounds[-1] + self._chunk_rows), bounds[-1] + 1))
         return list(pairwise(bounds))
 
@@ -183,7 +183,7 @@ class Gate:
         return _rows_of(chunk.route, full.of) if full else None
 
     def _full(self, more: int) -> Full:
-        with self._accumulator.changed:
+        with self._accumulator.lock:
             return self._accumulator.shares.full(more, self._client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:

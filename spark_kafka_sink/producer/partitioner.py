@@ -43,7 +43,7 @@ class Route:
 
     def target(self, number: int) -> tuple[TopicInfo, int]:
         """Topic and partition of a target number."""
-        index = int(np.searchsorted(self.bases, number, side="right")) - 1
+        index = int(self.bases.searchsorted(number, side="right")) - 1
         return self.topics[index], number - int(self.bases[index])
 
 
@@ -177,7 +177,7 @@ def _route(
     partitions: NDArray[np.int32],
 ) -> Route:
     bases = np.zeros(len(topics), np.int64)
-    np.cumsum(counts[:-1], out=bases[1:])
+    counts[:-1].cumsum(out=bases[1:])
     targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
     # numpy sorts 16-bit integers by radix, some fifteen times faster than wider ones.
     small = int(counts.sum()) <= _INT16_TARGETS

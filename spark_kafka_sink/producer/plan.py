@@ -8,6 +8,7 @@ batch.num.messages.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -92,27 +93,34 @@ def plan(
     """
     if not len(targets):
         return Plan(None, [], np.zeros(0, np.int32), None)
-    order = _order(targets)
+    order, bounds = _runs(targets)
     planned = targets if order is None else targets[order]
-    ends = np.cumsum(sizes if order is None else sizes[order])
+    ends = (sizes if order is None else sizes[order]).cumsum()
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
     cutter = _Cutter(ends, stamps, open_batch, limits)
-    bounds = _run_bounds(planned)
-    for target, start, stop in zip(planned[bounds[:-1]].tolist(), bounds, bounds[1:], strict=False):
-        cutter.cut(target, int(start), int(stop))
+    firsts = planned[bounds[:-1]].tolist()
+    for target, (start, stop) in zip(firsts, pairwise(bounds.tolist()), strict=True):
+        cutter.cut(target, start, stop)
     return _finish(order, cutter.segments, len(targets), timestamps)
 
 
-def _order(targets: NDArray[np.integer]) -> NDArray[np.intp] | None:
-    steps = targets[1:] != targets[:-1]
-    if int(np.count_nonzero(steps)) < _FEW_RUNS or bool((targets[1:] >= targets[:-1]).all()):
-        return None
-    return np.argsort(targets, kind="stable")
+def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+    """The order that brings each target's rows together, and where runs of one target begin.
+
+    The bounds are those of r runs in that order, shape (r + 1,).
+    """
+    bounds = _bounds(targets)
+    if len(bounds) <= _FEW_RUNS + 1 or bool((targets[1:] >= targets[:-1]).all()):
+        return None, bounds
+    order = targets.argsort(kind="stable")
+    return order, _bounds(targets[order])
 
 
-def _run_bounds(planned: NDArray[np.integer]) -> NDArray[np.intp]:
-    changes = np.flatnonzero(planned[1:] != planned[:-1]) + 1
-    return np.concatenate(([0], changes, [len(planned)])).astype(np.intp)
+def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
+    bounds = np.empty(len(targets) + 1, np.bool_)
+    bounds[0] = bounds[-1] = True
+    np.not_equal(targets[1:], targets[:-1], out=bounds[1:-1])
+    return bounds.nonzero()[0]
 
 
 class _Cutter:
@@ -153,7 +161,7 @@ class _Cutter:
         if int(self._ends[stop - 1]) <= limit:
             end = stop
         else:
-            end = start + int(np.searchsorted(self._ends[start:stop], limit, side="right"))
+            end = start + int(self._ends[start:stop].searchsorted(limit, side="right"))
         return min(end, start + self._batch_records - batch.records)
 
     def _before(self, row: int) -> int:
@@ -171,11 +179,12 @@ def _finish(
 ) -> Plan:
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
     firsts = np.array([segment.first_delta - segment.start for segment in segments], np.int32)
-    deltas = np.arange(rows, dtype=np.int32) + np.repeat(firsts, counts)
+    deltas = firsts.repeat(counts)
+    deltas += np.arange(rows, dtype=np.int32)
     if isinstance(timestamps, int):
         return Plan(order, segments, _unsort(deltas, order), None)
     bases = np.array([segment.base_timestamp for segment in segments], np.int64)
-    base_of = _unsort(np.repeat(bases, counts), order)
+    base_of = _unsort(bases.repeat(counts), order)
     return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
 
 

@@ -116,25 +116,33 @@ class Sender:
             self._ids.pump(now)
             if self._identity.state is not IdentityState.KNOWN:
                 return
-        while picked := self._pick(now):
+        more = True
+        while more:
+            picked, more = self._pick(now)
             for node_id, picks in picked.items():
                 self._send(node_id, picks, now)
 
-    def _pick(self, now: float) -> dict[int, list[Pick]]:
-        """For each broker that can take a request, the batches of its next one."""
+    def _pick(self, now: float) -> tuple[dict[int, list[Pick]], bool]:
+        """For each broker that can take a request, the batches of its next one.
+
+        And whether there is more to pick, for a request after that.
+        """
         picked: dict[int, list[Pick]] = {}
+        more = False
         leaders = {partition: self._leader(partition) for partition in self._waiting()}
         # Outside the lock: connecting to a broker may have to wait for a name server.
         room = {leader: self._room(leader, now) for leader in set(leaders.values())}
-        with self._accumulator.changed:
+        with self._accumulator.lock:
             for partition, leader in leaders.items():
                 if room[leader] > 0:
-                    self._pick_from(partition, leader, picked, room, now)
-        return picked
+                    more |= self._pick_from(partition, leader, picked, room, now)
+                else:
+                    more |= leader in picked
+        return picked, more
 
     def _waiting(self) -> list[TopicPartition]:
         """Partitions with something to send; each is the first in its turn."""
-        with self._accumulator.changed:
+        with self._accumulator.lock:
             queues = self._accumulator.queues
             waiting = [partition for partition, queue in queues.items() if queue]
             waiting += [p for p, lane in self._lanes.items() if lane.again and not queues.get(p)]
@@ -149,24 +157,28 @@ class Sender:
         picked: dict[int, list[Pick]],
         room: dict[int, int],
         now: float,
-    ) -> None:
-        """Take the partition's next batch, if it may go and fits into the request."""
+    ) -> bool:
+        """Take the partition's next batch, if it may go and fits into the request.
+
+        Returns whether something is left that may go with the next request.
+        """
         lane = self._lane(partition)
         queue = self._accumulator.queues.get(partition)
         self._answers.renumber(lane)
         if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
-            return
+            return False
         if not self._accumulator.watch.may_send(partition, bool(lane.under_way), now):
-            return
+            return False
         batch = lane.next(queue, leader, now)
         if batch is None:
-            return
+            return False
         size = batch.size
         if leader in picked and size > room[leader]:
-            return
+            return True
         lane.sent(batch, queue, leader)
         room[leader] -= size
         picked.setdefault(leader, []).append(Pick(lane, batch))
+        return bool(queue)
 
     def _lane(self, partition: TopicPartition) -> Lane:
         """The partition's lane; a topic that was made anew has taken nothing yet."""
@@ -176,7 +188,7 @@ class Sender:
             known = self._identity.sequences.get(partition)
             proven = known is not None and known.topic_id == topic_id
             lane = self._lanes[partition] = Lane(partition, proven=proven, topic_id=topic_id)
-        elif lane.topic_id != topic_id:
+        elif lane.topic_id is not topic_id and lane.topic_id != topic_id:
             lane.topic_id, lane.proven = topic_id, False
         return lane
 

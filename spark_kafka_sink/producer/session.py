@@ -124,10 +124,13 @@ class ProducerSession:
     def _write(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         if not len(rows):
             return
-        largest = int(sizes.argmax())
-        if int(sizes[largest]) + HEADER_SIZE > self._largest_record():
-            self._refuse_oversized(rows, topics, sizes, largest)
-        for start, stop in self._gate.chunks(sizes):
+        if int(sizes.max()) + HEADER_SIZE > self._largest_record():
+            self._refuse_oversized(rows, topics, sizes, int(sizes.argmax()))
+        chunks = self._gate.chunks(sizes)
+        if len(chunks) == 1:
+            self._append(rows, topics, sizes)
+            return
+        for start, stop in chunks:
             self._append(rows.slice(start, stop), topics, sizes[start:stop])
 
     def flush(self) -> None:
@@ -152,7 +155,8 @@ class ProducerSession:
         self._gate.await_rate(len(rows), reserved)
         self._accumulator.reserve(reserved)
         try:
-            whole = Routed(rows, sizes, self._partitioner.assign(rows, topics, sizes))
+            route = self._partitioner.assign(rows, topics, sizes)
+            whole = Routed(rows, sizes, route, reserved)
             broken = self._broken(whole)
             sound = whole if broken is None else whole.take(np.flatnonzero(broken == Flaw.NONE))
             for chunk in self._gate.in_turn(sound) if len(sound.rows) else ():
@@ -177,7 +181,7 @@ class ProducerSession:
         return np.where(broken, np.int8(Flaw.BREAKER_OPEN), np.int8(Flaw.NONE))
 
     def _encode(self, chunk: Routed) -> tuple[list[Piece], Charge]:
-        rows, sizes, route = chunk
+        rows, sizes, route, _ = chunk
         now_ms = self._clock.wall_ms()
         stamps = now_ms if rows.columns.timestamps is None else rows.columns.timestamps
         names = _Names(route)
@@ -266,5 +270,5 @@ def _cut(
         )
         for segment in layout.segments
     ]
-    size = memoryview(records_section(framed, 0, len(framed))).nbytes
+    size = records_section(framed, 0, len(framed)).nbytes
     return pieces, Charge(size, holders=0)

@@ -49,7 +49,7 @@ def records_of(batch: ProducerBatch) -> list[Record]:
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
     """Compress a piece as its batch was."""
     if codec:
-        piece.parts = [compress(codec, bytes(piece.parts[0]), level)]
+        piece.hold([compress(codec, bytes(piece.parts[0]), level)])
         piece.codec = codec
 
 

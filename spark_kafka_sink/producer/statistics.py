@@ -81,7 +81,7 @@ class Statistics:
         age = now - self._started
         self.accumulator.measure(self.report.meters)
         report = self.report.build(TaskInfo(), int(age * 1000))
-        with self.accumulator.changed:
+        with self.accumulator.lock:
             waiting, unsettled = self._waiting(), self.accumulator.unsettled
         return {
             "name": self.name,

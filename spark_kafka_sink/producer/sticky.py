@@ -89,21 +89,21 @@ class Sticky:
         left_out = self._loads.left_out(topic) if self._loads else frozenset()
         draw: Draw | None = None
         place = self._places.get(topic.name)
-        ends = np.cumsum(sizes)
+        ends = sizes.cumsum()
         chosen = np.empty(len(sizes), np.int32)
-        row, spent = 0, 0
-        while row < len(sizes):
+        row, spent, rows = 0, 0, len(sizes)
+        while row < rows:
             if place is None or place.room <= 0 or not _is_good(place, topic, left_out):
                 draw = draw or self._draw(topic, left_out)
                 place = _Place(draw.one(self._random), self._room)
-            stop = int(np.searchsorted(ends, spent + place.room, side="right"))
+            stop = int(ends.searchsorted(spent + place.room, side="right"))
             if stop == row and place.room == self._room:
                 stop = row + 1  # larger than a batch: it gets one of its own
             chosen[row:stop] = place.partition
             if stop > row:
                 place.room -= int(ends[stop - 1]) - spent
                 spent = int(ends[stop - 1])
-            if stop < len(sizes):
+            if stop < rows:
                 place.room = 0
             row = stop
         if place is not None:

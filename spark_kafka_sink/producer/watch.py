@@ -82,6 +82,8 @@ class Watch:
 
     def may_send(self, thing: TopicPartition | int, busy: bool, now: float) -> bool:
         """Whether a partition or broker may be sent something; half-open, one thing at a time."""
+        if not self._each:
+            return True
         state = self._state(thing, now)
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
 

@@ -1,6 +1,6 @@
 """Framing: a chunk of columns becomes Kafka records, one binary row each, in C.
 
-One `take` over all pieces of all rows writes what Kafka's ``DefaultRecord.writeTo`` writes:
+One cast over all pieces of all rows writes what Kafka's ``DefaultRecord.writeTo`` writes:
 
     length | attributes timestampDelta | offsetDelta | keyLength key | valueLength value | headers
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.records.columns import Columns, nullable_lengths
-from spark_kafka_sink.records.row import NO_DELAY, NULL, Row
+from spark_kafka_sink.records.row import NULL, Row
 from spark_kafka_sink.records.varint import (
     binary_array,
     lengths_of,
@@ -32,6 +32,8 @@ MAX_OFFSET_DELTA_SIZE = 3
 """Bytes of the offset delta varint up to a million records a batch."""
 
 _ATTRIBUTES = b"\x00"
+_NO_DELAY = _ATTRIBUTES + varint(0)
+"""Attributes and timestamp delta of a record with its batch's timestamp."""
 _NO_HEADERS = varint(0)
 _MAX_TIMESTAMP_SIZE = 10
 
@@ -52,11 +54,11 @@ def frame(
     """
     body = Row(len(columns))
     if timestamp_deltas is None:
-        body.constant(NO_DELAY)
+        body.constant(_NO_DELAY)
     else:
         body.constant(_ATTRIBUTES)
         body.varints(timestamp_deltas)
-    body.varints(offset_deltas)
+    body.varints(offset_deltas, MAX_OFFSET_DELTA_SIZE)
     body.nullable(columns.key)
     body.nullable(columns.value)
     if columns.headers is None:

@@ -1,9 +1,13 @@
-"""Rows of bytes put together from columns, in C: pieces side by side, one `take` for them all."""
+"""Rows of bytes put together from columns, in C: pieces side by side, one cast for them all.
+
+A piece is a binary view: short ones, such as varints, hold their bytes themselves, a column's
+entries point into the column. Casting views to plain binary copies every piece of every row, one
+behind the other, at some three nanoseconds each.
+"""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,71 +17,63 @@ from spark_kafka_sink.records.columns import nullable_lengths
 from spark_kafka_sink.records.varint import (
     binary_array,
     build_varints,
-    fits_table,
     lengths_of,
     offsets_of,
     varint,
-    varint_sizes,
-    varint_table,
+    varint_codes,
 )
+from spark_kafka_sink.records.word import CODE_SIZE, WORD_SIZE, Code, Word, constant_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NULL = varint(-1)
 """The length of a key or value that is null."""
-NO_DELAY = b"\x00" + varint(0)
-"""Attributes and timestamp delta of a record with its batch's timestamp."""
-PREFIXES = frozenset({NO_DELAY, NULL})
-"""Constants that come before varints so often that a table of both together pays."""
-
-
-@cache
-def _constant_array(value: bytes) -> pa.BinaryArray:
-    return pa.array([value], pa.binary())
+_SIZE_BITS = np.uint64(0xFFFFFFFF)
+_VIEW = np.dtype("V16")
+"""A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
 
 
 class Row:
-    """The pieces of every row from left to right; neighbouring constants become one piece.
+    """The fields of every row from left to right; neighbouring constants become one field."""
 
-    A piece is an array to pick from, and for each row the number of the entry to pick. Constants
-    go into the table of the varints that follow them where there is such a table.
-    """
-
-    __slots__ = ("_constant", "_picks", "_rows", "sizes")
+    __slots__ = ("_constant", "_fields", "_rows", "_size", "_sizes")
 
     def __init__(self, rows: int) -> None:
-        self.sizes = np.zeros(rows, np.int32)
-        """Bytes of each row so far."""
-        self._rows = np.arange(rows, dtype=np.int32)
-        self._picks: list[_Pick] = []
+        self._rows = rows
+        self._fields: list[Code | pa.BinaryArray] = []
         self._constant = b""
+        self._size = 0
+        self._sizes = np.zeros(1, np.int32)
+
+    @property
+    def sizes(self) -> NDArray[np.int32]:
+        """Bytes of each row so far; shape (n,), or (1,) if all rows have the same."""
+        return self._sizes + np.int32(self._size)
 
     def constant(self, value: bytes) -> None:
         """The same bytes in every row."""
         self._constant += value
-        self.sizes += np.int32(len(value))
+        self._size += len(value)
 
     def column(self, column: pa.BinaryArray, sizes: NDArray[np.int32] | None = None) -> None:
         """One entry of a column; `sizes` are its lengths, for a column with nulls."""
         self._end_constant()
-        self._picks.append(_Pick(column, self._rows))
-        self.sizes += lengths_of(column) if sizes is None else sizes
+        self._fields.append(column)
+        self._add_sizes(lengths_of(column) if sizes is None else sizes)
 
-    def varints(self, values: NDArray[np.int32] | NDArray[np.int64]) -> None:
-        """A zig-zag varint per row."""
-        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-        if low == high:
-            self.constant(varint(low))
-        elif fits_table(low, high):
-            prefix = self._constant if self._constant in PREFIXES else b""
-            self._constant = self._constant.removeprefix(prefix)
-            self._end_constant()
-            entries = values.astype(np.int32) + np.int32(1)
-            self._picks.append(_Pick(varint_table(prefix, high), entries))
-            self.sizes += varint_sizes(values, high)
-        else:
+    def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
+        """A zig-zag varint per row; where pieces are laid out it counts as `room` bytes at least.
+
+        So the pieces stay the same where values grow with the number of rows.
+        """
+        code = varint_codes(values, room)
+        if code is None:
             self.column(build_varints(values))
+            return
+        self._end_constant()
+        self._fields.append(code)
+        self._add_sizes(code.size.astype(np.int32))
 
     def nullable(self, column: pa.BinaryArray | None) -> None:
         """A key or a value: its length, -1 for null, and its bytes."""
@@ -86,49 +82,89 @@ class Row:
             return
         lengths = nullable_lengths(column)
         self.varints(lengths)
-        self.column(column, np.maximum(lengths, 0))
+        self.column(column, np.maximum(lengths, 0) if column.null_count else lengths)
 
     def join(
         self, front: Row | None = None, order: NDArray[np.intp] | None = None
     ) -> pa.BinaryArray:
-        """The rows in `order`, each with the pieces of `front` before its own."""
-        self._end_constant()
-        picks = [*(front.picks() if front else ()), *self._picks]
-        return _interleave(picks, len(self._rows), order)
+        """The rows in `order`, each with the fields of `front` before its own.
 
-    def picks(self) -> list[_Pick]:
-        """The pieces so far."""
+        A constant that ends the rows, of at most eight bytes, stands before the fields of the row
+        after it instead, where it shares a piece with them; the last row's is a piece of its own.
+        """
+        tail, self._constant = self._constant, b""
+        fields = [constant_code(tail), *(front.fields() if front else ()), *self._fields]
+        return _joined(_pieces(fields), self._rows, order, tail)
+
+    def fields(self) -> list[Code | pa.BinaryArray]:
+        """The fields so far."""
         self._end_constant()
-        return self._picks
+        return self._fields
+
+    def _add_sizes(self, sizes: NDArray[np.int32]) -> None:
+        self._sizes = self._sizes + sizes
 
     def _end_constant(self) -> None:
-        if self._constant:
-            self._picks.append(_Pick(_constant_array(self._constant), np.int32(0)))
-            self._constant = b""
+        value, self._constant = self._constant, b""
+        for start in range(0, len(value), CODE_SIZE):
+            self._fields.append(constant_code(value[start : start + CODE_SIZE]))
 
 
-class _Pick(NamedTuple):
-    """One piece of every row: `entries`, shape (n,) or one for all, are positions in `source`."""
+def _pieces(fields: list[Code | pa.BinaryArray]) -> list[Word | pa.BinaryArray]:
+    """The fields, as many codes as fit together in one word."""
+    pieces: list[Word | pa.BinaryArray] = []
+    for field in fields:
+        if not isinstance(field, Code):
+            pieces.append(field)
+            continue
+        word = pieces[-1] if pieces else None
+        if isinstance(word, Word) and word.fits(field):
+            word.add(field)
+        else:
+            pieces.append(Word(field))
+    return pieces
 
-    source: pa.BinaryArray
-    entries: NDArray[np.int32] | np.int32
 
-
-def _interleave(picks: list[_Pick], rows: int, order: NDArray[np.intp] | None) -> pa.BinaryArray:
-    """Row i is the pieces i of all picks, one behind the other.
-
-    One `take` copies every piece of every row in order: some five nanoseconds each, a third of
-    what joining costs. The pieces of a row then lie side by side: only offsets are left out.
-    """
-    entries = np.empty((rows, len(picks)), np.int32)
-    base = 0
-    for place, pick in enumerate(picks):
-        np.add(pick.entries, np.int32(base), out=entries[:, place])
-        base += len(pick.source)
+def _joined(
+    pieces: list[Word | pa.BinaryArray], rows: int, order: NDArray[np.intp] | None, tail: bytes
+) -> pa.BinaryArray:
+    """Row i is the pieces i of all columns, one behind the other, from the end of `tail` on."""
+    count = len(pieces)
+    flat = _new_views(rows * count + 1)
+    views = flat[:-1].reshape(rows, count, 2)
+    target = views if order is None else _new_views(rows * count).reshape(rows, count, 2)
+    buffers: list[pa.Buffer] = []
+    for place, piece in enumerate(pieces):
+        if isinstance(piece, Word):
+            piece.write(target[:, place])
+        else:
+            buffers += _point(piece, target[:, place], len(buffers))
     if order is not None:
-        entries = entries[order]
-    sources = pa.concat_arrays([pick.source for pick in picks])
-    positions = pa.array(entries.reshape(-1), pa.int32())
-    flat = pc.take(sources, positions, boundscheck=False)
-    offsets = np.ascontiguousarray(offsets_of(flat)[:: len(picks)])
-    return binary_array(offsets, flat.buffers()[2] or pa.py_buffer(b""))
+        np.take(target, order, axis=0, out=views, mode="clip")
+    Word(constant_code(tail)).write(flat[-1:])
+    whole = [None, pa.py_buffer(flat.data), *buffers]
+    array = pa.Array.from_buffers(pa.binary_view(), len(flat), whole)
+    joined = cast("pa.BinaryArray", pc.cast(array, pa.binary(), safe=False))
+    offsets = offsets_of(joined)[: rows * count + 1 : count or 1] + np.int32(len(tail))
+    return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
+
+
+def _new_views(count: int) -> NDArray[np.uint64]:
+    """Room for views, shape (count, 2), in Arrow's memory: it keeps its pages."""
+    room = pa.allocate_buffer(count * _VIEW.itemsize)
+    return np.frombuffer(memoryview(room), np.uint64).reshape(count, 2)
+
+
+def _point(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
+    array = pc.cast(column, pa.binary_view(), safe=False)
+    _, entries, *data = array.buffers()
+    if entries is None:
+        return []
+    whole = np.frombuffer(memoryview(entries), _VIEW)
+    views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
+    if first and data:
+        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > WORD_SIZE) * np.uint64(first)
+    if column.null_count:
+        views[np.asarray(column.is_null())] = 0
+    return [buffer for buffer in data if buffer is not None]

@@ -1,7 +1,7 @@
 """Zig-zag varints as Arrow columns: one encoded varint per row, without Python per row.
 
-Small numbers (lengths, offset deltas) are looked up in a table of encoded varints; anything else
-is built byte position by byte position in numpy. Source: Kafka's ``ByteUtils.writeVarlong``.
+Small numbers (lengths, offset deltas) are looked up in a table of encoded varints; others are built
+septet by septet in numpy. Source: Kafka's ``ByteUtils.writeVarlong``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
+
+from spark_kafka_sink.records.word import CODE_SIZE, Code, constant_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,31 +84,53 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
     return binary_array(offsets, data)
 
 
-@cache
-def _table(prefix: bytes) -> pa.BinaryArray:
-    plain = build_varints(np.arange(-1, TABLE_SIZE - 1, dtype=np.int64))
-    data = plain.buffers()[2]
-    assert data is not None
-    rows = np.split(np.frombuffer(memoryview(data), np.uint8), offsets_of(plain)[1:-1])
-    return pa.array([prefix + row.tobytes() for row in rows], pa.binary())
+def varint_codes(values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> Code | None:
+    """The zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
 
-
-def varint_table(prefix: bytes, high: int) -> pa.BinaryArray:
-    """The varints of -1, 0, 1 … `high`, so that v stands at v + 1; each begins with `prefix`.
-
-    There is a table for each prefix, so callers use a few constants only.
+    They count as `room` bytes at least.
     """
-    return _table(prefix)[: high + 2]
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    largest = max(varint_size(low), varint_size(high))
+    if low == high:
+        return constant_code(varint(low)) if largest <= CODE_SIZE else None
+    if low >= -1 and high < TABLE_SIZE - 1:
+        entries = values.astype(np.intp) + 1
+        return Code(_table().take(entries), _sizes(values, low, high), max(largest, room))
+    if largest > CODE_SIZE:
+        return None
+    return _built(values, largest)
 
 
-def fits_table(low: int, high: int) -> bool:
-    """Whether `varint_table` has all values from low to high."""
-    return low >= -1 and high < TABLE_SIZE - 1
+@cache
+def _table() -> NDArray[np.uint64]:
+    """The varints of -1, 0, 1 …, so that v stands at v + 1."""
+    return _built(np.arange(-1, TABLE_SIZE - 1), 3).bytes
 
 
-def varint_sizes(values: NDArray[np.int32] | NDArray[np.int64], high: int) -> NDArray[np.int32]:
-    """Bytes of each varint, shape (n,), for values from -1 to `high`."""
-    sizes = np.ones(len(values), np.int32)
-    for size in range(1, varint_size(high)):
+def _sizes(
+    values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
+) -> NDArray[np.uint64]:
+    """Bytes of each varint, for values from `low`, -1 at least, to `high`; one for all if it can.
+
+    Shape (n,) or (1,).
+    """
+    least, largest = varint_size(max(low, 0)), varint_size(high)
+    sizes = np.full(1 if least == largest else len(values), least, np.uint64)
+    for size in range(least, largest):
         sizes += values >= (1 << 7 * size - 1)
     return sizes
+
+
+def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Code:
+    """The varints of any values that take at most `largest` bytes, up to eight."""
+    wide = values.astype(np.int64, copy=False)
+    zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
+    codes = zigzag & _SEVEN_BITS
+    sizes = np.ones(len(values), np.uint64)
+    for place in range(1, largest):
+        rest = zigzag >> np.uint64(7 * place)
+        goes_on = rest != 0
+        codes |= (rest & _SEVEN_BITS) << np.uint64(8 * place)
+        codes |= goes_on.astype(np.uint64) << np.uint64(8 * place - 1)
+        sizes += goes_on
+    return Code(codes, sizes, largest)

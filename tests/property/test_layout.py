@@ -111,7 +111,8 @@ def test_compressed_batches_hold_the_same_records(
         session.append(to_rows([(0, message) for message in batch], shape, stamped=True))
         (laid_out,) = take_batches(session)[TopicPartition(TOPIC, 0)]
     plain = wire(laid_out)[HEADER_SIZE:]
-    laid_out.parts, laid_out.codec = [laid_out.compressed(codec, None)], codec
+    laid_out.hold([laid_out.compressed(codec, None)])
+    laid_out.codec = codec
     packed = wire(laid_out)
     assert BatchHeader.parse(packed).codec is codec
     assert packed == reference.batch(batch, int(codec), packed[HEADER_SIZE:], Producer())

@@ -107,7 +107,7 @@ def stalling(**options: object) -> Iterator[tuple[World, StallingCluster]]:
 
 def close_all(one: World) -> None:
     accumulator = one.session._accumulator
-    with accumulator.changed:
+    with accumulator.lock:
         for place in list(accumulator._open):
             accumulator._close(place, CloseReason.FLUSH)
 
@@ -128,7 +128,7 @@ def in_turn(first: int, rows: int) -> Rows:
 
 def held_by_stalled(one: World) -> int:
     shares = one.session._accumulator.shares
-    with one.session._accumulator.changed:
+    with one.session._accumulator.lock:
         return sum(size for place, size in shares.held.items() if place.partition % 2)
 
 
@@ -181,7 +181,7 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
 
 
 def held_now(one: World) -> list[tuple]:  # type: ignore[type-arg]
-    with one.session._accumulator.changed:
+    with one.session._accumulator.lock:
         return list(one.session._accumulator.shares.held.items())
 
 
@@ -301,7 +301,8 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
         info = one.client.metadata.cluster.topics["t"]
         gate, rows = one.session._gate, in_turn(0, 8)
         sizes = np.full(8, 100, np.int64)
-        chunk = Routed(rows, sizes, one.session._partitioner.assign(rows, (info,), sizes))
+        route = one.session._partitioner.assign(rows, (info,), sizes)
+        chunk = Routed(rows, sizes, route, int(sizes.sum()))
         assert gate.broken_rows(chunk) is None
         watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
         watch.record(TopicPartition("t", 3), 9, Outcome.FAILED, "X", one.clock.monotonic())
