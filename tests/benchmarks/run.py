@@ -1,9 +1,10 @@
 """Measures this sink and its peers side by side: `python -m tests.benchmarks [--quick]`.
 
-Four parts: the encoder alone, the producer core beside librdkafka and Java, its latency at a fixed
-rate beside librdkafka's, and whole Spark writes beside Spark's own sink; all but the first on a
-real Kafka that is started for it. The figures
-hold for the machine and the moment: compare the ratios, and run it on a quiet machine.
+Five parts: the encoder alone, the producer core beside librdkafka and Java, the thread that
+compresses beside other threads that could, the core's latency at a fixed rate beside librdkafka's,
+and whole Spark writes beside Spark's own sink; all but the first on a real Kafka that is started
+for it. The figures hold for the machine and the moment: compare the ratios, and run it on a quiet
+machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tests.benchmarks import core, encoder, latency, spark
+from tests.benchmarks import codec_place, core, encoder, latency, spark
+from tests.benchmarks.codec_place import codec_table
 from tests.benchmarks.core import CorePlan
 from tests.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
 from tests.benchmarks.machine import describe, one_line
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.encoder import EncoderResult
     from tests.benchmarks.sample import Series
 
-PARTS = ("encoder", "core", "latency", "spark")
+PARTS = ("encoder", "core", "codec", "latency", "spark")
 _TITLES = {
     core.RANDOM: "Core: 100-byte random records, acks=all, idempotent",
     core.EVENTS: "Core: 131-byte JSON events, acks=all, idempotent",
@@ -47,6 +49,7 @@ class Size:
 
     encoder_rounds: int
     core: CorePlan
+    codec: CorePlan
     latency: LatencyPlan
     spark: SparkPlan
 
@@ -54,12 +57,14 @@ class Size:
 FULL = Size(
     encoder_rounds=60,
     core=CorePlan(records=4_000_000, warmup=500_000, rounds=4),
+    codec=CorePlan(records=1_500_000, warmup=200_000, rounds=3),
     latency=LatencyPlan(seconds=8, rounds=2),
     spark=SparkPlan(records=4_000_000, rounds=4),
 )
 QUICK = Size(
     encoder_rounds=15,
     core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
+    codec=CorePlan(records=300_000, warmup=100_000, rounds=1),
     latency=LatencyPlan(seconds=3, rounds=1),
     spark=SparkPlan(records=500_000, rounds=1),
 )
@@ -72,6 +77,7 @@ class Figures:
     machine: dict[str, str]
     encoder: list[EncoderResult] = field(default_factory=list)
     core: dict[str, list[Series]] = field(default_factory=dict)
+    codec: list[Series] = field(default_factory=list)
     latency: list[LatencySeries] = field(default_factory=list)
     spark: list[Series] = field(default_factory=list)
 
@@ -86,6 +92,7 @@ class Figures:
         """One for each part, and the targets."""
         tables = [encoder_table(self.encoder)] if self.encoder else []
         tables += [core_table(_TITLES[payload], series) for payload, series in self.core.items()]
+        tables += [codec_table(self.codec)] if self.codec else []
         tables += [latency_table(self.latency)] if self.latency else []
         tables += [spark_table(self.spark)] if self.spark else []
         return [*tables, target_table(self.targets())]
@@ -96,6 +103,7 @@ class Figures:
             "machine": self.machine,
             "encoder": [asdict(result) for result in self.encoder],
             "core": {name: [one.to_dict() for one in all_] for name, all_ in self.core.items()},
+            "codec": [one.to_dict() for one in self.codec],
             "latency": [one.to_dict() for one in self.latency],
             "spark": [one.to_dict() for one in self.spark],
             "targets": [asdict(target) for target in self.targets()],
@@ -115,11 +123,13 @@ def measure(parts: list[str], size: Size, tell: Console) -> Figures:
         line = python("tests.benchmarks.encoder", str(size.encoder_rounds))
         done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         figures.encoder = [encoder.result(one) for one in json.loads(done.stdout)]
-    if {"core", "latency", "spark"} & set(parts):
+    if set(parts) - {"encoder"}:
         tell.log("starting Kafka")
         with measured_kafka() as kafka:
             if "core" in parts:
                 figures.core = core.measure(kafka.bootstrap_servers, size.core, tell.log)
+            if "codec" in parts:
+                figures.codec = codec_place.measure(kafka.bootstrap_servers, size.codec, tell.log)
             if "latency" in parts:
                 figures.latency = latency.measure(kafka.bootstrap_servers, size.latency, tell.log)
             if "spark" in parts:
