@@ -30,11 +30,16 @@ class Planted:
     signs: tuple[str, ...]
 
 
-def _plan(*faults: Fault, trouble: Trouble = Trouble.NONE, rate: float = 0.15) -> Plan:
+def _plan(
+    *faults: Fault,
+    trouble: Trouble = Trouble.NONE,
+    rate: float = 0.15,
+    request_timeout_ms: int = 1000,
+) -> Plan:
     options = {
         "linger.ms": "0",
         "batch.size": "1000",
-        "request.timeout.ms": "1000",
+        "request.timeout.ms": str(request_timeout_ms),
         "delivery.timeout.ms": str(PATIENT_MS),
         "max.in.flight.requests.per.connection": "5",
         "retry.backoff.ms": "10",
@@ -74,7 +79,13 @@ PLANTED = [
     ),
     Planted(
         planted.split_without_drain,
-        _plan(Fault.DELAY_RESPONSE, trouble=Trouble.SMALL_MESSAGES, rate=0.5),
+        # No answer may be lost: where a split batch was in the log, Kafka takes none of its parts.
+        _plan(
+            Fault.DELAY_RESPONSE,
+            trouble=Trouble.SMALL_MESSAGES,
+            rate=0.5,
+            request_timeout_ms=15_000,
+        ),
         ("OUT_OF_ORDER", "LOST", "do not hold", "told twice"),
     ),
     Planted(
