@@ -176,7 +176,8 @@ def test_a_broker_that_goes_away_and_never_returns(sink: Sink, unique_topic: str
     slow = (
         sink.spark.range(0, 2_000, 1, 1)
         .selectExpr("id", "java_method('java.lang.Thread', 'sleep', 10L) AS slept")
-        .selectExpr("concat(id, coalesce(slept, '')) AS value")
+        # Long values: Spark hands rows over once they fill its buffer.
+        .selectExpr("concat(id, coalesce(slept, ''), repeat('x', 10000)) AS value")
     )
     with KafkaCluster() as kafka:
         kafka.admin.create_topic(unique_topic, 2)
