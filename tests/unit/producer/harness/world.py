@@ -6,7 +6,6 @@ from collections import Counter, deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.base.clock import ManualClock
@@ -99,18 +98,19 @@ class World:
         for _ in range(count):
             self.step(tick)
 
-    def send(self, values: list[bytes], partition: int = 0, topic: str = "t") -> None:
-        """Append values to a partition, in one chunk."""
+    def send(self, values: list[bytes], partition: int | None = 0, topic: str = "t") -> None:
+        """Append values to a partition, or without one and without keys, in one chunk."""
         self.appended += len(values)
+        asked = None if partition is None else pa.array([partition] * len(values), pa.int32())
         self.session.append(
             Rows(
                 columns=Columns(value=pa.array(values, pa.binary())),
                 topics=(topic,),
-                partition=pa.array(np.full(len(values), partition), pa.int32()),
+                partition=asked,
             )
         )
 
-    def send_batches(self, count: int, partition: int = 0, topic: str = "t") -> list[bytes]:
+    def send_batches(self, count: int, partition: int | None = 0, topic: str = "t") -> list[bytes]:
         """So many full batches of three records each; the values are returned."""
         values = [b"%06d" % number + b"." * 270 for number in range(3 * count)]
         self.send(values, partition, topic)
