@@ -98,7 +98,7 @@ class _Bench:
         sizes = size_bounds(rows.columns)
         clock.done("sizes")
         route = self._partitioner.assign(rows, self._topics)
-        clock.done("route (hash)" if rows.columns.key is not None else "route (undesignated)")
+        clock.done("route (hash)" if rows.columns.key is not None else "route (sticky)")
         layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
         clock.done("plan (sort)" if layout.order is not None else "plan")
         framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
