@@ -85,9 +85,9 @@ class Lane:
         self.leader = leader
 
     def is_head(self, batch: ProducerBatch) -> bool:
-        """No earlier batch of the partition is unsettled."""
+        """No earlier batch of the partition is unsettled, or has left a gap in the sequences."""
         earlier_again = bool(self.again) and self.again[0].order < batch.order
-        return not earlier_again and self.under_way[0] is batch
+        return not earlier_again and not self.renumber and self.under_way[0] is batch
 
     def settled(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""

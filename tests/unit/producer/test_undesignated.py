@@ -10,11 +10,13 @@ import pytest
 
 from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.meters import CloseReason
+from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
 from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.producer.batch import UNDESIGNATED, TopicPartition
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.picker import _Filling
+from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.producer.watch import Watch
 from spark_kafka_sink.records.batch import BatchHeader
 from tests.unit.producer.harness.fake import FakeCluster, Fault
@@ -155,6 +157,23 @@ def test_keyed_rows_that_are_older_but_sent_later_also_go_again_later() -> None:
         close_all(one)
         one.finish()
         one.check_accounts()
+
+
+def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None:
+    tolerant = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+    with world(FakeCluster(topics={"t": 1}), tolerant) as one:
+        prove(one)
+        records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
+        one.fault(Fault(error=87, hold=True, extra={"record_errors": records}))
+        one.send_batches(1, None)
+        one.run(lambda: len(one.cluster.seen) == 1)
+        values = one.send_batches(1)
+        one.run(lambda: len(one.cluster.seen) == 2)
+        one.cluster.release()
+        one.finish()
+        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 0]
+        assert one.cluster.logs["t", 0].values()[3:] == values
+        assert one.statuses() == {DeliveryStatus.PERSISTED: 6}
 
 
 def test_what_expires_undesignated_is_not_persisted_and_of_no_partition() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.producer.identity import Identity
+    from spark_kafka_sink.producer.settings import SessionSettings
 
 TICK = 0.005
 MANY_STEPS = 4_000
@@ -47,8 +48,11 @@ class _Later:
 class World:
     """Everything a test of the sender needs; `options` are producer options by Python name."""
 
-    def __init__(self, cluster: FakeCluster, **options: object) -> None:
+    def __init__(
+        self, cluster: FakeCluster, settings: SessionSettings | None = None, **options: object
+    ) -> None:
         self.cluster = cluster
+        self._settings = settings
         self.clock = ManualClock(seconds=100.0, start_ms=START_MS)
         defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
         self.config = config(**{**defaults, **options})
@@ -58,7 +62,7 @@ class World:
         self.learn()
 
     def _open(self, identity: Identity | None) -> ProducerSession:
-        session = ProducerSession(self.client, identity)
+        session = ProducerSession(self.client, identity, self._settings)
         session._codec.shutdown()
         self.codec = session._codec = _Later()
         return session
@@ -154,9 +158,11 @@ class World:
 
 
 @contextmanager
-def world(cluster: FakeCluster | None = None, **options: object) -> Iterator[World]:
+def world(
+    cluster: FakeCluster | None = None, settings: SessionSettings | None = None, **options: object
+) -> Iterator[World]:
     """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
-    made = World(cluster or FakeCluster(topics={"t": 4}), **options)
+    made = World(cluster or FakeCluster(topics={"t": 4}), settings, **options)
     try:
         yield made
     finally:
