@@ -7,6 +7,7 @@ Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ from spark_kafka_sink.producer.lane import Lane
 from spark_kafka_sink.producer.requests import Pick
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.cluster import Cluster, Node
     from spark_kafka_sink.producer.accumulator import Accumulator
     from spark_kafka_sink.producer.answers import Answers
     from spark_kafka_sink.producer.batch import ProducerBatch
@@ -42,6 +45,10 @@ class _Filling:
         """Whether a batch may join: one per partition, and the first may have any size."""
         room = self.room.get(leader, 0)
         return room > 0 and place not in self._taken and (size <= room or leader not in self.picked)
+
+    def taken(self, topic: str) -> set[int]:
+        """Partitions of a topic that a batch has joined for."""
+        return {partition for name, partition in self._taken if name == topic}
 
     def add(self, lane: Lane, batch: ProducerBatch, leader: int) -> None:
         """A batch joins."""
@@ -72,6 +79,9 @@ class Picker:
         self._attempts: dict[int, int] = {}
         """Failed attempts to connect to each broker that the metadata was asked about since."""
         self._turn = 0
+        self._known: Cluster | None = None
+        self._led_by: dict[str, dict[int, int]] = {}
+        """Leaders by topic and partition, as the snapshot `_known` has them."""
 
     def pick(self, now: float) -> tuple[dict[int, list[Pick]], bool]:
         """For each broker that can take a request, the batches of its next one.
@@ -79,7 +89,7 @@ class Picker:
         And whether there is more to pick, for a request after that.
         """
         waiting = {place: self._leaders(place) for place in self._waiting()}
-        leaders = {leader for each in waiting.values() for leader in each.values()}
+        leaders = set[int]().union(*(each.values() for each in waiting.values()))
         # Outside the lock: connecting to a broker may have to wait for a name server.
         filling = _Filling({leader: self._room(leader, now) for leader in leaders}, now)
         more = False
@@ -107,14 +117,27 @@ class Picker:
         Partitions without a leader are not among them; where there is no leader at all, the
         metadata is asked.
         """
-        cluster, partitions = self._metadata.cluster, range(place.partition, place.partition + 1)
+        cluster = self._metadata.cluster
         if place.partition == UNDESIGNATED:
-            topic = cluster.topics.get(place.topic)
-            partitions = range(topic.partition_count if topic else 0)
-        leaders = {number: cluster.leader(place.topic, number) for number in partitions}
-        led = {number: leader for number, leader in leaders.items() if leader != NO_LEADER}
+            led = self._led(cluster, place.topic)
+        else:
+            leader = cluster.leader(*place)
+            led = {} if leader == NO_LEADER else {place.partition: leader}
         if not led:
             self._metadata.refresh()
+        return led
+
+    def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
+        """The leader of each partition of a topic that has one; found once per snapshot."""
+        if self._known is not cluster:
+            self._known = cluster
+            self._led_by.clear()
+        led = self._led_by.get(name)
+        if led is None:
+            topic = cluster.topics.get(name)
+            leaders = enumerate(topic.leaders if topic else ())
+            led = {number: leader for number, leader in leaders if leader in cluster.nodes}
+            self._led_by[name] = led
         return led
 
     def _pick_from(self, place: TopicPartition, leader: int, filling: _Filling) -> bool:
@@ -152,17 +175,19 @@ class Picker:
                 return False
         return not filling.picked.keys().isdisjoint(leaders.values())
 
-    def _drawn(self, topic: str, leaders: dict[int, int], filling: _Filling) -> list[int]:
+    def _drawn(self, topic: str, leaders: dict[int, int], filling: _Filling) -> Iterator[int]:
         """Partitions that are not seen to be unable, in the order in which they are drawn."""
-        places = {
-            partition: TopicPartition(topic, partition)
+        room, taken = filling.room, filling.taken(topic)
+        partitions = [
+            partition
             for partition in able(leaders, self._silent(leaders, filling.now))
-            if filling.fits(TopicPartition(topic, partition), leaders[partition])
-        }
+            if room[leaders[partition]] > 0 and partition not in taken
+        ]
         queued = None
         if self._config.partitioner_adaptive_partitioning_enable:
-            queued = [self._queued(place) for place in places.values()]
-        return drawn(list(places), queued, self._client.random)
+            lengths = self._queued(topic)
+            queued = [lengths.get(partition, 0) for partition in partitions]
+        return drawn(partitions, queued, self._client.random)
 
     def _silent(self, leaders: dict[int, int], now: float) -> frozenset[int]:
         """Brokers that have owed an answer for partitioner.availability.timeout.ms."""
@@ -174,11 +199,16 @@ class Picker:
             leader for leader, sent in since.items() if sent is not None and now - sent > timeout
         )
 
-    def _queued(self, place: TopicPartition) -> int:
-        """Batches that wait for a partition, or are under way to it."""
-        lane, queue = self._lanes.get(place), self._accumulator.queues.get(place)
-        waiting = len(queue) if queue else 0
-        return waiting + (len(lane.under_way) + len(lane.again) if lane else 0)
+    def _queued(self, topic: str) -> dict[int, int]:
+        """Batches that wait for each partition of a topic or are under way to it, if any are."""
+        lengths: Counter[int] = Counter()
+        for place, queue in self._accumulator.queues.items():
+            if queue and place.topic == topic:
+                lengths[place.partition] += len(queue)
+        for place, lane in self._lanes.items():
+            if (lane.under_way or lane.again) and place.topic == topic:
+                lengths[place.partition] += len(lane.under_way) + len(lane.again)
+        return lengths
 
     def _designate(
         self, batch: ProducerBatch, partition: int, leader: int, filling: _Filling

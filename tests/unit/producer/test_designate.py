@@ -15,7 +15,7 @@ DRAWS = 20_000
 def firsts(queued: list[int]) -> list[float]:
     """How often each partition is drawn first."""
     random, partitions = Random(5), range(len(queued))
-    counts = Counter(drawn(partitions, queued, random)[0] for _ in range(DRAWS))
+    counts = Counter(next(drawn(partitions, queued, random)) for _ in range(DRAWS))
     return [counts[partition] / DRAWS for partition in partitions]
 
 
@@ -35,7 +35,7 @@ def test_shorter_queues_are_drawn_more_often(queued: list[int], weights: list[in
 
 def test_the_second_is_drawn_from_the_rest_by_the_same_weights() -> None:
     random = Random(5)
-    orders = [drawn([0, 1, 2], [0, 3, 1], random) for _ in range(DRAWS)]
+    orders = [list(drawn([0, 1, 2], [0, 3, 1], random)) for _ in range(DRAWS)]
     after_first = Counter(order[1] for order in orders if order[0] == 0)
     assert after_first[2] / after_first.total() == pytest.approx(3 / 4, abs=0.02)
 
@@ -43,12 +43,12 @@ def test_the_second_is_drawn_from_the_rest_by_the_same_weights() -> None:
 @pytest.mark.parametrize("queued", [None, [0, 4, 4, 9, 1]])
 def test_each_partition_is_drawn_once(queued: list[int] | None) -> None:
     assert sorted(drawn([3, 7, 8, 9, 11], queued, Random(1))) == [3, 7, 8, 9, 11]
-    assert drawn([], None if queued is None else [], Random(1)) == []
+    assert list(drawn([], None if queued is None else [], Random(1))) == []
 
 
 def test_without_loads_all_count_alike() -> None:
     random = Random(5)
-    counts = Counter(drawn([4, 6], None, random)[0] for _ in range(DRAWS))
+    counts = Counter(next(drawn([4, 6], None, random)) for _ in range(DRAWS))
     assert counts[4] / DRAWS == pytest.approx(0.5, abs=0.02)
 
 

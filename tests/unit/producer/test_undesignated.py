@@ -115,7 +115,7 @@ def drawn_first(one: World) -> Counter[int]:
     picker, now = one.session._sender._picker, one.clock.monotonic()
     leaders = {0: 1, 1: 2}
     draws = [picker._drawn("t", leaders, _Filling({1: 99, 2: 99}, now)) for _ in range(4_000)]
-    return Counter(draw[0] for draw in draws)
+    return Counter(next(draw) for draw in draws)
 
 
 @pytest.mark.parametrize(("adaptive", "share"), [("true", 1 / 5), ("false", 1 / 2)])
