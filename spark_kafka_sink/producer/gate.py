@@ -126,8 +126,10 @@ class Gate:
             yield chunk.take(np.flatnonzero(~late))
             chunk = chunk.take(np.flatnonzero(late))
         if not self._accumulator.wait_for_room(lambda: self._late(chunk) is None, chunk.size):
-            topic, partition = chunk.route.target(int(chunk.route.targets[0]))
-            raise self._timeout(topic, partition)
+            # Some of its partitions may have had room again meanwhile.
+            late = self._late(chunk)
+            row = 0 if late is None else int(late.argmax())
+            raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
     def broken_rows(self, chunk: Routed) -> NDArray[np.bool_] | None:
