@@ -18,7 +18,7 @@ In a task's Python worker, on Spark's thread
  7. spark/columns.py             Arrow batch -> Rows; casts, null topics and header keys refused
  8. producer/accumulator.py      reserve: waits here while buffer.memory is full (memory.py)
  9. producer/partitioner.py      row -> partition: as the row says, murmur2 of the key
-                                 (records/murmur2.py), or sticky
+                                 (records/murmur2.py), or undesignated: one queue per topic
 10. producer/plan.py             row -> batch and offset delta, cut at batch.size; pure
 11. records/encoder.py           all rows of a chunk -> one Arrow buffer of framed records, with
                                  tables of prefixes from varint.py, put together by row.py
@@ -31,16 +31,18 @@ On the codec thread
 On the sender thread
 14. producer/sender.py           run_once: close, drain, send, poll, complete
 15. producer/producer_id.py      the producer id, once; identity.py holds it and the sequences
-16. producer/lane.py             which batch of a partition goes next, and when it must wait
-17. producer/requests.py         batches -> a Produce request; records/batch.py writes the header
+16. producer/picker.py           which batches go into the next requests; those without a key get
+                                 their partition here (designate.py draws it)
+17. producer/lane.py             which batch of a partition goes next, and when it must wait
+18. producer/requests.py         batches -> a Produce request; records/batch.py writes the header
                                  and CRC, protocol/produce.py the request, without copying records
-18. client/network.py            one selector; link.py, connection.py, transport.py per broker
-19. protocol/frame.py            bytes -> frames; codec.py frames -> kio's message classes
-20. producer/outcomes.py         decide: error and facts -> action; answers.py carries it out
-21. base/report.py               acknowledged batches are counted; flush returns on Spark's thread
+19. client/network.py            one selector; link.py, connection.py, transport.py per broker
+20. protocol/frame.py            bytes -> frames; codec.py frames -> kio's message classes
+21. producer/outcomes.py         decide: error and facts -> action; answers.py carries it out
+22. base/report.py               acknowledged batches are counted; flush returns on Spark's thread
 
 Back on the driver
-22. spark/writer.py              commit: the tasks' reports are added up (base/delivery_report.py),
+23. spark/writer.py              commit: the tasks' reports are added up (base/delivery_report.py),
                                  shown (report_summary.py) and written (report_file.py)
 """
 

@@ -45,7 +45,7 @@ class Context(StrEnum):
     QUEUE = "queue"
     """The buffer: waits for room, batches compressed, split or expired."""
     MSG = "msg"
-    """The way of a batch: append, close, send, answer."""
+    """The way of a batch: append, close, designate, send, answer."""
     PROTOCOL = "protocol"
     """Every request and response with its size and time."""
     EOS = "eos"

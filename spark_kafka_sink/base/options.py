@@ -171,7 +171,7 @@ _ROUTING = (
     _long(
         "partitioner.availability.timeout.ms",
         0,
-        "Time without taking data after which a broker gets no rows without a key; 0 for never.",
+        "Time after which a broker that owes an answer gets no rows without a key; 0 for never.",
         importance=LOW,
     ),
     _flag(

@@ -63,7 +63,7 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> int:
         """Node id of a partition's leader, NO_LEADER where none is known."""
         info = self.topics.get(topic)
-        if info is None or partition >= len(info.leaders):
+        if info is None or not 0 <= partition < len(info.leaders):
             return NO_LEADER
         leader = info.leaders[partition]
         return leader if leader in self.nodes else NO_LEADER

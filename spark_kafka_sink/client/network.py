@@ -103,6 +103,14 @@ class Network:
             return 0
         return len(link.connection.in_flight) + len(link.connection.silent)
 
+    def waits_since(self, node_id: int) -> float | None:
+        """When the request was sent that has waited longest for this broker."""
+        link = self._links.get(node_id)
+        if link is None:
+            return None
+        waiting = (link.connection.in_flight, link.connection.silent)
+        return min((flights[0].sent_at for flights in waiting if flights), default=None)
+
     def link(self, node_id: int) -> Link:
         """The link to a broker that `ready` was asked about."""
         return self._links[node_id]

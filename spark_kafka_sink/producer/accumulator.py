@@ -2,7 +2,8 @@
 
 The writer reserves memory, plans, and appends encoded records to open batches; batches close when
 they are full, when they have lingered, on flush, or when memory runs short. Closed batches wait
-here, in order per partition, until the sender drains them. Source: ``RecordAccumulator``.
+here, in order per partition, until the sender drains them; those without a key in one queue per
+topic. Source: ``RecordAccumulator``; "Producer throughput improvement".
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.base.meters import Meters
-    from spark_kafka_sink.client.cluster import TopicInfo
 
 
 class Piece(NamedTuple):
@@ -132,17 +132,6 @@ class Accumulator:
             took = self._clock.monotonic() - started
             self.waited, self.waits = self.waited + took, self.waits + 1
             self._trace.waited(size, took, self.memory.used)
-
-    def queued(self, topic: TopicInfo) -> list[int]:
-        """Batches that wait to be sent, by partition of the topic; the open one counts."""
-        lengths = [0] * topic.partition_count
-        with self.lock:
-            waiting = [(place, len(queue)) for place, queue in self.queues.items() if queue]
-            waiting += [(place, 1) for place in self._open]
-        for (name, partition), count in waiting:
-            if name == topic.name and partition < topic.partition_count:
-                lengths[partition] += count
-        return lengths
 
     def open_batch(self, partition: TopicPartition) -> OpenBatch | None:
         """What a plan must know of a partition's open batch; call between begin and append."""
@@ -261,12 +250,20 @@ class Accumulator:
         """A batch of the sender's own making, such as dead letters: it waits for no memory."""
         with self.lock:
             self._created += 1
-            batch.order = (self._created,)
+            batch.label = (self._created,)
             self._live.add(batch)
             self.unsettled += 1
             self._charge(batch, batch.size)
             self.shares.change(batch.partition, batch.held)
             self.queues.setdefault(batch.partition, deque()).append(batch)
+
+    def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
+        """The first batch of a queue leaves it, as one of `partition`; call under the lock."""
+        self.queues[batch.partition].popleft()
+        if batch.partition != partition:
+            batch.partition = partition
+            self.shares.change(partition, batch.held)
+            self._trace.designated(batch)
 
     def compressed(self, batch: ProducerBatch, payload: bytes, codec: Codec) -> None:
         """The codec thread is done with a batch: it may be sent."""
@@ -342,7 +339,7 @@ class Accumulator:
         if batch is None:
             batch = ProducerBatch(piece.partition, now, piece.base_timestamp, piece.base_timestamp)
             self._created += 1
-            batch.order = (self._created,)
+            batch.label = (self._created,)
             self._open[piece.partition] = batch
             self._live.add(batch)
             self.unsettled += 1

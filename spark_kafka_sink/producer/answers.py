@@ -213,21 +213,13 @@ class Answers:
         rest, refused = self._refusals.divide(batch, answer)
         lane.split(batch, rest)
         lane.renumber = self._config.enable_idempotence
-        partition = self._letter_partition()
-        for letter in self._refusals.letters(batch, refused, answer, partition):
+        for letter in self._refusals.letters(batch, refused, answer):
             self._accumulator.add_closed(letter)
         try:
             self._books.ward.check_ratio()
         except DeliveryError as error:
             self.fail(error)
         self._accumulator.replace(batch, rest)
-
-    def _letter_partition(self) -> int:
-        """Any partition of the dead letter topic that has a leader."""
-        letters = self._books.letters
-        topic = self._client.metadata.cluster.topics.get(letters.name) if letters else None
-        led = topic.led_partitions if topic else ()
-        return self._client.random.choice(led) if led else 0
 
     def _note(
         self, batch: ProducerBatch, answer: PartitionAnswer, completion: Completion, action: Action

@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 
+UNDESIGNATED = -1
+"""The partition of what the sender has yet to give one; also what failures before that report, as
+Java's ``RecordMetadata.UNKNOWN_PARTITION`` does."""
+
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic, or what waits for one, whose partition is UNDESIGNATED."""
 
     topic: str
     partition: int
@@ -45,7 +49,8 @@ class ProducerBatch:
     `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
     bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
     answer never came.
-    `order` places it among its partition's batches: a number, and one more for each split.
+    `label` is a number of the session's own, and one more for each split; `order` the same among
+    the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
     `topic_id` is what the last request called the topic. `settled`: nobody waits for it any more.
     """
@@ -67,6 +72,7 @@ class ProducerBatch:
     attempts: int = 0
     ambiguous: bool = False
     sent_at: float = 0.0
+    label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
     settled: bool = False
@@ -104,8 +110,8 @@ class ProducerBatch:
 
     @property
     def name(self) -> str:
-        """Its order as text: unique within the session."""
-        return ".".join(map(str, self.order))
+        """Its label as text: unique within the session."""
+        return ".".join(map(str, self.label))
 
     @property
     def next_sequence(self) -> int:

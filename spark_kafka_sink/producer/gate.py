@@ -1,6 +1,6 @@
 """What stands between a chunk of rows and the buffer: the rate limit and the shares.
 
-The writer's side; it also tells the sticky choice how loaded each partition is.
+The writer's side: what waits here waits before it is charged to a partition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_kafka_sink.base.errors import BufferTimeoutError
 from spark_kafka_sink.base.option import MAX_INT
-from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, TopicPartition
 from spark_kafka_sink.producer.partitioner import Route
 from spark_kafka_sink.producer.rate_limit import RateLimiter
 from spark_kafka_sink.producer.shares import PARTITIONS_PART
@@ -61,7 +61,6 @@ class Gate:
         self._client = client
         self._config = client.config
         self._accumulator = accumulator
-        self._silence = client.config.partitioner_availability_timeout_ms / 1000
         self._limiter = RateLimiter(config.rates, client.clock.monotonic())
         self._watch = accumulator.watch = Watch(config)
         if config.buffer_share < NO_SHARES:
@@ -72,57 +71,20 @@ class Gate:
         chunk = min(MAX_CHUNK_BYTES, client.config.buffer_memory // CHUNKS_PER_BUFFER, part // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, chunk))
 
-    # Loads, for the sticky choice.
-
-    def left_out(self, topic: TopicInfo) -> frozenset[int]:
-        """Partitions that have used up their share, whose breaker is open, or brokers silent.
-
-        While the shares leave none, this waits: a partition that can go on will soon be free.
-
-        Raises:
-            BufferTimeoutError: every partition kept its whole share for max.block.ms.
-        """
-        broken = self._out_of_order(topic)
-        # With a chunk's room, as `in_turn` asks for it: so that the chunk does not wait there.
-        size = self._chunk_bytes
-        full = self._full(size).of(topic)
-        if not full:
-            return broken
-        able = frozenset(topic.led_partitions) - broken or frozenset(topic.led_partitions)
-        if able and able <= full:
-
-            def one_is_free() -> bool:
-                return not able <= self._full(size).of(topic)
-
-            if not self._accumulator.wait_for_room(one_is_free, size):
-                raise self._timeout(topic, min(able))
-            full = self._full(size).of(topic)
-        return full | broken
-
-    def _out_of_order(self, topic: TopicInfo) -> frozenset[int]:
-        broken = self.broken(topic) if self._watch.has_breakers else frozenset()
-        if not self._silence:
-            return broken
-        silent = self._watch.silent_brokers(self._silence)
-        led = enumerate(topic.leaders)
-        return broken | {number for number, leader in led if leader in silent}
-
-    def queued(self, topic: TopicInfo) -> list[int] | None:
-        """Batches that wait for each partition; None where that shall not count."""
-        if not self._config.partitioner_adaptive_partitioning_enable:
-            return None
-        return self._accumulator.queued(topic)
-
-    # The way of a chunk.
-
     def broken(self, topic: TopicInfo) -> frozenset[int]:
-        """Partitions whose circuit breaker, or that of their leader, is open."""
+        """Partitions whose circuit breaker, or that of their leader, is open.
+
+        UNDESIGNATED is one of them where no partition with a leader is left.
+        """
         now = self._client.clock.monotonic()
-        return frozenset(
+        found = {
             number
             for number, leader in enumerate(topic.leaders)
             if self._watch.is_open(TopicPartition(topic.name, number), leader, now)
-        )
+        }
+        if found and found.issuperset(topic.led_partitions):
+            found.add(UNDESIGNATED)
+        return frozenset(found)
 
     def chunks(self, sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Row ranges that may each go at once; a row too large for that stands alone.
@@ -164,8 +126,10 @@ class Gate:
             yield chunk.take(np.flatnonzero(~late))
             chunk = chunk.take(np.flatnonzero(late))
         if not self._accumulator.wait_for_room(lambda: self._late(chunk) is None, chunk.size):
-            topic, partition = chunk.route.target(int(chunk.route.targets[0]))
-            raise self._timeout(topic, partition)
+            # Some of its partitions may have had room again meanwhile.
+            late = self._late(chunk)
+            row = 0 if late is None else int(late.argmax())
+            raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
     def broken_rows(self, chunk: Routed) -> NDArray[np.bool_] | None:
@@ -206,9 +170,9 @@ def _rows_of(
 ) -> NDArray[np.bool_] | None:
     """Mask of the rows that go to partitions that `chosen` names, shape (n,); None: no row."""
     numbers = [
-        int(base) + number
-        for topic, base in zip(route.topics, route.bases, strict=True)
-        for number in chosen(topic)
+        route.number(index, partition)
+        for index, topic in enumerate(route.topics)
+        for partition in chosen(topic)
     ]
     found = np.isin(route.targets, numbers)
     return found if found.any() else None

@@ -42,16 +42,13 @@ class Lane:
     renumber: bool = False
     proven: bool = False
     topic_id: uuid.UUID | None = None
+    _drained: int = 0
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float
     ) -> ProducerBatch | None:
-        """The batch that may be sent to `leader` now; it stays where it is until `sent`."""
-        if leader == NO_LEADER or now < self.retry_at:
-            return None
-        if self.under_way and (not self.proven or self.again or self.renumber or self._retrying):
-            return None
-        if self.under_way and leader != self.leader:
+        """The batch that may be sent to `leader` now; it stays where it is until it is sent."""
+        if not self._is_open(leader, now):
             return None
         if self.again:
             return self.again[0]
@@ -59,24 +56,38 @@ class Lane:
             return queue[0]
         return None
 
+    def takes_any(self, leader: int, now: float) -> bool:
+        """Whether a batch that was never sent may go to `leader` now, as this partition's."""
+        return self._is_open(leader, now) and not self.again
+
+    def _is_open(self, leader: int, now: float) -> bool:
+        if leader == NO_LEADER or now < self.retry_at:
+            return False
+        if not self.under_way:
+            return True
+        if not self.proven or self.again or self.renumber or self._retrying:
+            return False
+        return leader == self.leader
+
     @property
     def _retrying(self) -> bool:
         """Nothing may follow a batch that was sent before: see the rule on five batches."""
         return self.under_way[0].attempts > 1
 
-    def sent(self, batch: ProducerBatch, queue: deque[ProducerBatch] | None, leader: int) -> None:
-        """`batch`, which `next` returned, is on its way."""
+    def sent(self, batch: ProducerBatch, leader: int) -> None:
+        """`batch`, which may go now, is on its way."""
         if self.again and self.again[0] is batch:
             self.again.pop(0)
-        elif queue:
-            queue.popleft()
+        else:
+            self._drained += 1
+            batch.order = (self._drained,)
         self.under_way.append(batch)
         self.leader = leader
 
     def is_head(self, batch: ProducerBatch) -> bool:
-        """No earlier batch of the partition is unsettled."""
+        """No earlier batch of the partition is unsettled, or has left a gap in the sequences."""
         earlier_again = bool(self.again) and self.again[0].order < batch.order
-        return not earlier_again and self.under_way[0] is batch
+        return not earlier_again and not self.renumber and self.under_way[0] is batch
 
     def settled(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""

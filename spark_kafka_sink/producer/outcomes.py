@@ -31,8 +31,9 @@ class Action(Enum):
 class Facts:
     """What the decision depends on beside the error code.
 
-    `head`: no earlier batch of the partition is unsettled. `ambiguous`: an earlier attempt got no
-    answer. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is not used up.
+    `head`: no earlier batch of the partition is unsettled or left a gap. `ambiguous`: an earlier
+    attempt got no answer. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is
+    not used up.
     `gapless`: enable.gapless.guarantee, by which nothing may go on after a batch that failed for
     good, unless it failed because its time was up.
     """

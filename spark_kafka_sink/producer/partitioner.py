@@ -1,4 +1,4 @@
-"""Which partition each row goes to: explicit, by key hash, by turns, or sticky without a key.
+"""Which partition each row goes to: explicit, by key hash, by turns, or left to the sender.
 
 Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, librdkafka.
 """
@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from spark_kafka_sink.base.config import Partitioner as Kind
 from spark_kafka_sink.base.errors import ColumnError
+from spark_kafka_sink.producer.batch import UNDESIGNATED
 from spark_kafka_sink.producer.hash_partitioners import KEY_RULES, Keyless
-from spark_kafka_sink.producer.sticky import Loads, Sticky
 from spark_kafka_sink.producer.user_partitioner import UserPartitioner
-from spark_kafka_sink.records.batch import HEADER_SIZE
 
 if TYPE_CHECKING:
     from random import Random
@@ -34,7 +33,8 @@ _INT16_TARGETS = 1 << 15
 class Route:
     """Where each row goes: a target number per row, shape (n,), int16 while that suffices.
 
-    Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t.
+    Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t;
+    the number after a topic's last partition stands for UNDESIGNATED.
     """
 
     targets: NDArray[np.integer]
@@ -44,29 +44,33 @@ class Route:
     def target(self, number: int) -> tuple[TopicInfo, int]:
         """Topic and partition of a target number."""
         index = int(self.bases.searchsorted(number, side="right")) - 1
-        return self.topics[index], number - int(self.bases[index])
+        topic, partition = self.topics[index], number - int(self.bases[index])
+        return topic, partition if partition < topic.partition_count else UNDESIGNATED
+
+    def number(self, index: int, partition: int) -> int:
+        """Target number of a partition of topics[index]."""
+        count = self.topics[index].partition_count
+        return int(self.bases[index]) + (count if partition == UNDESIGNATED else partition)
 
 
 class Partitioner:
     """Assigns partitions for one producer session; used by the writer thread alone."""
 
-    def __init__(self, config: ProducerConfig, random: Random, loads: Loads | None = None) -> None:
+    def __init__(self, config: ProducerConfig, random: Random) -> None:
         self._kind = config.partitioner
         self._ignore_keys = config.partitioner_ignore_keys
         self._rule = KEY_RULES.get(self._kind)
-        self._sticky = Sticky(config.batch_size - HEADER_SIZE, random, loads)
         self._random = random
         self._next_round: dict[str, int] = {}
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
 
-    def assign(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> Route:
+    def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
         """Choose a target for each row.
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
             topics: what the cluster says of them; each has at least one partition.
-            sizes: upper bound of each record in bytes, shape (n,).
 
         Raises:
             ColumnError: an explicit partition that the topic does not have.
@@ -76,11 +80,10 @@ class Partitioner:
         partitions = np.empty(len(rows), np.int32)
         open_rows = self._explicit(rows, topics, count_of, partitions)
         open_rows = self._keyed(rows, count_of, partitions, open_rows)
-        for topic, members in _by_topic(rows, topics, open_rows):
-            if self._function is not None:
-                partitions[members] = self._by_function(self._function, topic, rows, members)
-            else:
-                partitions[members] = self._unkeyed(topic, sizes[members])
+        if self._is_sticky:
+            np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
+        else:
+            self._fill(rows, topics, open_rows, partitions)
         return _route(rows, topics, counts, partitions)
 
     def _explicit(
@@ -126,17 +129,34 @@ class Partitioner:
             return np.zeros(len(rows), np.bool_)
         return without_key if open_rows is None else without_key & open_rows
 
-    def _unkeyed(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int32]:
-        if self._kind is Kind.ROUND_ROBIN:
-            first = self._next_round.get(topic.name, 0)
-            self._next_round[topic.name] = (first + len(sizes)) % topic.partition_count
-            turns = np.arange(first, first + len(sizes), dtype=np.int64)
-            return (turns % topic.partition_count).astype(np.int32)
+    @property
+    def _is_sticky(self) -> bool:
+        """Rows without a key share batches, and the sender gives each batch its partition."""
+        return self._function is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
+
+    def _fill(
+        self,
+        rows: Rows,
+        topics: tuple[TopicInfo, ...],
+        open_rows: NDArray[np.bool_] | None,
+        partitions: NDArray[np.int32],
+    ) -> None:
+        """Fill in the rows whose partition depends on what went before."""
+        for topic, members in _by_topic(rows, topics, open_rows):
+            if self._function is not None:
+                partitions[members] = self._by_function(self._function, topic, rows, members)
+            else:
+                count = len(rows) if isinstance(members, slice) else len(members)
+                partitions[members] = self._unkeyed(topic, count)
+
+    def _unkeyed(self, topic: TopicInfo, count: int) -> NDArray[np.int32]:
+        able = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
         if self._kind is Kind.RANDOM:
-            able = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
             chance = np.random.default_rng(self._random.getrandbits(64))
-            return able[chance.integers(len(able), size=len(sizes))]
-        return self._sticky.assign(topic, sizes)
+            return able[chance.integers(len(able), size=count)]
+        first = self._next_round.get(topic.name, 0)
+        self._next_round[topic.name] = first + count
+        return able[np.arange(first, first + count, dtype=np.int64) % len(able)]
 
     def _by_function(
         self,
@@ -177,10 +197,10 @@ def _route(
     partitions: NDArray[np.int32],
 ) -> Route:
     bases = np.zeros(len(topics), np.int64)
-    counts[:-1].cumsum(out=bases[1:])
+    (counts[:-1] + 1).cumsum(out=bases[1:])
     targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
     # numpy sorts 16-bit integers by radix, some fifteen times faster than wider ones.
-    small = int(counts.sum()) <= _INT16_TARGETS
+    small = int(counts.sum()) + len(counts) <= _INT16_TARGETS
     return Route(
         targets=targets.astype(np.int16 if small else np.int32), topics=topics, bases=bases
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.flaws import Flaw
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.split import (
@@ -65,12 +65,12 @@ class Refusals:
         if not kept:
             return [], refused
         rest = piece_of(batch, kept)
-        rest.order, rest.attempts = batch.order, batch.attempts
+        rest.label, rest.order, rest.attempts = batch.label, batch.order, batch.attempts
         recompress(rest, batch.codec, self._config.compression_level)
         return [rest], refused
 
     def letters(
-        self, batch: ProducerBatch, refused: list[Record], answer: PartitionAnswer, partition: int
+        self, batch: ProducerBatch, refused: list[Record], answer: PartitionAnswer
     ) -> list[ProducerBatch]:
         """The refused records as a batch of the dead letter topic, if there is one."""
         topic = self._books.letters
@@ -84,7 +84,8 @@ class Refusals:
             header_lists=header_lists(refused),
         )
         dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), _details(answer))
-        letter = closed_batch(TopicPartition(topic.name, partition), batch.created, dead.columns)
+        place = TopicPartition(topic.name, UNDESIGNATED)
+        letter = closed_batch(place, batch.created, dead.columns)
         recompress(letter, batch.codec, self._config.compression_level)
         return [letter]
 

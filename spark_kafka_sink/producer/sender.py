@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.base.config import Acks
 from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.base.meters import BatchSent
-from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.producer.answers import Answers
 from spark_kafka_sink.producer.identity import IdentityState
-from spark_kafka_sink.producer.lane import Lane
+from spark_kafka_sink.producer.picker import Picker
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
-from spark_kafka_sink.producer.requests import Pick, produce_request
+from spark_kafka_sink.producer.requests import produce_request
 from spark_kafka_sink.producer.statistics import Statistics
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
     from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
     from spark_kafka_sink.producer.books import Books
     from spark_kafka_sink.producer.identity import Identity
+    from spark_kafka_sink.producer.lane import Lane
+    from spark_kafka_sink.producer.requests import Pick
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
@@ -58,6 +58,7 @@ class Sender:
         self._identity = identity
         self._lanes: dict[TopicPartition, Lane] = {}
         self._answers = Answers(client, accumulator, self._lanes, identity, books)
+        self._picker = Picker(client, accumulator, identity, self._lanes, self._answers)
         self._statistics = Statistics(
             name=books.trace.session,
             client=client,
@@ -68,9 +69,6 @@ class Sender:
         )
         self._expiry_due = 0.0
         self._metadata_seen = 0
-        self._attempts: dict[int, int] = {}
-        """Failed attempts to connect to each broker that the metadata was asked about since."""
-        self._turn = 0
 
     def run_once(self) -> None:
         """One turn of the loop."""
@@ -118,105 +116,9 @@ class Sender:
                 return
         more = True
         while more:
-            picked, more = self._pick(now)
+            picked, more = self._picker.pick(now)
             for node_id, picks in picked.items():
                 self._send(node_id, picks, now)
-
-    def _pick(self, now: float) -> tuple[dict[int, list[Pick]], bool]:
-        """For each broker that can take a request, the batches of its next one.
-
-        And whether there is more to pick, for a request after that.
-        """
-        picked: dict[int, list[Pick]] = {}
-        more = False
-        leaders = {partition: self._leader(partition) for partition in self._waiting()}
-        # Outside the lock: connecting to a broker may have to wait for a name server.
-        room = {leader: self._room(leader, now) for leader in set(leaders.values())}
-        with self._accumulator.lock:
-            for partition, leader in leaders.items():
-                if room[leader] > 0:
-                    more |= self._pick_from(partition, leader, picked, room, now)
-                else:
-                    more |= leader in picked
-        return picked, more
-
-    def _waiting(self) -> list[TopicPartition]:
-        """Partitions with something to send; each is the first in its turn."""
-        with self._accumulator.lock:
-            queues = self._accumulator.queues
-            waiting = [partition for partition, queue in queues.items() if queue]
-            waiting += [p for p, lane in self._lanes.items() if lane.again and not queues.get(p)]
-        self._turn += 1
-        start = self._turn % len(waiting) if waiting else 0
-        return waiting[start:] + waiting[:start]
-
-    def _pick_from(
-        self,
-        partition: TopicPartition,
-        leader: int,
-        picked: dict[int, list[Pick]],
-        room: dict[int, int],
-        now: float,
-    ) -> bool:
-        """Take the partition's next batch, if it may go and fits into the request.
-
-        Returns whether something is left that may go with the next request.
-        """
-        lane = self._lane(partition)
-        queue = self._accumulator.queues.get(partition)
-        self._answers.renumber(lane)
-        if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
-            return False
-        if not self._accumulator.watch.may_send(partition, bool(lane.under_way), now):
-            return False
-        batch = lane.next(queue, leader, now)
-        if batch is None:
-            return False
-        size = batch.size
-        if leader in picked and size > room[leader]:
-            return True
-        lane.sent(batch, queue, leader)
-        room[leader] -= size
-        picked.setdefault(leader, []).append(Pick(lane, batch))
-        return bool(queue)
-
-    def _lane(self, partition: TopicPartition) -> Lane:
-        """The partition's lane; a topic that was made anew has taken nothing yet."""
-        topic_id = self._metadata.cluster.topics[partition.topic].topic_id
-        lane = self._lanes.get(partition)
-        if lane is None:
-            known = self._identity.sequences.get(partition)
-            proven = known is not None and known.topic_id == topic_id
-            lane = self._lanes[partition] = Lane(partition, proven=proven, topic_id=topic_id)
-        elif lane.topic_id is not topic_id and lane.topic_id != topic_id:
-            lane.topic_id, lane.proven = topic_id, False
-        return lane
-
-    def _leader(self, partition: TopicPartition) -> int:
-        leader = self._metadata.cluster.leader(partition.topic, partition.partition)
-        if leader == NO_LEADER:
-            self._metadata.refresh()
-        return leader
-
-    def _room(self, node_id: int, now: float) -> int:
-        """Bytes that a request to this broker may have now; 0 while it can't take one."""
-        if node_id == NO_LEADER:
-            return 0
-        node, watch = self._metadata.cluster.nodes[node_id], self._accumulator.watch
-        under_way = self._network.in_flight(node_id)
-        can_take = self._network.ready(node, now) and under_way < self._config.max_in_flight
-        watch.asked(node_id, can_take, now)
-        self._doubt(node)
-        if not can_take or not watch.may_send(node_id, under_way > 0, now):
-            return 0
-        return self._config.max_request_size
-
-    def _doubt(self, node: Node) -> None:
-        """A leader that can't be connected to may be none any more: ask after each attempt."""
-        attempts = self._network.attempts(node)
-        if attempts > self._attempts.get(node.node_id, 0):
-            self._metadata.refresh()
-        self._attempts[node.node_id] = attempts
 
     def _send(self, node_id: int, picks: list[Pick], now: float) -> None:
         for lane, batch in picks:

@@ -16,7 +16,7 @@ from spark_kafka_sink.base.debug import new_id
 from spark_kafka_sink.base.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
 from spark_kafka_sink.producer.accumulator import Accumulator, Piece
-from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.books import Books
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws
@@ -77,7 +77,7 @@ class ProducerSession:
         self._dead_letters = _dead_letter_topic(self._settings)
         self._topics = TopicDirectory(client, self._accumulator)
         self._gate = Gate(client, self._accumulator, self._settings.pressure)
-        self._partitioner = Partitioner(client.config, client.random, self._gate)
+        self._partitioner = Partitioner(client.config, client.random)
         self._trace.opened(client.name, client.config.buffer_memory)
         books = Books(self._report, self._trace, self._ward, self._dead_letters)
         self._sender = Sender(client, self._accumulator, self.identity, books)
@@ -155,7 +155,7 @@ class ProducerSession:
         self._gate.await_rate(len(rows), reserved)
         self._accumulator.reserve(reserved)
         try:
-            route = self._partitioner.assign(rows, topics, sizes)
+            route = self._partitioner.assign(rows, topics)
             whole = Routed(rows, sizes, route, reserved)
             broken = self._broken(whole)
             sound = whole if broken is None else whole.take(np.flatnonzero(broken == Flaw.NONE))
@@ -202,7 +202,7 @@ class ProducerSession:
     def _refuse_oversized(
         self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64], row: int
     ) -> None:
-        route = self._partitioner.assign(rows, topics, sizes)
+        route = self._partitioner.assign(rows, topics)
         topic, partition = route.target(int(route.targets[row]))
         limit = self._largest_record()
         name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
@@ -210,7 +210,7 @@ class ProducerSession:
             f"row {rows.first_row + row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when "
             f"serialized, more than {name} = {limit:,}",
             topic=topic.name,
-            partition=partition,
+            partition=None if partition == UNDESIGNATED else partition,
             hint=f"raise kafka.{name} (and the topic's max.message.bytes), or make the row smaller",
         )
 

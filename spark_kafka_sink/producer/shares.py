@@ -5,9 +5,10 @@ What is promised, with a share of s percent of buffer.memory:
   that, so that its neighbours on the broker go on too. Exempt are the only broker and the only
   partition that the session's topics have, and one row that is larger. What is beyond the share
   stays free for the others.
-- Rows that the sticky choice places never go to a partition that has used up its share, or whose
-  broker has: while all have, they wait for the first to be free again. So they never wait for
-  what is stalled.
+- Rows without a key wait undesignated, at nobody's expense, until a batch of them can be sent at
+  once; a partition that has used up its share, or whose broker has, is given none. So they never
+  wait for what is stalled, only for room in the whole buffer: it is theirs where all of their
+  topic is stalled.
 - Rows that belong to one partition, by key or by number, wait when its share is used up. The
   chunk's other rows go first. But rows come in one order, and what comes after can't be taken
   until these are: then the writer stands still, for at most max.block.ms, while everything that
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,7 +107,9 @@ class Shares:
         self._topics: set[str] = set()
 
     def change(self, place: TopicPartition, size: int) -> None:
-        """A partition holds `size` bytes more, or less."""
+        """A partition holds `size` bytes more, or less; what is undesignated is nobody's."""
+        if place.partition == UNDESIGNATED:
+            return
         self._total += size
         now = self.held.get(place, 0) + size
         if now:

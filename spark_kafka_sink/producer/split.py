@@ -32,7 +32,7 @@ def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[Produce
     pieces = [piece_of(batch, records[:half]), piece_of(batch, records[half:])]
     sequence = batch.sequence
     for number, piece in enumerate(pieces):
-        piece.order = (*batch.order, number)
+        piece.label, piece.order = (*batch.label, number), (*batch.order, number)
         piece.ambiguous = batch.ambiguous
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.base.debug import visible_logger
 from spark_kafka_sink.base.java_metrics import client_values
+from spark_kafka_sink.base.partition_report import PartitionReport
 from spark_kafka_sink.base.task_info import TaskInfo
 from spark_kafka_sink.client.connection import State
-from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.base.delivery_report import DeliveryReport
     from spark_kafka_sink.base.distribution import Distribution
-    from spark_kafka_sink.base.partition_report import PartitionReport
     from spark_kafka_sink.base.report import ReportBuilder
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.link import Link
@@ -174,7 +174,12 @@ class Statistics:
         for name, meter in self.report.meters.topics.items():
             windows = {names[each]: window(values) for each, values in meter.roll().items()}
             topics[name] = {"topic": name, **windows, "partitions": {}}
-        for part in report.partitions:
+        parts = {part.key: part for part in report.partitions}
+        for topic, partition in waiting:
+            if partition == UNDESIGNATED:
+                part = PartitionReport(topic=topic, partition=partition)
+                parts.setdefault((topic, partition), part)
+        for part in parts.values():
             if part.topic in topics:
                 described = self._partition(part, waiting)
                 topics[part.topic]["partitions"][str(part.partition)] = described

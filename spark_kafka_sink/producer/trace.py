@@ -73,6 +73,11 @@ class Trace:
                 took_ms=_ms(batch.compression or 0.0),
             )
 
+    def designated(self, batch: ProducerBatch) -> None:
+        """The batch, which had no partition, has one."""
+        if (tell := self._debug.msg) is not None:
+            tell("designate", **_ids(batch))
+
     def waited(self, size: int, seconds: float, used: int) -> None:
         """The writer has waited for room in the buffer."""
         if (tell := self._debug.queue) is not None:

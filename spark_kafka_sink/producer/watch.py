@@ -1,8 +1,7 @@
 """What goes wrong where, told by the sender, asked by sender and writer.
 
 Circuit breakers around each partition, each broker and the job as this task sees it; the ramp of
-the rate limits; and which brokers have long taken nothing. Source: seed "Advanced Producer
-Patterns"; ``RecordAccumulator.updateNodeLatencyStats`` (KIP-794).
+the rate limits. Source: seed "Advanced Producer Patterns".
 """
 
 from __future__ import annotations
@@ -24,12 +23,9 @@ STORM = Thresholds(retry_percent=50)
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
 
-_IDLE_SECONDS = 1.0
-"""After so long without data for it, a broker's waiting begins anew."""
-
 
 class Watch:
-    """The sender's thread alone calls `record`, `throttled` and `asked`; any may ask the rest."""
+    """The sender's thread alone calls `record` and `throttled`; any may ask the rest."""
 
     def __init__(self, config: PressureConfig | None = None) -> None:
         self.ramp = Ramp()
@@ -39,8 +35,6 @@ class Watch:
         self._job = Breaker(self._config, self._config.job)
         self._recent = Window(_STORM_SECONDS)
         self._errors: Counter[str] = Counter()
-        self._took_at: dict[int, float] = {}
-        self._asked_at: dict[int, float] = {}
 
     # What the sender tells.
 
@@ -67,13 +61,6 @@ class Watch:
         """A broker has asked for a pause."""
         self.ramp = Ramp(now)
 
-    def asked(self, node_id: int, can_take: bool, now: float) -> None:
-        """There is data for a broker, which can, or can't, take a request now."""
-        idle = now - self._asked_at.get(node_id, float("-inf")) > _IDLE_SECONDS
-        self._asked_at[node_id] = now
-        if can_take or idle:
-            self._took_at[node_id] = now
-
     # What is asked.
 
     def is_open(self, place: TopicPartition, node_id: int, now: float) -> bool:
@@ -91,12 +78,6 @@ class Watch:
     def has_breakers(self) -> bool:
         """Whether any partition's or broker's breaker can be open."""
         return bool(self._each)
-
-    def silent_brokers(self, timeout: float) -> frozenset[int]:
-        """Brokers that could take nothing for `timeout` seconds up to when they were last asked."""
-        took = self._took_at.copy()
-        late = {node for node, at in self._asked_at.copy().items() if at - took[node] > timeout}
-        return frozenset(late)
 
     def _state(self, thing: TopicPartition | int, now: float) -> BreakerState:
         breaker = self._each.get(thing)

@@ -97,7 +97,7 @@ class _Bench:
         clock.start()
         sizes = size_bounds(rows.columns)
         clock.done("sizes")
-        route = self._partitioner.assign(rows, self._topics, sizes)
+        route = self._partitioner.assign(rows, self._topics)
         clock.done("route (hash)" if rows.columns.key is not None else "route (sticky)")
         layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
         clock.done("plan (sort)" if layout.order is not None else "plan")

@@ -128,7 +128,7 @@ def test_keyless_records_for_a_compacted_topic_are_named(
     real_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     real_kafka.admin.create_topic(unique_topic, 1, configs={"cleanup.policy": "compact"})
-    chunk = rows(unique_topic, [b"a", b"b", b"c"], keys=[b"k", None, b"l"])
+    chunk = rows(unique_topic, [b"a", b"b", b"c"], keys=[b"k", None, b"l"], partitions=[0] * 3)
     with session(real_kafka.bootstrap_servers) as producer:
         producer.append(chunk)
         with pytest.raises(DeliveryError, match="INVALID_RECORD") as caught:

@@ -15,7 +15,7 @@ from spark_kafka_sink.base.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.base.report import DeliveryStatus
-from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.gate import Routed
 from spark_kafka_sink.producer.rows import Rows
@@ -132,19 +132,40 @@ def held_by_stalled(one: World) -> int:
         return sum(size for place, size in shares.held.items() if place.partition % 2)
 
 
+def undesignated(one: World) -> list[ProducerBatch]:
+    """What waits for a partition, open batches included."""
+    accumulator = one.session._accumulator
+    place = TopicPartition("t", UNDESIGNATED)
+    with accumulator.lock:
+        waiting = list(accumulator.queues.get(place, []))
+        return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
+
+
+def under_way(one: World, *partitions: int) -> int:
+    """Records sent to these partitions and not yet answered."""
+    lanes = one.session._sender._lanes.values()
+    mine = [lane for lane in lanes if lane.partition.partition in partitions]
+    return sum(batch.records for lane in mine for batch in lane.under_way)
+
+
 def logged(cluster: FakeCluster, *partitions: int) -> int:
     return sum(cluster.logs["t", partition].end for partition in partitions)
 
 
-def test_rows_without_a_key_never_wait_for_a_stalled_broker() -> None:
-    with stalling() as (one, cluster):
+@pytest.mark.parametrize("batch_size", [1_000, 8_000])
+def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> None:
+    with stalling(batch_size=batch_size) as (one, cluster):
         rows = 10 * BUFFER // 100
         writer = Writer(one, [unkeyed(40)] * (rows // 40))
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
         assert held_by_stalled(one) <= SHARE
-        healthy = logged(cluster, 0, 2)
-        assert healthy > rows - (BUFFER // 90)
+        one.run(lambda: undesignated(one) == [])
+        # With the stalled broker is nothing but what is under way to it.
+        stuck = under_way(one, 1, 3)
+        assert 0 < stuck <= 2 * one.config.max_in_flight * batch_size // 90
+        assert logged(cluster, 0, 2) >= rows - stuck
+        assert all(not queue for queue in one.session._accumulator.queues.values())
         cluster.go_on()
         one.finish()
         one.check_accounts()
@@ -227,37 +248,11 @@ def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
 
 
-def test_queues_are_counted_per_partition() -> None:
-    with stalling() as (one, _):
-        one.send_batches(4, 1)
-        one.send_batches(2, 0)
-        info = one.client.metadata.cluster.topics["t"]
-        assert one.session._accumulator.queued(info) == [2, 4, 0, 0]
-        one.steps(30)
-        assert one.session._accumulator.queued(info)[0] == 0
-
-
-def test_availability_timeout_leaves_out_the_partitions_of_a_silent_broker() -> None:
-    options = {"partitioner_availability_timeout_ms": 1_000}
-    with stalling(**options, max_in_flight_requests_per_connection=1) as (one, cluster):
-        info = one.client.metadata.cluster.topics["t"]
-        gate = one.session._gate
-        assert gate.left_out(info) == frozenset()
-        one.send_batches(2, 1)
-        one.steps(50)
-        assert gate.left_out(info) == frozenset()
-        one.steps(250)
-        assert gate.left_out(info) == {1, 3}
-        cluster.go_on()
-        one.finish()
-        one.send_batches(1, 1)
-        one.finish()
-        assert gate.left_out(info) == frozenset()
-
-
-def test_adaptive_partitioning_can_be_switched_off() -> None:
-    with stalling(partitioner_adaptive_partitioning_enable="false") as (one, _):
-        assert one.session._gate.queued(one.client.metadata.cluster.topics["t"]) is None
+def routed(one: World, rows: Rows) -> Routed:
+    info = one.client.metadata.cluster.topics["t"]
+    sizes = np.full(len(rows), 100, np.int64)
+    route = one.session._partitioner.assign(rows, (info,))
+    return Routed(rows, sizes, route, int(sizes.sum()))
 
 
 def guarded(one: World, breaker: BreakerConfig) -> Watch:
@@ -277,10 +272,10 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
         one.steps(1, 0.1)
         opened = one.clock.monotonic()
         info = one.client.metadata.cluster.topics["t"]
-        assert one.session._gate.left_out(info) == {0, 1, 2, 3}
+        assert one.session._gate.broken(info) == {0, 1, 2, 3, UNDESIGNATED}
         one.finish(0.1)
         assert one.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
-        assert one.session._gate.left_out(info) == frozenset()
+        assert one.session._gate.broken(info) == frozenset()
         one.check_accounts()
 
 
@@ -299,10 +294,7 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
 def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
     with stalling() as (one, _):
         info = one.client.metadata.cluster.topics["t"]
-        gate, rows = one.session._gate, in_turn(0, 8)
-        sizes = np.full(8, 100, np.int64)
-        route = one.session._partitioner.assign(rows, (info,), sizes)
-        chunk = Routed(rows, sizes, route, int(sizes.sum()))
+        gate, chunk = one.session._gate, routed(one, in_turn(0, 8))
         assert gate.broken_rows(chunk) is None
         watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
         watch.record(TopicPartition("t", 3), 9, Outcome.FAILED, "X", one.clock.monotonic())
@@ -311,7 +303,18 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
         assert gate.broken_rows(chunk).tolist() == [n % 4 != 1 for n in range(8)]
         one.clock.advance(60.0)
         assert gate.broken_rows(chunk) is None
-        assert one.session._gate.left_out(info) == frozenset()
+        assert gate.broken(info) == frozenset()
+
+
+def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
+    with stalling() as (one, _):
+        gate, chunk = one.session._gate, routed(one, unkeyed(3))
+        watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
+        for partition in range(4):
+            assert gate.broken_rows(chunk) is None
+            place, now = TopicPartition("t", partition), one.clock.monotonic()
+            watch.record(place, 9, Outcome.FAILED, "X", now)
+        assert gate.broken_rows(chunk).tolist() == [True] * 3
 
 
 def test_a_batch_is_full_at_its_number_of_records() -> None:

@@ -88,6 +88,22 @@ def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> N
     assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
 
 
+def test_a_batch_without_a_key_is_followed_to_its_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with world(FakeCluster(topics={"t": 1}), debug="msg") as one:
+        one.send_batches(1, None)
+        one.finish()
+    ours = [event for event in events(caplog) if event.fields["batch"] == "1"]
+    assert [(event.name, event.fields["partition"]) for event in ours] == [
+        ("append", "t--1"),
+        ("close", "t--1"),
+        ("designate", "t-0"),
+        ("send", "t-0"),
+        ("answer", "t-0"),
+    ]
+
+
 def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg") as one:
         one.fault(Fault(error=29))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.producer.batch import TopicPartition
 from spark_kafka_sink.producer.breaker import Outcome
@@ -117,26 +115,3 @@ def test_throttling_brings_the_rates_down() -> None:
     one = watch()
     one.throttled(10.0)
     assert one.ramp.factor(10.0) == 1 / 16
-
-
-@pytest.mark.parametrize(("until", "silent"), [(10.5, set()), (11.1, {NODE})])
-def test_a_broker_that_takes_nothing_is_silent(until: float, silent: set[int]) -> None:
-    one, now = watch(), 10.0
-    one.asked(NODE, True, now)
-    while now < until:
-        now += 0.1
-        one.asked(NODE, False, now)
-        one.asked(OTHER, True, now)
-    assert one.silent_brokers(1.0) == silent
-
-
-def test_a_broker_without_data_was_not_silent() -> None:
-    one = watch()
-    one.asked(NODE, True, 10.0)
-    one.asked(NODE, False, 60.0)
-    assert one.silent_brokers(1.0) == frozenset()
-    for tenth in range(12):
-        one.asked(NODE, False, 60.0 + tenth / 10)
-    assert one.silent_brokers(1.0) == {NODE}
-    one.asked(NODE, True, 61.2)
-    assert one.silent_brokers(1.0) == frozenset()

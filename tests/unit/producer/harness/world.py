@@ -6,7 +6,6 @@ from collections import Counter, deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.base.clock import ManualClock
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.producer.identity import Identity
+    from spark_kafka_sink.producer.settings import SessionSettings
 
 TICK = 0.005
 MANY_STEPS = 4_000
@@ -48,8 +48,11 @@ class _Later:
 class World:
     """Everything a test of the sender needs; `options` are producer options by Python name."""
 
-    def __init__(self, cluster: FakeCluster, **options: object) -> None:
+    def __init__(
+        self, cluster: FakeCluster, settings: SessionSettings | None = None, **options: object
+    ) -> None:
         self.cluster = cluster
+        self._settings = settings
         self.clock = ManualClock(seconds=100.0, start_ms=START_MS)
         defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
         self.config = config(**{**defaults, **options})
@@ -59,7 +62,7 @@ class World:
         self.learn()
 
     def _open(self, identity: Identity | None) -> ProducerSession:
-        session = ProducerSession(self.client, identity)
+        session = ProducerSession(self.client, identity, self._settings)
         session._codec.shutdown()
         self.codec = session._codec = _Later()
         return session
@@ -99,18 +102,19 @@ class World:
         for _ in range(count):
             self.step(tick)
 
-    def send(self, values: list[bytes], partition: int = 0, topic: str = "t") -> None:
-        """Append values to a partition, in one chunk."""
+    def send(self, values: list[bytes], partition: int | None = 0, topic: str = "t") -> None:
+        """Append values to a partition, or without one and without keys, in one chunk."""
         self.appended += len(values)
+        asked = None if partition is None else pa.array([partition] * len(values), pa.int32())
         self.session.append(
             Rows(
                 columns=Columns(value=pa.array(values, pa.binary())),
                 topics=(topic,),
-                partition=pa.array(np.full(len(values), partition), pa.int32()),
+                partition=asked,
             )
         )
 
-    def send_batches(self, count: int, partition: int = 0, topic: str = "t") -> list[bytes]:
+    def send_batches(self, count: int, partition: int | None = 0, topic: str = "t") -> list[bytes]:
         """So many full batches of three records each; the values are returned."""
         values = [b"%06d" % number + b"." * 270 for number in range(3 * count)]
         self.send(values, partition, topic)
@@ -154,9 +158,11 @@ class World:
 
 
 @contextmanager
-def world(cluster: FakeCluster | None = None, **options: object) -> Iterator[World]:
+def world(
+    cluster: FakeCluster | None = None, settings: SessionSettings | None = None, **options: object
+) -> Iterator[World]:
     """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
-    made = World(cluster or FakeCluster(topics={"t": 4}), **options)
+    made = World(cluster or FakeCluster(topics={"t": 4}), settings, **options)
     try:
         yield made
     finally:
