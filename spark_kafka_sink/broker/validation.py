@@ -79,11 +79,7 @@ def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
     Raises:
         RefusedBatchError: they may not be appended.
     """
-    if not records:
-        raise RefusedBatchError.early(
-            "Produce requests must have exactly one record batch per partition"
-        )
-    header = _single_batch(records)
+    header = single_batch(records)
     codec = _codec(header)
     if codec is Codec.ZSTD and rules.produce_version < ZSTD_FROM_VERSION:
         raise RefusedBatchError(
@@ -122,7 +118,16 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
     return RefusedBatchError(ErrorCode.invalid_record, message, records)
 
 
-def _single_batch(records: memoryview | bytes) -> BatchHeader:
+def single_batch(records: memoryview | bytes | None) -> BatchHeader:
+    """The header of what looks like one batch, as ``ProduceRequest.validateRecords`` judges.
+
+    Raises:
+        RefusedBatchError: it is none, or more than one.
+    """
+    if not records:
+        raise RefusedBatchError.early(
+            "Produce requests must have exactly one record batch per partition"
+        )
     if len(records) < HEADER_SIZE:
         raise RefusedBatchError.early(f"No record batch fits into {len(records)} bytes")
     header = BatchHeader.parse(records)

@@ -36,6 +36,9 @@ CHOSEN = (
     "produce 13, a length",
     "produce 13, codec",
     "produce 13, zstd",
+    "produce, ",
+    "produce 13, a partition twice",
+    "records, ",
 )
 DIFFERENT = (
     "fetch 11, at most -1 bytes",

@@ -90,13 +90,33 @@ def _none(version: int, **values: object) -> Play:
     return play
 
 
-def _twice(world: World) -> None:
-    """The same partition twice in a request."""
-    world.create()
-    data = [{"index": 0, "records": bytes(batch(n))} for n in (1, 2)]
-    item = {"name": world.topic, "partition_data": data}
-    world.ask(ApiKey.PRODUCE, 9, acks=-1, timeout=TIMEOUT, topic_data=[item])
-    world.fetch(0)
+def _twice(*batches: bytes | None, version: int = 9, one_topic: bool = True) -> Play:
+    """The same partition several times in a request, or in several items of its topic."""
+
+    def play(world: World) -> None:
+        world.create()
+        data = [{"index": 0, "records": records} for records in batches]
+        parts = [data] if one_topic else [[one] for one in data]
+        place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
+        items = [place | {"partition_data": part} for part in parts]
+        world.ask(ApiKey.PRODUCE, version, acks=-1, timeout=TIMEOUT, topic_data=items)
+        world.fetch(0)
+
+    return play
+
+
+def _twice_scenarios() -> Iterator[Scenario]:
+    good, other = bytes(batch(1)), bytes(batch(2))
+    crc, magic = BATCHES["a wrong checksum"](), BATCHES["magic 1"]()
+    yield Scenario("produce, a partition twice", _twice(good, other))
+    yield Scenario("produce, a topic twice", _twice(good, other, one_topic=False))
+    yield Scenario("produce 13, a partition twice", _twice(good, other, version=13))
+    yield Scenario("produce, a partition thrice", _twice(other, good, good + other))
+    yield Scenario("produce, good and a wrong checksum", _twice(good, crc))
+    yield Scenario("produce, a wrong checksum and good", _twice(crc, good))
+    yield Scenario("produce, good and magic 1", _twice(good, magic))
+    yield Scenario("produce, magic 1 and good", _twice(magic, good))
+    yield Scenario("produce, good and no bytes", _twice(good, b""))
 
 
 def _partly(world: World) -> None:
@@ -151,6 +171,6 @@ def produce_scenarios() -> Iterator[Scenario]:
     for version in (3, 9, 12):
         yield Scenario(f"produce {version}, no such topic", _place(version, topic="not-there"))
     yield Scenario("produce 13, no such topic id", _place(13, topic_id=UUID(int=9)))
-    yield Scenario("produce, a partition twice", _twice)
+    yield from _twice_scenarios()
     yield Scenario("produce, one partition of three is good", _partly)
     yield Scenario("produce, one old time", _half_an_old_time)
