@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.validation import RefusedBatchError, single_batch
+from spark_kafka_sink.broker.rules import RefusedBatchError
+from spark_kafka_sink.broker.validation import single_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

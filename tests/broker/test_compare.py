@@ -38,11 +38,14 @@ CHOSEN = (
     "produce 13, zstd",
     "produce, ",
     "produce 13, a partition twice",
-    "records, ",
+    "records, none, ",
+    "records, zstd, ",
+    "records, lz4, ",
 )
 DIFFERENT = (
     "fetch 11, at most -1 bytes",
     "fetch 11, isolation level 3",
+    "records, zstd, a record ",
 )
 """Known, and in the README's list."""
 SMALL = [

@@ -6,9 +6,11 @@ import struct
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import TIMEOUT, batch
 from tests.compare.batches import BATCHES
+from tests.compare.bodies import BODIES, SQUEEZED, WITH_FLAWS, Body
 from tests.compare.world import Scenario, World
 
 if TYPE_CHECKING:
@@ -17,6 +19,28 @@ if TYPE_CHECKING:
     from tests.compare.world import Play
 
 MAX = 2**31 - 1
+RECORD_TOPICS: dict[str, dict[str, str]] = {
+    "cleanup.policy=compact": {"cleanup_policy": "compact"},
+    "LogAppendTime": {"message_timestamp_type": "LogAppendTime"},
+    "compression.type=lz4": {"compression_type": "lz4"},
+    "a time limit": {
+        "message_timestamp_before_max_ms": "10000",
+        "message_timestamp_after_max_ms": "10000",
+    },
+}
+RECORDS_THERE = (
+    "two good records",
+    "a null key",
+    "null keys",
+    "a key of length -2",
+    "a value too long",
+    "an offset delta left out",
+    "a later time",
+    "an earlier time",
+    "a maximum time too small",
+    "a time of tomorrow",
+    "a null key and a time of tomorrow",
+)
 STEPS: dict[str, list[tuple[str, int, int, int]]] = {
     "in order": [("p", 0, 0, 2), ("p", 0, 2, 3), ("p", 0, 5, 1)],
     "a repetition": [("p", 0, 0, 2), ("p", 0, 0, 2)],
@@ -149,6 +173,30 @@ TOPICS = {
 }
 
 
+def _records(body: Body, codec: Codec, **configs: str) -> Play:
+    def play(world: World) -> None:
+        world.create(**configs)
+        world.produce(body.batch(codec))
+        world.fetch(0)
+
+    return play
+
+
+def _record_scenarios() -> Iterator[Scenario]:
+    """What is inside of a batch."""
+    for name, body in BODIES.items():
+        for codec in WITH_FLAWS:
+            yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))
+    for name, body in SQUEEZED.items():
+        for codec in Codec:
+            yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))
+    for config, configs in RECORD_TOPICS.items():
+        for name in RECORDS_THERE:
+            for codec in WITH_FLAWS:
+                play = _records(BODIES[name], codec, **configs)
+                yield Scenario(f"records to {config}, {codec.name.lower()}, {name}", play)
+
+
 def produce_scenarios() -> Iterator[Scenario]:
     for name in BATCHES:
         for version in (9,) if name == "null" else (3, 9, 13):
@@ -172,5 +220,6 @@ def produce_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"produce {version}, no such topic", _place(version, topic="not-there"))
     yield Scenario("produce 13, no such topic id", _place(13, topic_id=UUID(int=9)))
     yield from _twice_scenarios()
+    yield from _record_scenarios()
     yield Scenario("produce, one partition of three is good", _partly)
     yield Scenario("produce, one old time", _half_an_old_time)

@@ -26,8 +26,9 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
 )
 from spark_kafka_sink.broker.partition import NO_TIME, Partition
+from spark_kafka_sink.broker.rules import RefusedBatchError, Rules
 from spark_kafka_sink.broker.transaction import Claim
-from spark_kafka_sink.broker.validation import RefusedBatchError, Rules, transactional_header
+from spark_kafka_sink.broker.validation import transactional_header
 from spark_kafka_sink.broker.verification import Support, Writer, verify
 from spark_kafka_sink.broker.wanted import WantedPartition, WantedTopic, wanted
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
