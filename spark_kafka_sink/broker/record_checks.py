@@ -23,7 +23,7 @@ from spark_kafka_sink.records.fields import Fields, read_fields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.records.fields import Column
+    from spark_kafka_sink.records.varint_reader import Column
 
 NO_TIMESTAMP = -1
 LOG_APPEND_TIME = 0x08
