@@ -88,6 +88,24 @@ def test_a_config_that_is_none(text):
     assert "Write it as topic:name=value" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--topic", "a", "--topic-config", "a:no.such=1"], "Unknown topic config name: no.such"),
+        (["--topic", "a", "--topic-config", "a:retention.ms=x"], "Invalid value x"),
+        (["--topic", "a", "--topic-config", "b:retention.ms=1"], "is not made: b"),
+        (["--topic", "a b"], "'a b' can't be made"),
+        (["--transaction-version", "5"], "There are 0, 1 and 2"),
+        (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
+    ],
+)
+def test_what_can_not_be_is_said(options, said):
+    done = run("broker", "--port", "0", *options)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_topic_that_is_none():
     done = run("broker", "--topic", "a:many")
     assert done.returncode == 1
