@@ -6,6 +6,7 @@ a stride finds many at once; elsewhere a loop that reads nothing but sizes does.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -68,17 +69,21 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Co
 
 def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Column, int]:
     """As `_strided`, whatever their sizes; a negative one is found out later."""
-    found: list[int] = []
-    for _ in range(wanted):
-        if position >= end:
-            raise ProtocolError("fewer records in a batch than its header says")
-        found.append(position)
-        size = data[position]
-        if size < 0x80:
-            position += 1 + (size >> 1)
-        elif (more := data[position + 1]) < 0x80:
-            position += 2 + ((size & 0x7F | more << 7) >> 1)
-        else:
-            size, position = read_varint(data, position)
-            position += max(size, 0)
-    return np.array(found, np.int64), position
+    found = array("q")
+    note = found.append
+    try:
+        for _ in range(wanted):
+            note(position)
+            size = data[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+            elif (more := data[position + 1]) < 0x80:
+                position += 2 + (size >> 1 & 0x3F | more << 6)
+            else:
+                size, position = read_varint(data, position)
+                position += max(size, 0)
+    except IndexError:
+        position = end + 1
+    if position > end:
+        raise ProtocolError("fewer records in a batch than its header says")
+    return np.frombuffer(found, np.int64), position
