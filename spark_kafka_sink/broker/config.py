@@ -112,6 +112,11 @@ class BrokerConfig:
             if value < lowest:
                 raise ConfigError(f"{name} is {value}", hint=f"It must be at least {lowest}")
         self._check_copies()
+        if strangers := self.topic_configs.keys() - self.topics.keys():
+            raise ConfigError(
+                f"there are configs of a topic that is not made: {', '.join(sorted(strangers))}",
+                hint="Name it among the topics to begin with",
+            )
         if self.storage != LOG and self.data_dir is not None:
             raise ConfigError(
                 "there are both data_dir and another storage than log", hint="Give one of them"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import crc32c
+import numpy as np
 
 from spark_kafka_sink.broker.epochs import EpochHistory
 from spark_kafka_sink.broker.segmented import SegmentedStorage
@@ -18,7 +19,8 @@ from spark_kafka_sink.records.batch import (
     LEADER_EPOCH_OFFSET,
     BatchHeader,
 )
-from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.decoder import records_section
+from spark_kafka_sink.records.fields import read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,10 +124,17 @@ class PartitionLog:
         batch = self.storage.first_at(timestamp)
         if batch is None:
             return None
-        for record in read_records(batch.data):
-            if record.timestamp >= timestamp:
-                return TimedOffset(record.timestamp, record.offset)
-        return None
+        header = BatchHeader.parse(batch.data)
+        fields = read_fields(records_section(batch.data, header), header.record_count)
+        times = header.base_timestamp + fields.time_deltas
+        if header.is_log_append_time:
+            times = np.full_like(times, header.max_timestamp)
+        found = np.flatnonzero(times >= timestamp)
+        if not found.size:
+            return None
+        first = int(found[0])
+        delta = int(fields.offset_deltas[first])
+        return TimedOffset(int(times[first]), header.base_offset + delta)
 
     def newest(self) -> TimedOffset | None:
         """Find the first record with the largest timestamp of all (KIP-734)."""

@@ -14,7 +14,8 @@ from spark_kafka_sink.broker.log import PartitionLog, Stamp
 from spark_kafka_sink.broker.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.producers import Appended, ProducerTable
 from spark_kafka_sink.broker.recompression import as_topic_wants
-from spark_kafka_sink.broker.validation import RefusedBatchError, Rules, validate
+from spark_kafka_sink.broker.rules import RefusedBatchError, Rules
+from spark_kafka_sink.broker.validation import validate
 from spark_kafka_sink.records.batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -74,15 +75,15 @@ class Partition:
         Raises:
             RefusedBatchError: it was not appended.
         """
-        header = validate(records, rules)
+        batch, header = validate(records, rules)
         if header.producer_id < 0:
-            return self._append(records or b"", header, rules)
+            return self._append(batch, header, rules)
         verdict = self.producers.judge(header)
         if isinstance(verdict, Appended):
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._judge(header, verdict, verified=rules.verified):
             raise RefusedBatchError(error, _explain(self, header))
-        result = self._append(records or b"", header, rules)
+        result = self._append(batch, header, rules)
         self._remember(header, result)
         return result
 

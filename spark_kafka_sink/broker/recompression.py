@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.broker.validation import RefusedBatchError
+from spark_kafka_sink.broker.rules import RefusedBatchError
 from spark_kafka_sink.records.batch import BatchHeader
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.decoder import records_section
@@ -20,15 +20,7 @@ from spark_kafka_sink.records.decoder import records_section
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_config import TopicConfig
 
-PRODUCER = "producer"
 _CODEC_MASK = 0x07
-_CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 _LEVELS = {
     Codec.GZIP: "compression.gzip.level",
     Codec.LZ4: "compression.lz4.level",
@@ -44,10 +36,9 @@ def as_topic_wants(
     Raises:
         RefusedBatchError: its records do not decompress, or are too large now.
     """
-    wanted = config["compression.type"]
-    if wanted == PRODUCER or header.is_control or _CODECS[wanted] is header.codec:
+    codec = config.codec
+    if codec is None or header.is_control or codec is header.codec:
         return batch, header
-    codec = _CODECS[wanted]
     try:
         records = compress(codec, records_section(batch, header), _level(codec, config))
     except ProtocolError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.delayed import DelayedAnswers
 from spark_kafka_sink.broker.elections import Elections
 from spark_kafka_sink.broker.faults import Faults
@@ -20,7 +21,7 @@ from spark_kafka_sink.broker.replicator import Replicator
 from spark_kafka_sink.broker.storages import open_backend
 from spark_kafka_sink.broker.switch import Switch
 from spark_kafka_sink.broker.topic_store import TopicStore
-from spark_kafka_sink.broker.topics import NewTopic, Topics
+from spark_kafka_sink.broker.topics import NewTopic, TopicError, Topics
 from spark_kafka_sink.broker.transaction_store import TransactionStore
 from spark_kafka_sink.broker.transactions import CoordinatorSettings, Transactions
 
@@ -90,7 +91,16 @@ class Cluster:
                 replication_factor=copies,
                 configs=dict(configs),
             )
+            self._create(new)
+
+    def _create(self, new: NewTopic) -> None:
+        try:
             self.topics.create(new)
+        except TopicError as error:
+            raise ConfigError(
+                f"the topic {new.name!r} can't be made: {error.message}",
+                hint="Correct its name, its number of partitions or its configs",
+            ) from error
 
     def _storage_news(self, key: Key) -> None:
         """Wake who waits for a partition; called on any thread."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.base.config import Codec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -71,6 +73,7 @@ def _throttled(text: str) -> bool:
 
 
 _TRUTH = _one_of("true", "false")
+_NO_CODEC = {"uncompressed": "none"}
 _CODECS = _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMES = _one_of("CreateTime", "LogAppendTime")
 
@@ -144,6 +147,12 @@ class TopicConfig:
     def is_compacted(self) -> bool:
         """Whether every record needs a key."""
         return "compact" in self["cleanup.policy"].split(",")
+
+    @property
+    def codec(self) -> Codec | None:
+        """The codec of its batches, None where that is the producer's choice."""
+        name = self["compression.type"]
+        return None if name == "producer" else Codec[_NO_CODEC.get(name, name).upper()]
 
     @property
     def segment_bytes(self) -> int:

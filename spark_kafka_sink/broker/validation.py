@@ -1,89 +1,40 @@
 """Whether a produced batch may enter a log, as Kafka's ProduceRequest and LogValidator decide.
 
-Counts, sizes and the checksum are judged per batch. Records are looked at one by one only where
-the topic asks for it (compaction needs keys) or to name those that are refused (KIP-467).
+Counts, sizes and the checksum are judged here, records in record_checks.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.broker.record_checks import check_records, with_times
+from spark_kafka_sink.broker.rules import RefusedBatchError
 from spark_kafka_sink.records.batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
-from spark_kafka_sink.records.decoder import Record, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.broker.rules import Rules
 
 ZSTD_FROM_VERSION = 7
 _SMALLEST_LENGTH = 14
 
 
-_EARLY = {
-    ErrorCode.corrupt_message,
-    ErrorCode.message_too_large,
-    ErrorCode.unsupported_compression_type,
-}
-
-
-class RefusedBatchError(Exception):
-    """A batch that must not enter the log.
-
-    Args:
-        error: Kafka's code for it.
-        message: what is wrong, for the response's error_message.
-        records: what is wrong with single records, by their index in the batch (KIP-467).
-        is_told: whether Kafka sends the message along.
-        is_early: whether Kafka refuses it before it looks at the log, whose start it then
-            does not tell.
-    """
-
-    def __init__(self, error: ErrorCode, message: str, records: dict[int, str] | None = None):
-        super().__init__(message)
-        self.error = error
-        self.message = message
-        self.records = records or {}
-        self.is_early = error in _EARLY
-        self.is_told = bool(records)
-
-    @classmethod
-    def early(cls, message: str) -> RefusedBatchError:
-        """What can't be records at all: INVALID_RECORD of the request, not of a record."""
-        refused = cls(ErrorCode.invalid_record, message)
-        refused.is_early = True
-        return refused
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What batches of one topic have to obey now; `now_ms` since 1970.
-
-    `verified` says that the coordinator knows the partition as part of the batch's transaction.
-    """
-
-    config: TopicConfig
-    produce_version: int
-    now_ms: int
-    verified: bool = False
-
-
-def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
+def validate(
+    records: memoryview | bytes | None, rules: Rules
+) -> tuple[memoryview | bytes, BatchHeader]:
     """Check the records of one partition of a Produce request: exactly one good batch.
+
+    Returns:
+        The batch to append, with the largest time of its records in its header, and that header.
 
     Raises:
         RefusedBatchError: they may not be appended.
     """
-    if not records:
-        raise RefusedBatchError.early(
-            "Produce requests must have exactly one record batch per partition"
-        )
-    header = _single_batch(records)
+    header = single_batch(records)
+    records = records or b""
     codec = _codec(header)
     if codec is Codec.ZSTD and rules.produce_version < ZSTD_FROM_VERSION:
         raise RefusedBatchError(
@@ -105,8 +56,7 @@ def validate(records: memoryview | bytes | None, rules: Rules) -> BatchHeader:
     if checksum(records) != header.crc:
         raise RefusedBatchError(ErrorCode.corrupt_message, "The batch fails its CRC-32C")
     _check_header(header)
-    _check_records(records, header, rules)
-    return header
+    return with_times(records, header, check_records(records, header, rules))
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:
@@ -122,7 +72,16 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
     return RefusedBatchError(ErrorCode.invalid_record, message, records)
 
 
-def _single_batch(records: memoryview | bytes) -> BatchHeader:
+def single_batch(records: memoryview | bytes | None) -> BatchHeader:
+    """The header of what looks like one batch, as ``ProduceRequest.validateRecords`` judges.
+
+    Raises:
+        RefusedBatchError: it is none, or more than one.
+    """
+    if not records:
+        raise RefusedBatchError.early(
+            "Produce requests must have exactly one record batch per partition"
+        )
     if len(records) < HEADER_SIZE:
         raise RefusedBatchError.early(f"No record batch fits into {len(records)} bytes")
     header = BatchHeader.parse(records)
@@ -165,41 +124,3 @@ def _check_header(header: BatchHeader) -> None:
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise _invalid(f"Sequence {header.base_sequence} with a producer id")
-
-
-def _check_records(records: memoryview | bytes, header: BatchHeader, rules: Rules) -> None:
-    if rules.config.is_compacted:
-        _refuse_where(
-            records,
-            lambda record: record.key is None,
-            ErrorCode.invalid_record,
-            "Compacted topic cannot accept message without key",
-        )
-    oldest, newest = _allowed_times(rules)
-    if not rules.config.stamps_records and not (
-        oldest <= header.base_timestamp and header.max_timestamp <= newest
-    ):
-        _refuse_where(
-            records,
-            lambda record: not oldest <= record.timestamp <= newest,
-            ErrorCode.invalid_timestamp,
-            f"Timestamp out of range: it must be within [{oldest}, {newest}]",
-        )
-
-
-def _allowed_times(rules: Rules) -> tuple[int, int]:
-    """Limits of KIP-937."""
-    before = int(rules.config["message.timestamp.before.max.ms"])
-    after = int(rules.config["message.timestamp.after.max.ms"])
-    return rules.now_ms - before, rules.now_ms + after
-
-
-def _refuse_where(
-    records: memoryview | bytes, is_bad: Callable[[Record], bool], error: ErrorCode, message: str
-) -> None:
-    try:
-        bad = {i: message for i, record in enumerate(read_records(records)) if is_bad(record)}
-    except ProtocolError as broken:
-        raise RefusedBatchError(ErrorCode.corrupt_message, broken.message) from broken
-    if bad:
-        raise RefusedBatchError(error, "One or more records have been rejected", bad)

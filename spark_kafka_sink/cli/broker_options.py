@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.broker.config import LOG
+from spark_kafka_sink.broker.config import LOG, BrokerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spark_kafka_sink.broker.config import BrokerOptions
+
+DEFAULTS = BrokerConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,42 @@ class BrokerArguments:
     auto_create: Annotated[bool, typer.Option(help="Create a topic when a client asks for it.")] = (
         True
     )
+    topic_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A config of a --topic, as events:retention.ms=60000; may be given more than once."
+        ),
+    ] = None
+    default_partitions: Annotated[
+        int, typer.Option(help="Partitions of topics that are made without a number.")
+    ] = DEFAULTS.default_partitions
+    replication_factor: Annotated[
+        int, typer.Option(help="Replicas of topics that are made without a number.")
+    ] = DEFAULTS.replication_factor
+    message_max_bytes: Annotated[int, typer.Option(help="Largest batch taken, in bytes.")] = (
+        DEFAULTS.message_max_bytes
+    )
+    cluster_id: Annotated[str, typer.Option(help="Id that the cluster gives itself.")] = (
+        DEFAULTS.cluster_id
+    )
+    transaction_version: Annotated[
+        int, typer.Option(help="Feature transaction.version, 0 to 2; 2 is transactions V2.")
+    ] = DEFAULTS.transaction_version
+    transaction_max_timeout_ms: Annotated[
+        int, typer.Option(help="Longest timeout that a transaction may ask for.")
+    ] = DEFAULTS.transaction_max_timeout_ms
+    transactional_id_expiration_ms: Annotated[
+        int, typer.Option(help="Time without use after which a transactional id is forgotten.")
+    ] = DEFAULTS.transactional_id_expiration_ms
+    replica_lag_time_max_ms: Annotated[
+        int, typer.Option(help="Time that a follower in sync may lack something.")
+    ] = DEFAULTS.replica_lag_time_max_ms
+    session_timeout_ms: Annotated[
+        int, typer.Option(help="Time after which a node that hangs loses its leaderships.")
+    ] = DEFAULTS.session_timeout_ms
+    retention_check_ms: Annotated[
+        int, typer.Option(help="Time between two looks for segments that retention drops.")
+    ] = DEFAULTS.retention_check_ms
     follower_lag_ms: Annotated[
         int, typer.Option(help="How much later than the leader its followers have a record.")
     ] = 0
@@ -56,7 +94,7 @@ class BrokerArguments:
         """The same for `EmbeddedBroker`.
 
         Raises:
-            ConfigError: a topic can't be read.
+            ConfigError: a topic or a config of one can't be read.
         """
         topics = [TopicArgument.parse(text) for text in self.topic or ()]
         return {
@@ -70,6 +108,17 @@ class BrokerArguments:
             "data_dir": self.data_dir,
             "storage": self.storage,
             "faults": tuple(self.fault or ()),
+            "topic_configs": _topic_configs(self.topic_config or ()),
+            "default_partitions": self.default_partitions,
+            "replication_factor": self.replication_factor,
+            "message_max_bytes": self.message_max_bytes,
+            "cluster_id": self.cluster_id,
+            "transaction_version": self.transaction_version,
+            "transaction_max_timeout_ms": self.transaction_max_timeout_ms,
+            "transactional_id_expiration_ms": self.transactional_id_expiration_ms,
+            "replica_lag_time_max_ms": self.replica_lag_time_max_ms,
+            "session_timeout_ms": self.session_timeout_ms,
+            "retention_check_ms": self.retention_check_ms,
         }
 
 
@@ -96,6 +145,20 @@ class TopicArgument:
                 hint="Write it as name:partitions or name:partitions:replicas",
             )
         return cls(name, *map(int, numbers))
+
+
+def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        topic, _, setting = text.partition(":")
+        name, equals, value = setting.partition("=")
+        if not (topic and name and equals):
+            raise ConfigError(
+                f"--topic-config {text} is not a config of a topic",
+                hint="Write it as topic:name=value, for instance events:retention.ms=60000",
+            )
+        found.setdefault(topic, {})[name] = value
+    return found
 
 
 def command(function: Callable[[BrokerArguments], None]) -> Callable[..., None]:

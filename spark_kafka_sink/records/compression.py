@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 JAVA_LZ4_DEFAULT_LEVEL = 9
 ZSTD_DEFAULT_LEVEL = 3
 _GZIP_WINDOW = 31
+_GZIP_MAGIC = b"\x1f\x8b"
+_LZ4_FLAGS_OFFSET = 4
+_LZ4_INDEPENDENT = 0x20
+_ZSTD_STEP = 4096
+"""Compressed bytes handed over at once: they unfold into 128 MiB at most."""
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
@@ -62,7 +68,19 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
 
 
 def _gunzip(data: memoryview, limit: int) -> bytes:
-    return zlib.decompressobj(_GZIP_WINDOW).decompress(data, limit + 1)
+    """All members, as Java's GZIPInputStream; what follows them and is none is left alone."""
+    parts: list[bytes] = []
+    size = 0
+    while not parts or data[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        parts.append(member.decompress(data, limit + 1 - size))
+        size += len(parts[-1])
+        if size > limit:
+            break
+        if not member.eof:
+            raise EOFError("gzip data cut short")
+        data = data[len(data) - len(member.unused_data) :]
+    return b"".join(parts)
 
 
 def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy has no levels
@@ -78,6 +96,8 @@ def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy 
 def _unsnappy(data: memoryview, limit: int) -> bytes:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)
+    if len(data) < len(_XERIAL_HEADER):
+        raise EOFError("snappy header cut short")
     plain, position = bytearray(), len(_XERIAL_HEADER)
     while position < len(data) and len(plain) <= limit:
         (size,) = _INT32.unpack_from(data, position)
@@ -109,8 +129,14 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
+    """The first frame; Java reads no linked blocks, and nothing behind the frame."""
+    if len(data) > _LZ4_FLAGS_OFFSET and not data[_LZ4_FLAGS_OFFSET] & _LZ4_INDEPENDENT:
+        raise ValueError("lz4 blocks that depend on each other")
     decompressor = lz4.frame.LZ4FrameDecompressor()
-    return cast("bytes", decompressor.decompress(data, max_length=limit + 1))
+    plain = cast("bytes", decompressor.decompress(data, max_length=limit + 1))
+    if not decompressor.eof and len(plain) <= limit:
+        raise EOFError("lz4 frame cut short")
+    return plain
 
 
 @cache
@@ -129,8 +155,18 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
 
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
-    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-        return reader.read(limit + 1)
+    """All frames, one after the other."""
+    plain = bytearray()
+    while data and len(plain) <= limit:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        position = 0
+        while not frame.eof and position < len(data) and len(plain) <= limit:
+            plain += frame.decompress(data[position : position + _ZSTD_STEP])
+            position = min(position + _ZSTD_STEP, len(data))
+        if not frame.eof and len(plain) <= limit:
+            raise EOFError("zstd frame cut short")
+        data = data[position - len(frame.unused_data) :]
+    return bytes(plain)
 
 
 _COMPRESSORS: dict[Codec, Compressor] = {

@@ -5,12 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from datetime import timedelta
+from itertools import chain
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.base.report import BatchDone, ReportBuilder, TaskInfo
 from spark_kafka_sink.base.status import DeliveryStatus
+from spark_kafka_sink.broker.config import BrokerOptions
+from spark_kafka_sink.cli.broker_options import BrokerArguments
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.raw import RawClient
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
 
@@ -35,6 +42,68 @@ def test_the_broker_runs_until_a_signal(number):
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+OPTIONS = {
+    "--topic": "a:2",
+    "--topic-config": "a:retention.ms=60000",
+    "--transaction-version": "1",
+    "--transaction-max-timeout-ms": "5000",
+    "--default-partitions": "3",
+    "--cluster-id": "mine",
+}
+
+
+def test_the_broker_does_what_its_options_say():
+    command = [*KAFKAPROD, "broker", "--port", "0", *chain.from_iterable(OPTIONS.items())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with RawClient(process.stdout.readline().split()[-1]) as raw:
+                asked = {"transactional_id": "x", "transaction_timeout": timedelta(seconds=6)}
+                refused = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **asked)
+                assert refused.error_code is ErrorCode.invalid_transaction_timeout
+                said = raw.call(
+                    ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1"
+                )
+                assert [f.max_version_level for f in said.finalized_features] == [1]
+                found = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}, {"name": "a"}])
+                assert found.cluster_id == "mine"
+                asked = {"resource_type": 2, "resource_name": "a", "configuration_keys": None}
+                configs = raw.call(ApiKey.DESCRIBE_CONFIGS, 1, resources=[asked]).results[0].configs
+                assert "60000" in {c.value for c in configs if c.name == "retention.ms"}
+                made = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}])
+                assert len(made.topics[0].partitions) == 3
+        finally:
+            process.kill()
+
+
+def test_every_option_of_the_broker_is_on_the_command_line():
+    assert BrokerArguments().options().keys() == BrokerOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("text", ["a", "a:", "a:retention.ms", ":retention.ms=1"])
+def test_a_config_that_is_none(text):
+    done = run("broker", "--topic-config", text)
+    assert done.returncode == 1
+    assert "Write it as topic:name=value" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--topic", "a", "--topic-config", "a:no.such=1"], "Unknown topic config name: no.such"),
+        (["--topic", "a", "--topic-config", "a:retention.ms=x"], "Invalid value x"),
+        (["--topic", "a", "--topic-config", "b:retention.ms=1"], "is not made: b"),
+        (["--topic", "a b"], "'a b' can't be made"),
+        (["--transaction-version", "5"], "There are 0, 1 and 2"),
+        (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
+    ],
+)
+def test_what_can_not_be_is_said(options, said):
+    done = run("broker", "--port", "0", *options)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_topic_that_is_none():

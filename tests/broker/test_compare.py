@@ -36,10 +36,16 @@ CHOSEN = (
     "produce 13, a length",
     "produce 13, codec",
     "produce 13, zstd",
+    "produce, ",
+    "produce 13, a partition twice",
+    "records, none, ",
+    "records, zstd, ",
+    "records, lz4, ",
 )
 DIFFERENT = (
     "fetch 11, at most -1 bytes",
     "fetch 11, isolation level 3",
+    "records, zstd, a record ",
 )
 """Known, and in the README's list."""
 SMALL = [

@@ -227,6 +227,20 @@ def test_retention_runs_by_itself(folder):
         assert len(list(broker_folder(folder, "t").glob("*.log"))) == 4
 
 
+def test_retention_by_time_runs_by_itself(folder):
+    configs = {"internal.segment.bytes": "300", "retention.ms": "60000"}
+    options = {"topics": {"t": 1}, "topic_configs": {"t": configs}, "retention_check_ms": 20}
+    with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
+        hour_ago = int(time.time() * 1000) - 3_600_000
+        for _ in range(3):
+            produce(client, "t", batch(2, value=bytes(100), timestamp=hour_ago))
+        produce(client, "t", batch(2, value=bytes(100)))
+        deadline = time.monotonic() + 10
+        while len(kafka.batches("t", 0)) > 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert produce(client, "t", batch(1)).log_start_offset == 6
+
+
 def test_a_disk_that_does_not_take_it(folder):
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         produce(client, "t", batch(2))

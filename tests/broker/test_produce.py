@@ -74,6 +74,16 @@ def test_places_that_do_not_exist(any_raw, topic):
     assert answer.error_code is missing
 
 
+def test_of_a_partition_named_twice_the_last_records_count(any_raw, topic):
+    values = produce_values(topic, batch(1))
+    values["topic_data"][0]["partition_data"].append({"index": 0, "records": batch(2)})
+    values["topic_data"] *= 2
+    answer = any_raw.call(ApiKey.PRODUCE, 9, **values)
+    (only,) = (one for item in answer.responses for one in item.partition_responses)
+    assert (only.error_code, only.base_offset) == (0, 0)
+    assert produce(any_raw, topic, batch(1)).base_offset == 2
+
+
 def test_too_large(any_raw, unique_topic):
     create(any_raw, unique_topic, max_message_bytes="1000")
     fits = batch(1, value=b"x" * (1000 - len(batch(1, value=b"x" * 900)) + 900))

@@ -176,7 +176,7 @@ def test_records_that_can_not_be_read(redis_raw, stream):
     header = BatchHeader.parse(bytes(good))
     section = bytes(good[61:-1])
     answer = produce(redis_raw, "t", header.pack([section]) + section)
-    assert answer.error_code is ErrorCode.corrupt_message
+    assert answer.error_code is ErrorCode.invalid_record
     assert stream() == []
     assert produce(redis_raw, "t", good).error_code is ErrorCode.none
 

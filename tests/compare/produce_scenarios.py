@@ -6,9 +6,11 @@ import struct
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import TIMEOUT, batch
 from tests.compare.batches import BATCHES
+from tests.compare.bodies import BODIES, SQUEEZED, WITH_FLAWS, Body
 from tests.compare.world import Scenario, World
 
 if TYPE_CHECKING:
@@ -17,6 +19,28 @@ if TYPE_CHECKING:
     from tests.compare.world import Play
 
 MAX = 2**31 - 1
+RECORD_TOPICS: dict[str, dict[str, str]] = {
+    "cleanup.policy=compact": {"cleanup_policy": "compact"},
+    "LogAppendTime": {"message_timestamp_type": "LogAppendTime"},
+    "compression.type=lz4": {"compression_type": "lz4"},
+    "a time limit": {
+        "message_timestamp_before_max_ms": "10000",
+        "message_timestamp_after_max_ms": "10000",
+    },
+}
+RECORDS_THERE = (
+    "two good records",
+    "a null key",
+    "null keys",
+    "a key of length -2",
+    "a value too long",
+    "an offset delta left out",
+    "a later time",
+    "an earlier time",
+    "a maximum time too small",
+    "a time of tomorrow",
+    "a null key and a time of tomorrow",
+)
 STEPS: dict[str, list[tuple[str, int, int, int]]] = {
     "in order": [("p", 0, 0, 2), ("p", 0, 2, 3), ("p", 0, 5, 1)],
     "a repetition": [("p", 0, 0, 2), ("p", 0, 0, 2)],
@@ -90,13 +114,33 @@ def _none(version: int, **values: object) -> Play:
     return play
 
 
-def _twice(world: World) -> None:
-    """The same partition twice in a request."""
-    world.create()
-    data = [{"index": 0, "records": bytes(batch(n))} for n in (1, 2)]
-    item = {"name": world.topic, "partition_data": data}
-    world.ask(ApiKey.PRODUCE, 9, acks=-1, timeout=TIMEOUT, topic_data=[item])
-    world.fetch(0)
+def _twice(*batches: bytes | None, version: int = 9, one_topic: bool = True) -> Play:
+    """The same partition several times in a request, or in several items of its topic."""
+
+    def play(world: World) -> None:
+        world.create()
+        data = [{"index": 0, "records": records} for records in batches]
+        parts = [data] if one_topic else [[one] for one in data]
+        place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
+        items = [place | {"partition_data": part} for part in parts]
+        world.ask(ApiKey.PRODUCE, version, acks=-1, timeout=TIMEOUT, topic_data=items)
+        world.fetch(0)
+
+    return play
+
+
+def _twice_scenarios() -> Iterator[Scenario]:
+    good, other = bytes(batch(1)), bytes(batch(2))
+    crc, magic = BATCHES["a wrong checksum"](), BATCHES["magic 1"]()
+    yield Scenario("produce, a partition twice", _twice(good, other))
+    yield Scenario("produce, a topic twice", _twice(good, other, one_topic=False))
+    yield Scenario("produce 13, a partition twice", _twice(good, other, version=13))
+    yield Scenario("produce, a partition thrice", _twice(other, good, good + other))
+    yield Scenario("produce, good and a wrong checksum", _twice(good, crc))
+    yield Scenario("produce, a wrong checksum and good", _twice(crc, good))
+    yield Scenario("produce, good and magic 1", _twice(good, magic))
+    yield Scenario("produce, magic 1 and good", _twice(magic, good))
+    yield Scenario("produce, good and no bytes", _twice(good, b""))
 
 
 def _partly(world: World) -> None:
@@ -129,6 +173,30 @@ TOPICS = {
 }
 
 
+def _records(body: Body, codec: Codec, **configs: str) -> Play:
+    def play(world: World) -> None:
+        world.create(**configs)
+        world.produce(body.batch(codec))
+        world.fetch(0)
+
+    return play
+
+
+def _record_scenarios() -> Iterator[Scenario]:
+    """What is inside of a batch."""
+    for name, body in BODIES.items():
+        for codec in WITH_FLAWS:
+            yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))
+    for name, body in SQUEEZED.items():
+        for codec in Codec:
+            yield Scenario(f"records, {codec.name.lower()}, {name}", _records(body, codec))
+    for config, configs in RECORD_TOPICS.items():
+        for name in RECORDS_THERE:
+            for codec in WITH_FLAWS:
+                play = _records(BODIES[name], codec, **configs)
+                yield Scenario(f"records to {config}, {codec.name.lower()}, {name}", play)
+
+
 def produce_scenarios() -> Iterator[Scenario]:
     for name in BATCHES:
         for version in (9,) if name == "null" else (3, 9, 13):
@@ -151,6 +219,7 @@ def produce_scenarios() -> Iterator[Scenario]:
     for version in (3, 9, 12):
         yield Scenario(f"produce {version}, no such topic", _place(version, topic="not-there"))
     yield Scenario("produce 13, no such topic id", _place(13, topic_id=UUID(int=9)))
-    yield Scenario("produce, a partition twice", _twice)
+    yield from _twice_scenarios()
+    yield from _record_scenarios()
     yield Scenario("produce, one partition of three is good", _partly)
     yield Scenario("produce, one old time", _half_an_old_time)

@@ -33,6 +33,7 @@ def _describe(call: Call, group_id: str) -> Values:
             "group_id": group_id,
             "group_state": "Dead",
             "error_code": error,
+            "error_message": None if known else f"Group {group_id} not found.",
             "authorized_operations": NO_OPERATIONS,
         }
     return {

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
+BATCHED_VERSION = 4
 
 
 def handle(call: Call) -> Answer:
     """See the module."""
-    if call.version >= 4:
+    if call.version >= BATCHED_VERSION:
         return {"coordinators": [_find(call, key) for key in call.request.coordinator_keys]}
     return _find(call, call.request.key)
 
@@ -37,7 +38,8 @@ def _find(call: Call, key: str) -> Values:
             "error_message": "This broker coordinates consumer groups and transactions only",
         }
     node = call.cluster.coordinator(key)
-    return {"key": key, "node_id": node.id, "host": node.host, "port": node.port}
+    found = {"key": key, "node_id": node.id, "host": node.host, "port": node.port}
+    return found if call.version >= BATCHED_VERSION else found | {"error_message": "NONE"}
 
 
 HANDLER = Handler(api=ApiKey.FIND_COORDINATOR, versions=VersionRange(0, 6), handle=handle)

@@ -26,9 +26,11 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
 )
 from spark_kafka_sink.broker.partition import NO_TIME, Partition
+from spark_kafka_sink.broker.rules import RefusedBatchError, Rules
 from spark_kafka_sink.broker.transaction import Claim
-from spark_kafka_sink.broker.validation import RefusedBatchError, Rules, transactional_header
+from spark_kafka_sink.broker.validation import transactional_header
 from spark_kafka_sink.broker.verification import Support, Writer, verify
+from spark_kafka_sink.broker.wanted import WantedPartition, WantedTopic, wanted
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.batch import BatchHeader
 
@@ -44,9 +46,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def handle(call: Call) -> Answer:
     """See the module."""
-    responses = [_topic(call, item) for item in call.request.topic_data]
+    topics = wanted(call.request.topic_data)
+    responses = [_topic(call, one) for one in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
-    unconfirmed = _unconfirmed(call, responses)
+    unconfirmed = _unconfirmed(call, topics, responses)
     for one in unconfirmed:
         call.cluster.replicator.advance(one.partition, call.cluster.clock.monotonic())
         call.cluster.delayed.wake(one.key)
@@ -66,16 +69,18 @@ def handle(call: Call) -> Answer:
     return call.wait(call.request.timeout, waiting.ready, late, waiting.keys)
 
 
-def _unconfirmed(call: Call, responses: list[dict[str, Any]]) -> list[Unconfirmed]:
+def _unconfirmed(
+    call: Call, topics: list[WantedTopic], responses: list[dict[str, Any]]
+) -> list[Unconfirmed]:
     """What was appended; it waits for the high watermark behind its last record."""
     found = []
-    for item, response in zip(call.request.topic_data, responses, strict=True):
-        topic = topic_of(call, item)
-        for data, answer in zip(item.partition_data, response["partition_responses"], strict=True):
-            partition = topic.partition(data.index) if topic else None
+    for one, response in zip(topics, responses, strict=True):
+        topic = topic_of(call, one.item)
+        for part, answer in zip(one.partitions, response["partition_responses"], strict=True):
+            partition = topic.partition(part.index) if topic else None
             if partition is None or answer["error_code"] is not ErrorCode.none:
                 continue
-            last = answer["base_offset"] + BatchHeader.parse(data.records).last_offset_delta
+            last = answer["base_offset"] + BatchHeader.parse(part.records or b"").last_offset_delta
             found.append(
                 Unconfirmed(
                     partition=partition,
@@ -87,16 +92,16 @@ def _unconfirmed(call: Call, responses: list[dict[str, Any]]) -> list[Unconfirme
     return found
 
 
-def _topic(call: Call, item: Any) -> dict[str, Any]:
-    topic = topic_of(call, item)
+def _topic(call: Call, one: WantedTopic) -> dict[str, Any]:
+    topic = topic_of(call, one.item)
     return {
-        "name": name_of(item),
-        "topic_id": id_of(item),
-        "partition_responses": [_partition(call, topic, item, p) for p in item.partition_data],
+        "name": name_of(one.item),
+        "topic_id": id_of(one.item),
+        "partition_responses": [_partition(call, topic, one.item, p) for p in one.partitions],
     }
 
 
-def _partition(call: Call, topic: Topic | None, item: Any, data: Any) -> dict[str, Any]:
+def _partition(call: Call, topic: Topic | None, item: Any, data: WantedPartition) -> dict[str, Any]:
     if call.request.acks not in {-1, 0, 1}:
         return _failed(data.index, ErrorCode.invalid_required_acks)
     if topic is None:
@@ -111,7 +116,8 @@ def _partition(call: Call, topic: Topic | None, item: Any, data: Any) -> dict[st
         return _failed(data.index, unverified)
     if call.request.acks == -1 and _lacks_replicas(call, partition):
         return _failed(data.index, ErrorCode.not_enough_replicas)
-    return _append(call, topic, partition, data.records)
+    answer = _append(call, topic, partition, data.records)
+    return _refused(partition, data.refused) if data.refused else answer
 
 
 def _verify(call: Call, partition: Partition, records: memoryview | None) -> ErrorCode:
@@ -147,15 +153,7 @@ def _append(
     try:
         appended = partition.append(records, rules)
     except RefusedBatchError as error:
-        bad = [
-            {"batch_index": index, "batch_index_error_message": message}
-            for index, message in error.records.items()
-        ]
-        refused = _failed(partition.index, error.error) | {"record_errors": bad}
-        if error.is_told:
-            refused["error_message"] = error.message
-        start = NO_OFFSET if error.is_early else partition.log.start_offset
-        return refused | {"log_start_offset": start}
+        return _refused(partition, error)
     stamped = None
     if appended.append_time != NO_TIME:
         stamped = _EPOCH + timedelta(milliseconds=appended.append_time)
@@ -166,6 +164,18 @@ def _append(
         "log_append_time": stamped,
         "log_start_offset": partition.log.start_offset,
     }
+
+
+def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
+    bad = [
+        {"batch_index": index, "batch_index_error_message": message}
+        for index, message in error.records.items()
+    ]
+    refused = _failed(partition.index, error.error) | {"record_errors": bad}
+    if error.is_told:
+        refused["error_message"] = error.message
+    start = NO_OFFSET if error.is_early else partition.log.start_offset
+    return refused | {"log_start_offset": start}
 
 
 def _failed(index: int, error: ErrorCode) -> dict[str, Any]:

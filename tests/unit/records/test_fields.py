@@ -1,0 +1,138 @@
+"""Records read as columns: the same as one by one, and every flaw found."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.fields import read_fields
+from spark_kafka_sink.records.varint import varint
+from tests.compare.bodies import BODIES, HEADER, Raw
+
+FLAWS = (
+    "a third record promised",
+    "a second record not promised",
+    "a record too long",
+    "a record one too long",
+    "a record one too short",
+    "a record of length 0",
+    "a record of length -1",
+    "a record of length 2**31-1",
+    "a key too long",
+    "a varint of six bytes",
+    "a value too long",
+    "a value too short",
+    "headers too many",
+    "headers too few",
+    "-1 headers",
+    "a header key of length -1",
+    "a header key too long",
+    "a header value too long",
+    "zeros behind the records",
+    "rubbish behind the records",
+    "a third record behind the records",
+)
+COUNTS = (0, 7, 40, 2000)
+"""Good records before and behind: read one by one, and as columns."""
+
+texts = st.one_of(st.none(), st.binary(max_size=300))
+records = st.lists(
+    st.builds(
+        lambda delta, key, value, headers: Raw(
+            time=delta, key=_sized(key), value=_sized(value), headers=_headers(headers)
+        ),
+        st.integers(-(2**62), 2**62),
+        texts,
+        texts,
+        st.lists(st.tuples(st.text(max_size=5), texts), max_size=3),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def _sized(data):
+    return varint(-1) if data is None else varint(len(data)) + data
+
+
+def _headers(pairs):
+    return varint(len(pairs)) + b"".join(_sized(k.encode()) + _sized(v) for k, v in pairs)
+
+
+def section_of(raws):
+    return b"".join(replace(raw, delta=index).bytes() for index, raw in enumerate(raws))
+
+
+def as_batch(section, count):
+    header = BatchHeader(
+        last_offset_delta=count - 1, base_timestamp=0, max_timestamp=0, record_count=count
+    )
+    return header.pack([section]) + section
+
+
+@given(records)
+def test_the_same_as_one_by_one(raws):
+    section = section_of(raws)
+    fields = read_fields(section, len(raws))
+    one_by_one = list(read_records(as_batch(section, len(raws))))
+    assert fields.time_deltas.tolist() == [record.timestamp for record in one_by_one]
+    assert fields.offset_deltas.tolist() == [record.offset for record in one_by_one]
+    sizes = [-1 if record.key is None else len(record.key) for record in one_by_one]
+    assert fields.key_sizes.tolist() == sizes
+
+
+@pytest.mark.parametrize("longest", [0, 3, 40, 500])
+def test_many_records(longest):
+    sizes = random.Random(longest)
+    keys = [bytes(sizes.randint(0, longest)) for _ in range(5000)]
+    raws = [
+        Raw(key=_sized(key), headers=HEADER if index % 7 == 0 else varint(0))
+        for index, key in enumerate(keys)
+    ]
+    fields = read_fields(section_of(raws), len(raws))
+    assert fields.offset_deltas.tolist() == list(range(5000))
+    assert fields.key_sizes.tolist() == [len(key) for key in keys]
+
+
+@pytest.mark.parametrize("around", COUNTS)
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_flaw_is_found_wherever_it_is(name, around):
+    data = BODIES[name].batch(Codec.NONE)
+    good = Raw(headers=HEADER).bytes() * around
+    count = BatchHeader.parse(data).record_count
+    with pytest.raises(ProtocolError):
+        read_fields(good + data[HEADER_SIZE:] + good, count + 2 * around)
+
+
+@pytest.mark.parametrize("around", COUNTS)
+def test_what_is_odd_but_good(around):
+    good = Raw().bytes() * around
+    for name in ("an overlong varint", "a key of length -2", "a header value of length -2"):
+        data = BODIES[name].batch(Codec.NONE)
+        fields = read_fields(good + data[HEADER_SIZE:] + good, 2 + 2 * around)
+        assert (fields.key_sizes[around + 1] < 0) == (name == "a key of length -2")
+
+
+@given(st.binary(max_size=400), st.integers(1, 60))
+def test_rubbish_is_refused_or_read(data, count):
+    try:
+        fields = read_fields(data, count)
+    except ProtocolError:
+        return
+    assert len(fields.key_sizes) == count
+
+
+@pytest.mark.parametrize("around", COUNTS)
+def test_every_cut_is_found(around):
+    section = Raw().bytes() * around + Raw(headers=HEADER, time=10**12).bytes()
+    for cut in range(1, 20):
+        with pytest.raises(ProtocolError):
+            read_fields(section[:-cut], around + 1)
