@@ -154,6 +154,15 @@ class Answers:
             self.failure.statuses = self._report.failures()
             self._accumulator.fail(self.failure)
 
+    def abandon(self, error: DeliveryError) -> None:
+        """No answer will be taken any more: what is under way may be in the log or not."""
+        self.fail(error)
+        for lane in self._lanes.values():
+            for batch in list(lane.under_way):
+                lane.settled(batch)
+                self._fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
+        self.finish_failure()
+
     def _act(
         self,
         lane: Lane,
@@ -334,7 +343,8 @@ _HINTS = {
     10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
     29: "grant Write on the topic",
     17: "correct the topic's name",
-    45: "records that were acknowledged may be gone from the log; check the partition",
+    45: "records before these may be gone from the log, or these may be in it already after an "
+    "answer that was lost: read the partition before it is written again",
     DISCONNECTED: "check the connection to the brokers, then run the write again",
     87: "correct the records that are named, or the topic's settings (compaction needs keys)",
 }

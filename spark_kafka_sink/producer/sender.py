@@ -67,6 +67,8 @@ class Sender:
             report=books.report,
             lanes=self._lanes,
         )
+        self.failure_elsewhere: DeliveryError | None = None
+        """Put here by the codec thread."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
@@ -76,6 +78,7 @@ class Sender:
         self._accumulator.close_due(now)
         self._metadata.want(self._accumulator.wanted_topics())
         self._take_late()
+        self._take_failure()
         if self._answers.failure is None:
             self._drain(now)
         self._expire(now)
@@ -90,16 +93,21 @@ class Sender:
 
     def crashed(self, error: BaseException) -> None:
         """The loop is dead: the writer must not wait for it."""
+        failure: KafkaProdError
         if isinstance(error, KafkaProdError):
-            self._accumulator.fail(error)
-            return
-        _LOG.error("the sender crashed", exc_info=error)
-        failure = KafkaProdError(
-            f"the sender thread stopped: {type(error).__name__}: {error}",
-            hint="this is a bug in spark-kafka-sink; please report it with the log",
-        )
-        failure.__cause__ = error
-        self._accumulator.fail(failure)
+            failure = error
+        else:
+            _LOG.error("the sender crashed", exc_info=error)
+            failure = DeliveryError(
+                f"the sender thread stopped: {type(error).__name__}: {error}",
+                hint="this is a bug in spark-kafka-sink; please report it with the log",
+            )
+            failure.__cause__ = error
+        try:
+            if isinstance(failure, DeliveryError):
+                self._answers.abandon(failure)
+        finally:
+            self._accumulator.fail(failure)
 
     def finished(self) -> None:
         """No turn will come any more: the last statistics."""
@@ -185,6 +193,12 @@ class Sender:
             completion = self._client.late.popleft()
             if isinstance(completion.request.context, ProducerIdRequester):
                 self._complete(completion)
+
+    def _take_failure(self) -> None:
+        """Another thread has failed: the session ends as if a broker had refused a batch."""
+        error, self.failure_elsewhere = self.failure_elsewhere, None
+        if error is not None:
+            self._answers.fail(error)
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:

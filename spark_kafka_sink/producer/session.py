@@ -223,7 +223,8 @@ class ProducerSession:
             payload = batch.compressed(codec, self._config.compression_level)
         except Exception as error:  # noqa: BLE001 - in a thread of its own it would be lost
             failure = DeliveryError(f"compression failed: {error}", topic=batch.partition.topic)
-            self._accumulator.fail(failure)
+            self._sender.failure_elsewhere = failure
+            self.client.network.wakeup()
             return
         batch.compression = self._clock.monotonic() - started
         self._accumulator.compressed(batch, payload, codec)

@@ -6,18 +6,15 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.report import DeliveryStatus
+from spark_kafka_sink.producer.batch import ProducerBatch
 from spark_kafka_sink.producer.identity import IdentityState
 from tests.unit.producer.harness.fake import FakeCluster, Fault
 from tests.unit.producer.harness.world import World, world
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.producer.batch import ProducerBatch
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
@@ -232,3 +229,30 @@ def test_flush_never_takes_a_failure_for_success() -> None:
         one.run(lambda: accumulator.error is not None)
         assert isinstance(outcome.exception(timeout=10), DeliveryError)
         assert one.statuses() == {NOT: 3}
+
+
+def test_a_sender_that_crashes_leaves_no_record_untold() -> None:
+    with world() as one:
+        one.fault(Fault(hold=True))
+        one.send_batches(3)  # the first goes alone
+        one.steps(3)
+        one.session._sender.crashed(RuntimeError("a bug"))
+        error = fails(one)
+        assert "the sender thread stopped: RuntimeError: a bug" in str(error)
+        assert one.statuses() == {POSSIBLY: 3, NOT: 6}
+
+
+def test_a_codec_that_fails_ends_the_session_and_leaves_no_record_untold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def compressed(_: ProducerBatch, *__: object) -> bytes:
+        raise MemoryError("no room")
+
+    with world(compression_type="lz4") as one:
+        one.send_batches(1)
+        one.finish()
+        monkeypatch.setattr(ProducerBatch, "compressed", compressed)
+        one.send_batches(2)
+        error = fails(one)
+        assert "compression failed: no room" in str(error)
+        assert one.statuses() == {PERSISTED: 3, NOT: 6}
