@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.meters import Meters
 
 
+SHORT_AFTER = 0.02
+"""Seconds without room after which open batches are closed: until then those that are full already
+and under way are given the time to make room, as a batch sent early costs as much as a full one."""
+
+
 class Piece(NamedTuple):
     """A slice of encoded records for one batch, as the plan laid it out; times in milliseconds."""
 
@@ -84,7 +89,7 @@ class Accumulator:
         self._news = False
         """A batch has closed, or is the first that lingers: the sender should know."""
         self._appending = False
-        self._starving = False
+        self._starving_since: float | None = None
         self._created = 0
         self._wanted: set[str] = set()
 
@@ -122,13 +127,12 @@ class Accumulator:
 
     def wait_for_room(self, done: Callable[[], bool], size: int) -> bool:
         """Wait for room for `size` bytes, until `done`, at most max.block.ms; batches close."""
-        self._starving = True
-        started = self._clock.monotonic()
+        started = self._starving_since = self._clock.monotonic()
         self._wake_sender()
         try:
             return self.wait_for(done, self._config.max_block_ms / 1000)
         finally:
-            self._starving = False
+            self._starving_since = None
             took = self._clock.monotonic() - started
             self.waited, self.waits = self.waited + took, self.waits + 1
             self._trace.waited(size, took, self.memory.used)
@@ -202,29 +206,31 @@ class Accumulator:
             return set(self._wanted)
 
     def close_due(self, now: float) -> None:
-        """Close the batches that have lingered, or all while the writer waits for memory."""
+        """Close the batches that have lingered, or all while they keep the writer waiting."""
         linger = self._config.linger_ms / 1000
         with self.lock:
             if self._appending:
                 return
-            if self._starving and now >= self._unpin_at:
+            short = self._is_short(now)
+            if self.starving and now >= self._unpin_at:
                 self._unpin_at = now + PINNED_FOR / 4
                 old = [batch for batch in self._live if now - batch.created >= PINNED_FOR]
                 unpin(self.memory, self._live, old)
                 self.changed.notify_all()
             for partition, batch in list(self._open.items()):
                 lingered = now >= batch.created + linger
-                if not self._starving and not lingered:
+                if not short and not lingered:
                     break
                 self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
     def next_linger(self, now: float) -> float:
-        """Seconds until the oldest open batch has lingered."""
+        """Seconds until `close_due` may have something to do."""
         with self.lock:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
                 return 1.0
-            return max(0.0, oldest.created + self._config.linger_ms / 1000 - now)
+            lingers = max(0.0, oldest.created + self._config.linger_ms / 1000 - now)
+            return min(lingers, SHORT_AFTER) if self.starving else lingers
 
     def settle(self, batch: ProducerBatch) -> None:
         """A batch is acknowledged or has failed: free its memory."""
@@ -294,7 +300,7 @@ class Accumulator:
     @property
     def starving(self) -> bool:
         """The writer waits for room."""
-        return self._starving
+        return self._starving_since is not None
 
     def open_batches(self) -> list[tuple[TopicPartition, ProducerBatch]]:
         """The batches that still take records, oldest first."""
@@ -330,6 +336,13 @@ class Accumulator:
             return rest
 
     # Under the lock.
+
+    def _is_short(self, now: float) -> bool:
+        """The writer waits for room, and open batches are what it waits for."""
+        since = self._starving_since
+        return since is not None and (
+            self.unsettled == len(self._open) or now >= since + SHORT_AFTER
+        )
 
     def _append(self, piece: Piece, chunk: Charge, now: float) -> None:
         batch = self._open.get(piece.partition)

@@ -238,9 +238,9 @@ def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
         before = accumulator.memory.used
         assert before > 1.8 * held_by_stalled(one)
         one.clock.advance(1.0)
-        accumulator._starving = True
+        accumulator._starving_since = 0.0
         one.steps(2)
-        accumulator._starving = False
+        accumulator._starving_since = None
         assert accumulator.memory.used == held_by_stalled(one)
         cluster.go_on()
         one.finish()

@@ -95,9 +95,9 @@ def test_every_reason_to_close_is_counted() -> None:
         one.send([b"." * 900, b"." * 900])  # the second one does not fit any more
         one.steps(30)
         one.send([b"no room"], 1)
-        accumulator._starving = True
+        accumulator._starving_since = 0.0
         one.step()
-        accumulator._starving = False
+        accumulator._starving_since = None
         one.send([b"flushed"], 2)
         accumulator.wait_for = lambda *_: True  # type: ignore[method-assign]
         one.session.flush()
