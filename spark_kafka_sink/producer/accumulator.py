@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from threading import Condition, RLock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import BufferTimeoutError
@@ -25,27 +25,15 @@ from spark_kafka_sink.producer.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from typing_extensions import Buffer
-
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.base.meters import Meters
+    from spark_kafka_sink.producer.piece import Piece
 
 
 SHORT_AFTER = 0.02
 """Seconds without room after which open batches are closed: until then those that are full already
 and under way are given the time to make room, as a batch sent early costs as much as a full one."""
-
-
-class Piece(NamedTuple):
-    """A slice of encoded records for one batch, as the plan laid it out; times in milliseconds."""
-
-    partition: TopicPartition
-    data: Buffer
-    records: int
-    opens: bool
-    base_timestamp: int
-    max_timestamp: int
 
 
 class Accumulator:

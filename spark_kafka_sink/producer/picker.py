@@ -19,7 +19,7 @@ from spark_kafka_sink.producer.lane import Lane
 from spark_kafka_sink.producer.requests import Pick
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import Cluster, Node
@@ -45,6 +45,13 @@ class _Filling:
         """Whether a batch may join: one per partition, and the first may have any size."""
         room = self.room.get(leader, 0)
         return room > 0 and place not in self._taken and (size <= room or leader not in self.picked)
+
+    def is_full(self, leaders: Collection[int], size: int) -> bool:
+        """Whether none of these brokers' requests has room for a batch of this size."""
+        return not any(
+            size <= (room := self.room[leader]) or (room > 0 and leader not in self.picked)
+            for leader in leaders
+        )
 
     def taken(self, topic: str) -> set[int]:
         """Partitions of a topic that a batch has joined for."""
@@ -169,11 +176,16 @@ class Picker:
         queue = self._accumulator.queues[place]
         if not queue[0].ready:
             return False
+        brokers = set(leaders.values())
+        if filling.is_full(brokers, queue[0].size):
+            return not filling.picked.keys().isdisjoint(brokers)
         for partition in self._drawn(place.topic, leaders, filling):
             self._designate(queue[0], partition, leaders[partition], filling)
             if not queue or not queue[0].ready:
                 return False
-        return not filling.picked.keys().isdisjoint(leaders.values())
+            if filling.is_full(brokers, queue[0].size):
+                break
+        return not filling.picked.keys().isdisjoint(brokers)
 
     def _drawn(self, topic: str, leaders: dict[int, int], filling: _Filling) -> Iterator[int]:
         """Partitions that are not seen to be unable, in the order in which they are drawn."""

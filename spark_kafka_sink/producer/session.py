@@ -15,7 +15,7 @@ import numpy as np
 from spark_kafka_sink.base.debug import new_id
 from spark_kafka_sink.base.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
-from spark_kafka_sink.producer.accumulator import Accumulator, Piece
+from spark_kafka_sink.producer.accumulator import Accumulator
 from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.books import Books
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
@@ -24,6 +24,7 @@ from spark_kafka_sink.producer.gate import Gate, Routed
 from spark_kafka_sink.producer.identity import Identity
 from spark_kafka_sink.producer.memory import Charge
 from spark_kafka_sink.producer.partitioner import Partitioner, Route
+from spark_kafka_sink.producer.piece import Piece
 from spark_kafka_sink.producer.plan import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.poison_ward import PoisonWard
 from spark_kafka_sink.producer.sender import Sender

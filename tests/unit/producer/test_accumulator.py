@@ -12,9 +12,10 @@ import pytest
 from spark_kafka_sink.base.clock import ManualClock, SystemClock
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import BufferTimeoutError, DeliveryError
-from spark_kafka_sink.producer.accumulator import Accumulator, Piece
+from spark_kafka_sink.producer.accumulator import Accumulator
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.memory import Charge
+from spark_kafka_sink.producer.piece import Piece
 from tests.unit.producer.harness.offline import config
 
 if TYPE_CHECKING:
