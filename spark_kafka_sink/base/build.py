@@ -12,6 +12,7 @@ from spark_kafka_sink.base.choices import (
     Codec,
     Partitioner,
     Profile,
+    RecoveryStrategy,
 )
 from spark_kafka_sink.base.debug import parse_contexts
 from spark_kafka_sink.base.errors import ConfigError
@@ -40,7 +41,15 @@ _LEVELS = {
 }
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
 _CONVERTED = frozenset(
-    {"acks", "compression.type", "partitioner", "partitioner.class", "debug", *_LEVELS.values()}
+    {
+        "acks",
+        "compression.type",
+        "debug",
+        "metadata.recovery.strategy",
+        "partitioner",
+        "partitioner.class",
+        *_LEVELS.values(),
+    }
 )
 
 
@@ -91,6 +100,7 @@ def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
     }
     return plain | {
         "acks": Acks.named(values["acks"]),
+        "metadata_recovery_strategy": RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
         "compression_level": values[_LEVELS[codec]] if codec in _LEVELS else None,
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),

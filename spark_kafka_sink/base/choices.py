@@ -62,6 +62,13 @@ LIBRDKAFKA_PARTITIONERS = tuple(
 )
 
 
+class RecoveryStrategy(StrEnum):
+    """metadata.recovery.strategy (KIP-899)."""
+
+    REBOOTSTRAP = "rebootstrap"
+    NONE = "none"
+
+
 class Profile(StrEnum):
     """A named set of options, one file each in `conf/`."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.build import build
-from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile
+from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile, RecoveryStrategy
 from spark_kafka_sink.base.poison import PoisonPolicy
 from spark_kafka_sink.base.pressure import PressureConfig
 
@@ -23,6 +23,7 @@ __all__ = [
     "PressureConfig",
     "ProducerConfig",
     "Profile",
+    "RecoveryStrategy",
     "SinkConfig",
 ]
 
@@ -60,6 +61,8 @@ class ProducerConfig:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_strategy: RecoveryStrategy
+    metadata_recovery_rebootstrap_trigger_ms: int
     client_id: str
     partitioner: Partitioner
     partitioner_function: str | None

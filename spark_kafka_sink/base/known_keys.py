@@ -10,8 +10,6 @@ IGNORED_PRODUCER_KEYS = frozenset(
         "client.dns.lookup",
         "enable.metrics.push",
         "metadata.max.idle.ms",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy",
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",

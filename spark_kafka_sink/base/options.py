@@ -186,6 +186,19 @@ _ROUTING = (
         "Age at which leaders and partitions are asked anew.",
         importance=LOW,
     ),
+    _text(
+        "metadata.recovery.strategy",
+        "rebootstrap",
+        "What to do when no known broker can be asked: begin anew from bootstrap.servers, or not.",
+        choices=("rebootstrap", "none"),
+        importance=LOW,
+    ),
+    _long(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        300_000,
+        "Time without metadata after which all known brokers are forgotten.",
+        importance=LOW,
+    ),
 )
 
 _CONNECTION = (

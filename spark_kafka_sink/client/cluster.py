@@ -86,6 +86,10 @@ class Cluster:
         """The cluster with these brokers' addresses added or replaced."""
         return replace(self, nodes=MappingProxyType({**self.nodes, **nodes}))
 
+    def without_nodes(self) -> Cluster:
+        """The cluster with no broker known, so that no partition has a leader."""
+        return replace(self, nodes=MappingProxyType({}))
+
     def updated(self, response: Any) -> Cluster:
         """The cluster after a MetadataResponse of any version; topics it omits are kept."""
         nodes = {

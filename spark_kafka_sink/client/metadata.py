@@ -6,13 +6,16 @@ metadata.max.age.ms. Source: ``Metadata``, ``DefaultMetadataUpdater``.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+from spark_kafka_sink.base.choices import RecoveryStrategy
 from spark_kafka_sink.base.debug import Debug
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import Cluster, Node
+from spark_kafka_sink.client.cluster import Cluster, Node, error_number
 from spark_kafka_sink.client.connection import Request
+from spark_kafka_sink.client.recovery import REBOOTSTRAP_REQUIRED, Recovery
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.network import Completion, Network
+
+_LOG = logging.getLogger(__name__)
 
 _RETRIABLE = frozenset({3, 5, 6, 7, 13, 100, 103})
 """Topic errors that pass: unknown (yet), no leader, not leader, time-out, network, unknown id."""
@@ -53,6 +58,9 @@ class Metadata:
         self._failures = 0
         self._stale = False
         self._blocked = False
+        self._begins_anew = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
+        trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
+        self._recovery = Recovery(trigger if self._begins_anew else None)
         self._bootstrap = [
             Node(-1 - index, *_split(server))
             for index, server in enumerate(config.bootstrap_servers)
@@ -76,10 +84,13 @@ class Metadata:
 
     def pump(self, network: Network, now: float) -> None:
         """Send the next request when it is due and a broker is ready."""
+        if self._recovery.is_due(now):
+            self._begin_anew(network, now)
         if self._stale and not self._failures:
             self._retry_later(now)
         if self._under_way or now < self._due_at:
             return
+        self._recovery.asking(now)
         node = self.pick(network, now)
         self._blocked = node is None
         if node is not None:
@@ -101,7 +112,8 @@ class Metadata:
         if not network.connecting(now - _PATIENCE):
             known = list(self.cluster.nodes.values())
             self._random.shuffle(known)
-            able = [n for n in known + self._bootstrap if network.can_connect(n, now)]
+            others = self._bootstrap if self._begins_anew or not known else []
+            able = [n for n in known + others if network.can_connect(n, now)]
             if able:
                 network.ready(min(able, key=network.attempts), now)
         return None
@@ -116,9 +128,12 @@ class Metadata:
         """Use the answer to a request of `pump`, or plan the next attempt."""
         self._under_way = False
         response = completion.response
-        if response is None:
+        if response is None or error_number(getattr(response, "error_code", 0)):
+            if response is not None and int(response.error_code) == REBOOTSTRAP_REQUIRED:
+                self._recovery.require()
             self._retry_later(now)
             return
+        self._recovery.answered()
         before, self.cluster = self.cluster, self.cluster.updated(response)
         self.updates, self.updated_at = self.updates + 1, now
         self._tell(completion, before)
@@ -129,6 +144,13 @@ class Metadata:
         else:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
+
+    def _begin_anew(self, network: Network, now: float) -> None:
+        """Forget the brokers: only the bootstrap servers are left to be asked."""
+        _LOG.warning("no known broker tells the metadata: asking the bootstrap servers anew")
+        self.cluster = self.cluster.without_nodes()
+        network.forget_all("the bootstrap servers are asked anew", now)
+        self._due_at = now
 
     def _tell(self, completion: Completion, before: Cluster) -> None:
         after = self.cluster

@@ -177,10 +177,14 @@ class Network:
         """Brokers with a connection that is ready."""
         return [link.node for link in self._links.values() if link.is_ready]
 
-    def close(self, now: float) -> None:
-        """Close every connection."""
+    def forget_all(self, reason: str, now: float) -> None:
+        """Close every connection; what was under way completes without a response."""
         for node_id in list(self._links):
-            self._forget(node_id, "the client was closed", now)
+            self._forget(node_id, reason, now)
+
+    def close(self, now: float) -> None:
+        """Close every connection, for good."""
+        self.forget_all("the client was closed", now)
         self._selector.close()
         self._wake_read.close()
         self._wake_write.close()

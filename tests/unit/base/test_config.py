@@ -13,6 +13,7 @@ from spark_kafka_sink.base.config import (
     Partitioner,
     ProducerConfig,
     Profile,
+    RecoveryStrategy,
     SinkConfig,
 )
 from spark_kafka_sink.base.errors import ConfigError
@@ -58,6 +59,8 @@ def test_defaults():
             retry_backoff_ms=100,
             retry_backoff_max_ms=1000,
             metadata_max_age_ms=300000,
+            metadata_recovery_strategy=RecoveryStrategy.REBOOTSTRAP,
+            metadata_recovery_rebootstrap_trigger_ms=300000,
             client_id="",
             partitioner=Partitioner.DEFAULT,
             partitioner_function=None,

@@ -19,7 +19,7 @@ with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
 NOT_JAVAS = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
 """Options of other Kafka clients, librdkafka's most of all."""
 SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_JAVAS]
-OWN_WORDS = {"bootstrap.servers", "partitioner.class"}
+OWN_WORDS = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.class"}
 
 
 def javas_words(option: Option) -> str:

@@ -134,6 +134,12 @@ class FakeCluster:
         """For the next Produce requests, in the order in which they come; then none."""
         self.init_errors: deque[int] = deque()
         self.metadata_errors: dict[str, int] = {}
+        self.metadata_refusals: deque[int] = deque()
+        """For the next Metadata requests: the error code of the whole answer."""
+        self.mute: set[ApiKey] = set()
+        """Requests that get no answer."""
+        self.dialled: list[int] = []
+        """Ports that connections were opened to."""
         self.seen: list[Seen] = []
         self.requests: list[tuple[int, ApiKey]] = []
         self.produce_versions = CLIENT_VERSIONS[ApiKey.PRODUCE]
@@ -156,6 +162,7 @@ class FakeCluster:
     def connect(self, address: tuple[int, tuple[str, int]], _: tuple[int, int]) -> FakeTransport:
         """What a client takes for its `connect`; the bootstrap address is that of broker 1."""
         port = address[1][1]
+        self.dialled.append(port)
         return FakeTransport(self, 1 if port == BASE_PORT else port - BASE_PORT)
 
     def accept(self, node: int, end: socket.socket) -> None:
@@ -224,6 +231,8 @@ class FakeCluster:
             answer = handlers.produce(self, peer.node, request, fault or Fault())
         else:
             answer = handlers.HANDLERS[api](self, request)
+        if api in self.mute:
+            return
         if fault is not None and fault.lose:
             self._cut(peer)
         elif api is not ApiKey.PRODUCE or request.acks != 0:

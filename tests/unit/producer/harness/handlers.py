@@ -26,6 +26,8 @@ def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
 
 
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
+    if cluster.metadata_refusals:
+        return {"error_code": error_code(cluster.metadata_refusals.popleft())}
     listed = sorted(cluster.listed())
     nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
     topics = [_describe(cluster, topic.name) for topic in request.topics]
