@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,7 +12,7 @@ from spark_kafka_sink.broker.faults.injector import Injector
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.protocol.codec import decode
-from spark_kafka_sink.protocol.messages import read_request_header
+from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.state import Cluster
 
 Answered: TypeAlias = Callable[["Connection"], None]
-
-_START = struct.Struct(">hhi")
 
 
 class Dispatcher:
@@ -41,9 +38,7 @@ class Dispatcher:
         Raises:
             ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
         """
-        if len(frame) < _START.size:
-            raise ProtocolError(f"a request of {len(frame)} bytes")
-        api, version, correlation_id = _START.unpack_from(frame)
+        api, version, correlation_id = read_request_start(frame)
         handler = HANDLERS.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
             oldest = Exchange(handler, (0, correlation_id), connection, self._answered)

@@ -56,6 +56,18 @@ def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> b
     return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
 
 
+def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
+    """Read API key, version and correlation id: the same in every request, of any API or version.
+
+    Raises:
+        ProtocolError: the frame is too short for them.
+    """
+    if len(frame) < _REQUEST.size:
+        raise ProtocolError(f"a request of {len(frame)} bytes")
+    api_key, version, correlation_id = _REQUEST.unpack_from(frame)
+    return api_key, version, correlation_id
+
+
 def read_request_header(frame: memoryview | bytes) -> RequestHeader:
     """Read a request's header; the frame comes without its size.
 
