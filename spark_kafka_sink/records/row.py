@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 NULL = varint(-1)
 """The length of a key or value that is null."""
 _SIZE_BITS = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_LONG = 1 << 30
+"""Longer than any entry: the shortest of none."""
 _VIEW = np.dtype("V16")
 """A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
 
@@ -157,6 +160,18 @@ def _new_views(count: int) -> NDArray[np.uint64]:
 
 def _point(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
     """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
+    lengths, data = lengths_of(column), column.buffers()[2]
+    if data is not None and not column.null_count and lengths.min(initial=_LONG) > WORD_SIZE:
+        views[:, 0] = lengths
+        views[:, 1] = offsets_of(column)[:-1]
+        views[:, 1] <<= _HALF
+        views[:, 1] |= np.uint64(first)
+        return [data]
+    return _point_some(column, views, first)
+
+
+def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """The same where entries are null, or short enough for their views to hold them."""
     array = pc.cast(column, pa.binary_view(), safe=False)
     _, entries, *data = array.buffers()
     if entries is None:
