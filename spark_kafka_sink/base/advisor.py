@@ -108,7 +108,7 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
         setting="batch.size" if in_flight >= 5 else "max.in.flight.requests.per.connection",
         direction=Direction.RAISE,
         figure=f"{in_flight} requests of {facts.request:,.0f} bytes to {facts.leaders} brokers in "
-        f"{facts.round_trip * 1000:,.1f} ms make at most {facts.ceiling / MB:,.2f} MB/s, "
+        f"{facts.quick_round_trip * 1000:,.1f} ms make at most {facts.ceiling / MB:,.2f} MB/s, "
         f"and a task sent {facts.rate / MB:,.2f}",
         sentence="broker-bound: the round trip is the limit, and more must go with each one",
     )

@@ -63,7 +63,7 @@ def said(report: DeliveryReport) -> dict[tuple[str, Direction], Advice]:
 
 
 def test_a_healthy_run_gets_no_advice(broker: EmbeddedBroker):
-    report = written(broker, *[random_rows("four", 2_000)] * 10)
+    report = written(broker, *[random_rows("four", 2_000)] * 10, pause_s=0.05)
     assert advise(report) == []
 
 

@@ -128,6 +128,12 @@ def test_the_ceiling_of_requests_under_way():
     assert only(one)[0] == "max.in.flight.requests.per.connection"
 
 
+def test_a_busy_broker_is_no_ceiling():
+    latency = Histogram.merge_all([times(0.01, BATCHES // 4), times(0.26, BATCHES * 3 // 4)])
+    found = advise(report(request_latency=latency, queue_latency=times(0.4)))
+    assert only(found) == ("the brokers", Direction.CHECK)
+
+
 def test_broker_bound_below_the_ceiling():
     found = advise(report(queue_latency=times(0.5)))
     assert only(found) == ("the brokers", Direction.CHECK)
