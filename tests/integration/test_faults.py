@@ -196,6 +196,7 @@ def test_a_broker_that_never_comes_back(fragile_kafka: KafkaCluster, unique_topi
     assert f"not persisted {counts[DeliveryStatus.NOT_PERSISTED]:,}" in text
     assert report.records == appended
     assert report.persisted + sum(counts.values()) == appended
+    fragile_kafka.admin.await_served(unique_topic)
     _check_no_more_than_said(fragile_kafka, unique_topic, report)
 
 

@@ -63,11 +63,13 @@ class Admin:
             for topic in topics
             for number in range(topic.num_partitions)
         ]
-        deadline = time.monotonic() + _WAIT_S
-        while not _are_served(client, wanted):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not served: {', '.join(topic.topic for topic in topics)}")
-            time.sleep(0.05)
+        _await_served(client, wanted)
+
+    def await_served(self, name: str) -> None:
+        """Wait until every partition's leader serves it, as after a restart of its broker."""
+        client = self.client()
+        partitions = client.list_topics(name, timeout=_WAIT_S).topics[name].partitions
+        _await_served(client, [TopicPartition(name, number) for number in partitions])
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
@@ -106,6 +108,14 @@ class Admin:
     def _topic(self, topic: str) -> TopicMetadata:
         client = self.client()
         return client.list_topics(topic, timeout=_WAIT_S).topics[topic]
+
+
+def _await_served(client: AdminClient, partitions: list[TopicPartition]) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while not _are_served(client, partitions):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not served: {partitions}")
+        time.sleep(0.05)
 
 
 def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:
