@@ -1,0 +1,37 @@
+"""Spark's rows in Redis Streams, by way of the embedded broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.broker.redis_server import RedisServer
+from tests.spark.sink import Sink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+ROWS = 5_000
+
+
+def test_a_write_into_redis_streams(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, ROWS, 1, 3).selectExpr(
+        "cast(id AS string) AS key",
+        "concat('value ', id) AS value",
+        "array(named_struct('key', 'from', 'value', cast('spark' AS binary))) AS headers",
+    )
+    with RedisServer(tmp_path) as redis:
+        with EmbeddedBroker(topics={"t": 2}, storage=redis.url("korvet")) as broker:
+            Sink(spark, broker.bootstrap_servers).write(
+                frame, topic="t", kafka__compression__type="zstd"
+            )
+        entries = [
+            entry for number in (0, 1) for _, entry in redis.client.xrange(f"korvet:t:{number}")
+        ]
+    assert len(entries) == ROWS
+    assert {entry[b"key"]: entry[b"value"] for entry in entries} == {
+        b"%d" % number: b"value %d" % number for number in range(ROWS)
+    }
+    assert all(entry[b"header.from"] == b"spark" for entry in entries)
