@@ -112,6 +112,35 @@ def test_a_session_that_nobody_opened(any_raw, topic):
     assert answer.error_code is ErrorCode.fetch_session_id_not_found
 
 
+@pytest.mark.parametrize("session_id", [0, 77, -1])
+@pytest.mark.parametrize("version", [7, 11, 17])
+def test_a_fetch_of_the_final_epoch_has_no_session(any_raw, topic, version, session_id):
+    """KIP-227: epoch -1 ends whatever session the id names, and everything asked for comes."""
+    produce(any_raw, topic, batch(2))
+    found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
+    values = fetch_values(topic, 0, topic_id=found.topic_id, session_id=session_id)
+    answer = any_raw.call(ApiKey.FETCH, version, **values)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
+    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+
+
+@pytest.mark.parametrize("session_id", [77, 0])
+def test_a_fetch_that_opens_a_session_closes_the_former(any_raw, topic, session_id):
+    produce(any_raw, topic, batch(2))
+    values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": 0}
+    answer = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert answer.error_code is ErrorCode.none
+    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+
+
+@pytest.mark.parametrize("session_id", [77, 0])
+@pytest.mark.parametrize("epoch", [1, -7])
+def test_a_session_goes_on_only_where_there_is_one(any_raw, topic, session_id, epoch):
+    values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": epoch}
+    answer = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert answer.error_code is ErrorCode.fetch_session_id_not_found
+
+
 def test_it_waits_no_longer_than_max_wait(any_raw, topic):
     started = time.monotonic()
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300))

@@ -39,6 +39,9 @@ _FETCHES: dict[str, dict[str, object]] = {
     "read committed": {"offset": 0, "isolation_level": 1},
     "isolation level 3": {"offset": 0, "isolation_level": 3},
     "a session that nobody opened": {"offset": 0, "session_id": 99, "session_epoch": 1},
+    "no session, of an id": {"offset": 0, "session_id": 99, "session_epoch": -1},
+    "the next of no session": {"offset": 0, "session_id": 0, "session_epoch": 1},
+    "a session's epoch of the past": {"offset": 0, "session_id": 99, "session_epoch": -7},
 }
 TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
 

@@ -1,10 +1,11 @@
 """Fetch 4-17: batches as they lie in the log.
 
 Waits for min.bytes until max.wait; batches behind the high watermark are not there yet. The first
-batch comes whatever its size (KIP-74). There are no fetch sessions: session id 0 tells the client
-to name all partitions each time (KIP-227). Leader epochs are checked (KIP-320), topics come by id
-since version 13 (KIP-516). Read-committed readers get batches below the last stable offset and are
-told which of them belong to aborted transactions (KIP-98).
+batch comes whatever its size (KIP-74). There are no fetch sessions (KIP-227): session id 0 tells
+the client to name all partitions each time, and only a request that does is served. Leader epochs
+are checked (KIP-320), topics come by id since version 13 (KIP-516). Read-committed readers get
+batches below the last stable offset and are told which of them belong to aborted transactions
+(KIP-98).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
 NO_OFFSET = -1
+FULL_EPOCHS = frozenset({0, -1})
+"""Session epochs of requests that name all partitions; the session id means nothing there."""
 INDEX_INTERVAL = 4096
 """Bytes between two entries of an index, as index.interval.bytes."""
 
@@ -58,7 +61,7 @@ class Wanted:
 def handle(call: Call) -> Answer:
     """See the module."""
     request = call.request
-    if call.get("session_id", 0) != 0:
+    if call.get("session_epoch", -1) not in FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
     wanted = _judged(call)
     flat = [one for _, some in wanted for one in some]
