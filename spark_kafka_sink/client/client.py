@@ -21,6 +21,7 @@ from spark_kafka_sink.client.transport import TcpTransport
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.network import Completion, Connect
+    from spark_kafka_sink.client.resolver import Resolver
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
@@ -45,11 +46,12 @@ class Client:
         clock: Clock | None = None,
         random: Random | None = None,
         connect: Connect = TcpTransport,
+        resolver: Resolver | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
         self.random = random or Random()
-        self.network = Network(config, self.random, connect)
+        self.network = Network(config, self.random, connect, resolver)
         self.metadata = Metadata(config, self.random)
         self.name = new_id()
         """What debug events call the client."""

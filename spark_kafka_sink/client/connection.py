@@ -1,6 +1,6 @@
 """One connection's protocol, without I/O: what to send, what the received bytes mean.
 
-    DISCONNECTED -> CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> DISCONNECTED
+    DISCONNECTED -> [RESOLVING] -> CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> DISCONNECTED
 
 Responses arrive in the order of the requests. Source: ``NetworkClient``, KIP-35, KIP-511.
 """
@@ -43,13 +43,15 @@ class State(Enum):
     """Where a connection stands."""
 
     DISCONNECTED = auto()
+    RESOLVING = auto()
     CONNECTING = auto()
     NEGOTIATING = auto()
     READY = auto()
 
 
 _NEXT: dict[State, frozenset[State]] = {
-    State.DISCONNECTED: frozenset({State.CONNECTING}),
+    State.DISCONNECTED: frozenset({State.RESOLVING, State.CONNECTING}),
+    State.RESOLVING: frozenset({State.CONNECTING, State.DISCONNECTED}),
     State.CONNECTING: frozenset({State.NEGOTIATING, State.DISCONNECTED}),
     State.NEGOTIATING: frozenset({State.READY, State.DISCONNECTED}),
     State.READY: frozenset({State.DISCONNECTED}),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.connection import InFlight, Request
+    from spark_kafka_sink.client.resolver import Address
     from spark_kafka_sink.client.transport import Transport
 
 CLOSED_IN_HANDSHAKE = (
@@ -34,7 +35,10 @@ class Link:
     client_id: str
     connection: Connection = field(init=False)
     transport: Transport | None = None
-    addresses: list[tuple[int, tuple[str, int]]] = field(default_factory=list)
+    addresses: list[Address] = field(default_factory=list)
+    """Those of the name that are still to be tried."""
+    address: Address | None = None
+    """The one tried last."""
     failures: int = 0
     retry_at: float = 0.0
     connect_by: float = 0.0
@@ -57,6 +61,20 @@ class Link:
         """Connected, and nothing is under way: a broker may close it without being asked."""
         connection = self.connection
         return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
+
+    def resolved(self, addresses: list[Address]) -> None:
+        """Take the name's addresses; the one tried last has its turn after the others.
+
+        So that a broken connection leads on to the next address and not to the same one again
+        (KAFKA-12193).
+        """
+        at = addresses.index(self.address) + 1 if self.address in addresses else 0
+        self.addresses = addresses[at:] + addresses[:at]
+
+    def next_address(self) -> Address:
+        """The address to be tried now."""
+        self.address = self.addresses.pop(0)
+        return self.address
 
     def send(self, request: Request, now: float) -> InFlight:
         """Queue a request and write what the socket takes; raises OSError if it is gone."""

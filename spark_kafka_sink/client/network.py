@@ -16,7 +16,8 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.client.link import Link, reason_of
 from spark_kafka_sink.client.observer import Observer
-from spark_kafka_sink.client.transport import TcpTransport, resolve
+from spark_kafka_sink.client.resolver import ThreadResolver, literal
+from spark_kafka_sink.client.transport import TcpTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,9 +26,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.connection import InFlight, Request
+    from spark_kafka_sink.client.resolver import Address, Resolver
     from spark_kafka_sink.client.transport import Transport
 
-    Connect = Callable[[tuple[int, tuple[str, int]], tuple[int, int]], Transport]
+    Connect = Callable[[Address, tuple[int, int]], Transport]
+
+_TOO_LATE = {
+    State.RESOLVING: "no address from the name server within the time allowed",
+    State.CONNECTING: "no connection within the time allowed",
+    State.NEGOTIATING: "no answer to ApiVersions within the time allowed",
+}
+"""The time allowed is socket.connection.setup.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +59,11 @@ class Network:
     """Opens, watches and closes connections; nothing here knows what a request means."""
 
     def __init__(
-        self, config: ProducerConfig, random: Random, connect: Connect = TcpTransport
+        self,
+        config: ProducerConfig,
+        random: Random,
+        connect: Connect = TcpTransport,
+        resolver: Resolver | None = None,
     ) -> None:
         self.observer = Observer()
         self.failures: dict[str, str] = {}
@@ -58,6 +71,7 @@ class Network:
         self._config = config
         self._random = random
         self._connect = connect
+        self._resolver = resolver or ThreadResolver()
         self._links: dict[int, Link] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -78,7 +92,7 @@ class Network:
 
     def connecting(self, since: float) -> bool:
         """Whether some connection is being opened that was begun after `since`."""
-        opening = (State.CONNECTING, State.NEGOTIATING)
+        opening = (State.RESOLVING, State.CONNECTING, State.NEGOTIATING)
         return any(
             link.connection.state in opening and link.last_used > since
             for link in self._links.values()
@@ -149,6 +163,7 @@ class Network:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
+        self._take_addresses(clock())
         self._expire(clock())
         done, self._done = self._done, []
         return done
@@ -196,20 +211,51 @@ class Network:
             return
 
     def _open(self, link: Link, now: float) -> None:
-        buffers = (self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
+        """Begin to connect, to the next address of the name; a name is looked up first."""
+        link.last_used, link.connect_by = now, self._patience(now)
+        host, port = link.node.host, link.node.port
         try:
-            if not link.addresses:
-                link.addresses = resolve(link.node.host, link.node.port)
-            link.connection.move(State.CONNECTING)
-            address = link.addresses.pop(0)
-            self.observer.opening(link, address[1])
+            addresses = link.addresses or literal(host, port)
+        except OSError as error:
+            self._fail(link, error, now)
+            return
+        if addresses is None:
+            link.connection.move(State.RESOLVING)
+            self._resolver.ask(host, port, self.wakeup)
+            return
+        link.addresses = addresses
+        self._dial(link, now)
+
+    def _take_addresses(self, now: float) -> None:
+        """Go on with the brokers whose names have been looked up."""
+        for found in self._resolver.resolutions():
+            for link in list(self._links.values()):
+                if link.connection.state is not State.RESOLVING:
+                    continue
+                if (link.node.host, link.node.port) != (found.host, found.port):
+                    continue
+                if found.error is not None:
+                    self._fail(link, found.error, now)
+                else:
+                    link.resolved(found.addresses)
+                    self._dial(link, now)
+
+    def _dial(self, link: Link, now: float) -> None:
+        buffers = (self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
+        address = link.next_address()
+        link.connection.move(State.CONNECTING)
+        self.observer.opening(link, address[1])
+        try:
             link.transport = self._connect(address, buffers)
         except OSError as error:
             self._fail(link, error, now)
             return
-        link.connect_by = now + self._config.socket_connection_setup_timeout_ms / 1000
-        link.last_used = now
+        link.last_used, link.connect_by = now, self._patience(now)
         self._selector.register(link.transport, selectors.EVENT_WRITE, link)
+
+    def _patience(self, now: float) -> float:
+        """Until when a name must have been looked up, or a connection be ready."""
+        return now + self._config.socket_connection_setup_timeout_ms / 1000
 
     def _serve(self, link: Link, events: int, now: float) -> None:
         if link.transport is None:
@@ -254,7 +300,7 @@ class Network:
         for link in list(self._links.values()):
             oldest = link.connection.oldest_sent()
             if link.connect_by and now >= link.connect_by:
-                self._fail(link, TimeoutError("no connection within the time allowed"), now)
+                self._fail(link, TimeoutError(_TOO_LATE[link.connection.state]), now)
             elif oldest is not None and now >= oldest + patience:
                 self.observer.timed_out(link)
                 self._fail(link, TimeoutError("no response within request.timeout.ms"), now)

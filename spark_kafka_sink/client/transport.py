@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from spark_kafka_sink.client.resolver import Address
+
 RECEIVE_SIZE = 64 * 1024
 MAX_BUFFERS = 1024
 """Buffers that one sendmsg takes (IOV_MAX)."""
@@ -40,7 +42,7 @@ class Transport(Protocol):
 class TcpTransport:
     """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 leaves them to the system."""
 
-    def __init__(self, address: tuple[int, tuple[str, int]], buffers: tuple[int, int]) -> None:
+    def __init__(self, address: Address, buffers: tuple[int, int]) -> None:
         family, target = address
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setblocking(False)
@@ -87,9 +89,3 @@ class TcpTransport:
         """Close the socket; what it still held is lost."""
         with suppress(OSError):
             self._socket.close()
-
-
-def resolve(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
-    """Every address of a name as (family, target); raises OSError when there is none."""
-    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    return [(int(entry[0]), entry[4][:2]) for entry in found]  # type: ignore[misc]

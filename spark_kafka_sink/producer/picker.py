@@ -97,7 +97,7 @@ class Picker:
         """
         waiting = {place: self._leaders(place) for place in self._waiting()}
         leaders = set[int]().union(*(each.values() for each in waiting.values()))
-        # Outside the lock: connecting to a broker may have to wait for a name server.
+        # Outside the lock, which the writer wants too: connecting takes system calls.
         filling = _Filling({leader: self._room(leader, now) for leader in leaders}, now)
         more = False
         with self._accumulator.lock:

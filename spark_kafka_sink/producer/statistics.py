@@ -35,6 +35,7 @@ LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 _STATES = {
     State.DISCONNECTED: "DOWN",
+    State.RESOLVING: "TRY_CONNECT",
     State.CONNECTING: "CONNECT",
     State.NEGOTIATING: "APIVERSION_QUERY",
     State.READY: "UP",

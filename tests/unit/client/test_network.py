@@ -14,7 +14,8 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.client.transport import TcpTransport, resolve
+from spark_kafka_sink.client.resolver import resolve
+from spark_kafka_sink.client.transport import TcpTransport
 from tests.unit.producer.harness.fake import FakeCluster, Fault
 from tests.unit.producer.harness.offline import config
 from tests.unit.producer.harness.world import world
@@ -83,7 +84,7 @@ def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
     assert one.failures == {}
     clock.advance(0.2)
     turn_without_broker(one, clock)
-    assert "no connection within the time allowed" in one.failures["127.0.0.1:40001"]
+    assert "no answer to ApiVersions within the time allowed" in one.failures["127.0.0.1:40001"]
     one.close(clock.monotonic())
 
 
