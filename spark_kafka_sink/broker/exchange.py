@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker.call import Outcome
 from spark_kafka_sink.protocol.build import Values, build
-from spark_kafka_sink.protocol.messages import response_parts
-from spark_kafka_sink.protocol.versions import response_type
+from spark_kafka_sink.protocol.messages import framed, response_header, response_parts
+from spark_kafka_sink.protocol.produce_response import plain_produce_response
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,12 +89,20 @@ class Exchange:
             return
         for change in self.changes:
             values = change(values)
-        response = build(response_type(self.api, self._version), values)
-        parts = response_parts(response, self._correlation_id)
+        parts = self._parts(values)
         if self.cut is not None:
             parts = _first_bytes(parts, self.cut)
             self.end()
         self._connection.answered(parts)
+
+    def _parts(self, values: Values) -> list[bytes | memoryview]:
+        kind = response_type(self.api, self._version)
+        plain = None
+        if self.api == ApiKey.PRODUCE:
+            plain = plain_produce_response(self._version, values)
+        if plain is not None:
+            return [framed(response_header(kind, self._correlation_id), plain)]
+        return response_parts(build(kind, values), self._correlation_id)
 
 
 def _first_bytes(parts: Sequence[bytes | memoryview], count: int) -> list[bytes | memoryview]:

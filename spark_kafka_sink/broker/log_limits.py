@@ -32,7 +32,7 @@ class LogLimits:
     def of(cls, config: TopicConfig) -> LogLimits:
         """Read them from a topic's configs."""
         return cls(
-            segment_bytes=config.segment_bytes,
+            segment_bytes=config.batch_rules.segment_bytes,
             segment_ms=int(config["segment.ms"]),
             index_bytes=int(config["segment.index.bytes"]),
             index_interval_bytes=int(config["index.interval.bytes"]),

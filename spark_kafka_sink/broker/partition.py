@@ -148,7 +148,7 @@ class Partition:
         self, records: memoryview | bytes, header: BatchHeader, rules: Rules
     ) -> AppendResult:
         records, header = as_topic_wants(records, header, rules.config)
-        time = rules.now_ms if rules.config.stamps_records else None
+        time = rules.now_ms if rules.config.batch_rules.stamps_records else None
         stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
         try:
             base = self.log.append(records, header, stamp)

@@ -36,7 +36,7 @@ def as_topic_wants(
     Raises:
         RefusedBatchError: its records do not decompress, or are too large now.
     """
-    codec = config.codec
+    codec = config.batch_rules.codec
     if codec is None or header.is_control or codec is header.codec:
         return batch, header
     try:
@@ -55,7 +55,7 @@ def _level(codec: Codec, config: TopicConfig) -> int | None:
 
 
 def _check_size(size: int, config: TopicConfig) -> None:
-    limit = int(config["max.message.bytes"])
+    limit = config.batch_rules.max_bytes
     if size > limit:
         raise RefusedBatchError(
             ErrorCode.message_too_large,

@@ -29,25 +29,24 @@ NO_TIMESTAMP = -1
 LOG_APPEND_TIME = 0x08
 
 
-def check_records(records: memoryview | bytes, header: BatchHeader, rules: Rules) -> Column:
+def check_records(records: memoryview | bytes, header: BatchHeader, rules: Rules) -> int:
     """Judge every record of a batch.
 
     Returns:
-        The times of the records, in milliseconds since 1970.
+        The largest time of the records, in milliseconds since 1970.
 
     Raises:
         RefusedBatchError: some may not be appended, or can't be read.
     """
     fields = _fields(records, header)
-    rewritten = rules.config.codec not in {None, header.codec}
-    if header.codec is not Codec.NONE and not rewritten:
+    codec, wanted = header.codec, rules.config.batch_rules.codec
+    if codec is not Codec.NONE and wanted in {None, codec}:
         _check_offsets(fields)
-    times: Column = header.base_timestamp + fields.time_deltas
-    keyless = (fields.key_sizes < 0) & rules.config.is_compacted
-    untimely = _untimely(times, rules) & ~keyless
-    if keyless.any() or untimely.any():
-        raise _refused_records(keyless, untimely, rules)
-    return times
+    deltas = fields.time_deltas
+    span = header.base_timestamp + int(deltas.min()), header.base_timestamp + int(deltas.max())
+    if rules.config.batch_rules.is_compacted or not _all_timely(span, rules):
+        _check_each(header.base_timestamp + deltas, fields.key_sizes, rules)
+    return span[1]
 
 
 def _fields(records: memoryview | bytes, header: BatchHeader) -> Fields:
@@ -69,22 +68,37 @@ def _check_offsets(fields: Fields) -> None:
         )
 
 
+def _all_timely(span: tuple[int, int], rules: Rules) -> bool:
+    """Whether the smallest and the largest time say that no record is out of KIP-937's limits."""
+    limits, (lowest, largest) = rules.config.batch_rules, span
+    if limits.stamps_records:
+        return True
+    timely = rules.now_ms - lowest <= limits.before_max_ms
+    return timely and largest - rules.now_ms <= limits.after_max_ms
+
+
+def _check_each(times: Column, key_sizes: Column, rules: Rules) -> None:
+    keyless = (key_sizes < 0) & rules.config.batch_rules.is_compacted
+    untimely = _untimely(times, rules) & ~keyless
+    if keyless.any() or untimely.any():
+        raise _refused_records(keyless, untimely, rules)
+
+
 def _untimely(times: Column, rules: Rules) -> NDArray[np.bool_]:
     """Which records are out of the limits of KIP-937; no time (-1) is within."""
-    if rules.config.stamps_records:
+    limits = rules.config.batch_rules
+    if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
     ahead = times - rules.now_ms
-    before = int(rules.config["message.timestamp.before.max.ms"])
-    after = int(rules.config["message.timestamp.after.max.ms"])
-    untimely: NDArray[np.bool_] = (times != NO_TIMESTAMP) & ((ahead > after) | (-ahead > before))
+    late = (ahead > limits.after_max_ms) | (-ahead > limits.before_max_ms)
+    untimely: NDArray[np.bool_] = (times != NO_TIMESTAMP) & late
     return untimely
 
 
 def _refused_records(
     keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], rules: Rules
 ) -> RefusedBatchError:
-    before = int(rules.config["message.timestamp.before.max.ms"])
-    after = int(rules.config["message.timestamp.after.max.ms"])
+    before, after = rules.config.batch_rules.before_max_ms, rules.config.batch_rules.after_max_ms
     bad = dict.fromkeys(
         np.flatnonzero(untimely).tolist(),
         "Timestamp out of range: it must be within "
@@ -98,11 +112,10 @@ def _refused_records(
     )
 
 
-def with_times(
-    records: memoryview | bytes, header: BatchHeader, times: Column
+def with_largest_time(
+    records: memoryview | bytes, header: BatchHeader, largest: int
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """A batch whose header tells its records' largest time, and that the producer set them."""
-    largest = int(times.max())
     if header.max_timestamp == largest and not header.is_log_append_time:
         return records, header
     attributes = header.attributes & ~LOG_APPEND_TIME

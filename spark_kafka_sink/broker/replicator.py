@@ -102,7 +102,7 @@ class Replicator:
     def least_in_sync(self, partition: Partition) -> int:
         """The topic's min.insync.replicas, at most as many as there are replicas."""
         topic = self._topics.named(partition.topic)
-        wanted = int(topic.config["min.insync.replicas"]) if topic else 1
+        wanted = topic.config.batch_rules.least_in_sync if topic else 1
         return min(wanted, len(partition.replicas))
 
     def next_deadline(self) -> float | None:

@@ -123,11 +123,49 @@ _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRules:
+    """What every produced batch is held against, read from the texts once; bytes, milliseconds.
+
+    `codec` is None where that is the producer's choice. `is_compacted`: every record needs a key.
+    `stamps_records`: the broker's clock replaces the producer's.
+    """
+
+    max_bytes: int
+    segment_bytes: int
+    before_max_ms: int
+    after_max_ms: int
+    least_in_sync: int
+    codec: Codec | None
+    is_compacted: bool
+    stamps_records: bool
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> BatchRules:
+        """Read them from a topic's configs."""
+        codec = config["compression.type"]
+        chosen = None if codec == "producer" else Codec[_NO_CODEC.get(codec, codec).upper()]
+        return cls(
+            max_bytes=int(config["max.message.bytes"]),
+            segment_bytes=int(config["internal.segment.bytes"]) or int(config["segment.bytes"]),
+            before_max_ms=int(config["message.timestamp.before.max.ms"]),
+            after_max_ms=int(config["message.timestamp.after.max.ms"]),
+            least_in_sync=int(config["min.insync.replicas"]),
+            codec=chosen,
+            is_compacted="compact" in config["cleanup.policy"].split(","),
+            stamps_records=config["message.timestamp.type"] == "LogAppendTime",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """The configs of one topic: what was set for it, over the broker's defaults."""
 
     own: Mapping[str, str] = field(default_factory=dict)
     broker_max_bytes: int
+    batch_rules: BatchRules = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch_rules", BatchRules.of(self))
 
     def __getitem__(self, key: str) -> str:
         return self.own[key] if key in self.own else self.default(key)
@@ -142,27 +180,6 @@ class TopicConfig:
             return ConfigSource.TOPIC
         is_default = self.default(key) == _ALL_KEYS[key].default
         return ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
-
-    @property
-    def is_compacted(self) -> bool:
-        """Whether every record needs a key."""
-        return "compact" in self["cleanup.policy"].split(",")
-
-    @property
-    def codec(self) -> Codec | None:
-        """The codec of its batches, None where that is the producer's choice."""
-        name = self["compression.type"]
-        return None if name == "producer" else Codec[_NO_CODEC.get(name, name).upper()]
-
-    @property
-    def segment_bytes(self) -> int:
-        """The size of a segment, and so the limit of a batch."""
-        return int(self["internal.segment.bytes"]) or int(self["segment.bytes"])
-
-    @property
-    def stamps_records(self) -> bool:
-        """Whether the broker's clock replaces the producer's."""
-        return self["message.timestamp.type"] == "LogAppendTime"
 
 
 def problem_with(configs: Mapping[str, str | None]) -> str | None:

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.broker.record_checks import check_records, with_times
+from spark_kafka_sink.broker.record_checks import check_records, with_largest_time
 from spark_kafka_sink.broker.rules import RefusedBatchError
 from spark_kafka_sink.records.batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
@@ -41,13 +41,13 @@ def validate(
             ErrorCode.unsupported_compression_type,
             f"Produce requests of version {rules.produce_version} may not use ZStandard",
         )
-    limit = int(rules.config["max.message.bytes"])
+    limit = rules.config.batch_rules.max_bytes
     if header.size > limit:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
             f"The batch of {header.size} bytes exceeds the maximum of {limit}",
         )
-    segment = rules.config.segment_bytes
+    segment = rules.config.batch_rules.segment_bytes
     if header.size > segment:
         raise RefusedBatchError(
             ErrorCode.record_list_too_large,
@@ -56,7 +56,7 @@ def validate(
     if checksum(records) != header.crc:
         raise RefusedBatchError(ErrorCode.corrupt_message, "The batch fails its CRC-32C")
     _check_header(header)
-    return with_times(records, header, check_records(records, header, rules))
+    return with_largest_time(records, header, check_records(records, header, rules))
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:

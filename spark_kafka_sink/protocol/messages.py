@@ -53,7 +53,7 @@ def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> b
     """Write a whole request: size, header, body."""
     header = request_header(type(payload), correlation_id, client_id)
     body = encode(payload)
-    return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+    return framed(header, body)
 
 
 def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
@@ -102,11 +102,20 @@ def _skip_tags(view: memoryview, at: int) -> int:
     return at
 
 
+def response_header(response_type: type[Any], correlation_id: int) -> bytes:
+    """Write a response's header: v0, or v1 with (no) tags."""
+    tags = _EMPTY_TAGS if response_type.__header_schema__.__flexible__ else b""
+    return _SIZE.pack(correlation_id) + tags
+
+
+def framed(header: bytes, body: bytes) -> bytes:
+    """A frame: its size, a header, a body."""
+    return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+
+
 def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes | memoryview]:
     """Write a whole response as parts to send one after the other; large records stay in place."""
-    header = _SIZE.pack(correlation_id)
-    if payload.__header_schema__.__flexible__:
-        header += _EMPTY_TAGS
+    header = response_header(type(payload), correlation_id)
     body = gather(payload, header)
     first, *rest = body.parts
     return [_SIZE.pack(body.size) + first, *(memoryview(part) for part in rest if len(part))]

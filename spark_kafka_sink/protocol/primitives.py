@@ -1,4 +1,4 @@
-"""Readers of Kafka's wire types: each takes (data, offset) and returns (value, next offset).
+"""Kafka's wire types: each reader takes (data, offset) and returns (value, next offset).
 
 They trust nothing: a length is compared with the bytes left before anything is sliced or built.
 A read past the end surfaces as IndexError or struct.error, which `codec.decode` turns into
@@ -50,6 +50,16 @@ def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
                 break
             return value, at + position + 1
     raise ProtocolError("a varint does not fit into 32 bits")
+
+
+def write_uvarint(value: int) -> bytes:
+    """Write an unsigned varint."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def compact_length(data: memoryview, at: int) -> tuple[int, int]:

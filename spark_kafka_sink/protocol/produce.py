@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.protocol.primitives import write_uvarint
 
 if TYPE_CHECKING:
     import uuid
@@ -84,18 +85,9 @@ def _topic_key(topic: TopicData, version: int) -> bytes:
 def _string(text: str | None, *, flexible: bool) -> bytes:
     raw = None if text is None else text.encode()
     if flexible:
-        return _unsigned_varint(0) if raw is None else _unsigned_varint(len(raw) + 1) + raw
+        return write_uvarint(0) if raw is None else write_uvarint(len(raw) + 1) + raw
     return _INT16.pack(-1) if raw is None else _INT16.pack(len(raw)) + raw
 
 
 def _length(count: int, *, flexible: bool) -> bytes:
-    return _unsigned_varint(count + 1) if flexible else _INT32.pack(count)
-
-
-def _unsigned_varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return write_uvarint(count + 1) if flexible else _INT32.pack(count)

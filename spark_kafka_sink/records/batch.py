@@ -36,6 +36,9 @@ LOG_OVERHEAD = 12
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 _CODEC_MASK = 0x07
+_CODECS = tuple(Codec)
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_OFFSET = 23
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
@@ -67,10 +70,10 @@ class BatchHeader:
     @property
     def codec(self) -> Codec:
         """Raises ProtocolError for codec numbers that nobody has defined."""
-        try:
-            return Codec(self.attributes & _CODEC_MASK)
-        except ValueError as error:
-            raise ProtocolError(f"unknown compression codec {self.attributes & 7}") from error
+        number = self.attributes & _CODEC_MASK
+        if number >= len(_CODECS):
+            raise ProtocolError(f"unknown compression codec {number}")
+        return _CODECS[number]
 
     @property
     def is_log_append_time(self) -> bool:
@@ -133,6 +136,11 @@ class BatchHeader:
             base_sequence=checked[6],
             record_count=checked[7],
         )
+
+
+def last_offset_delta(batch: bytes | memoryview) -> int:
+    """Number of the last record of the batch at byte 0, from 0; its header must be there."""
+    return int(_LAST_OFFSET_DELTA.unpack_from(batch, _LAST_OFFSET_DELTA_OFFSET)[0])
 
 
 def checksum(batch: bytes | memoryview) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BATCH = 9_000
 IN_FLIGHT = 5
 _VERSION = 9
-_TIMEOUT = timedelta(seconds=30)
+TIMEOUT = timedelta(seconds=30)
 
 
 def batch(values: list[bytes]) -> bytes:
@@ -51,7 +51,7 @@ def _record(delta: int, value: bytes) -> bytes:
 def frame(topic: str, records: bytes) -> bytes:
     """A Produce request with acks=all."""
     data = {"name": topic, "partition_data": [{"index": 0, "records": records}]}
-    values = {"acks": -1, "timeout": _TIMEOUT, "topic_data": [data]}
+    values = {"acks": -1, "timeout": TIMEOUT, "topic_data": [data]}
     return request_frame(build(request_type(ApiKey.PRODUCE, _VERSION), values), 7, "raw")
 
 

@@ -32,7 +32,7 @@ from spark_kafka_sink.broker.validation import transactional_header
 from spark_kafka_sink.broker.verification import Support, Writer, verify
 from spark_kafka_sink.broker.wanted import WantedPartition, WantedTopic, wanted
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.records.batch import BatchHeader
+from spark_kafka_sink.records.batch import last_offset_delta
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.topics import Topic
@@ -80,7 +80,7 @@ def _unconfirmed(
             partition = topic.partition(part.index) if topic else None
             if partition is None or answer["error_code"] is not ErrorCode.none:
                 continue
-            last = answer["base_offset"] + BatchHeader.parse(part.records or b"").last_offset_delta
+            last = answer["base_offset"] + last_offset_delta(part.records or b"")
             found.append(
                 Unconfirmed(
                     partition=partition,
