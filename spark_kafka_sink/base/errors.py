@@ -128,3 +128,11 @@ class DeliveryError(KafkaProdError):
 
     def _state(self) -> dict[str, object]:
         return super()._state() | {"statuses": self.statuses}
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says, or its class where it says nothing or can't be asked."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - an error that can't be shown must not hide that there is one
+        return type(error).__name__

@@ -6,6 +6,7 @@ It serves one task at a time and outlives it, so that the next task finds open c
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from random import Random
 from threading import Event, Thread
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.base.clock import Clock, SystemClock
 from spark_kafka_sink.base.debug import Debug, new_id
+from spark_kafka_sink.base.errors import DeliveryError, text_of
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.observer import Observer
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
+LOOK_EVERY = 0.2
+"""Seconds after which whoever waits for the thread looks whether it lives."""
 
 
 class Loop(Protocol):
@@ -62,22 +66,53 @@ class Client:
         self._loop: Loop | None = None
         self._closed = False
         self._thread: Thread | None = None
+        self._process = os.getpid()
         self._switches: deque[tuple[Loop | None, Event]] = deque()
         """Loops to change to; the thread sets the event when it has."""
 
+    @property
+    def gone(self) -> bool:
+        """No loop runs any more: the thread has ended, or has died of something."""
+        return self._closed or (self._thread is not None and not self._thread.is_alive())
+
+    @property
+    def is_forked(self) -> bool:
+        """This is a child of the process that made the client: its thread is not here."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Raise a DeliveryError in a forked child, before it waits for locks and threads."""
+        if self.is_forked:
+            raise DeliveryError(
+                "the session belongs to the process that this one was forked from",
+                hint="open connections after the fork: threads and sockets stay with the parent",
+            )
+
     def attach(self, loop: Loop) -> None:
-        """Let the thread run `loop`; it is started with the first one."""
-        self._switch(loop)
+        """Let the thread run `loop`; it is started with the first one.
+
+        Raises:
+            DeliveryError: the thread has died.
+        """
+        self.check_process()
+        if not self._switch(loop):
+            raise DeliveryError(
+                "the sender thread has died",
+                hint="run the write again; the log of the worker process may say why it ended",
+            )
         if self._thread is None:
             self._thread = Thread(target=self._run, name="kafkaprod-sender", daemon=True)
             self._thread.start()
 
     def detach(self) -> None:
         """Take the loop away; when this returns, no turn of it is running."""
-        self._switch(None)
+        if not self.is_forked:
+            self._switch(None)
 
     def close(self) -> None:
-        """Stop the thread and close the connections."""
+        """Stop the thread and close the connections; in a forked child they are the parent's."""
+        if self.is_forked:
+            return
         self._closed = True
         self.network.wakeup()
         if self._thread is not None:
@@ -85,14 +120,18 @@ class Client:
             self._thread = None
         self.network.close(self.clock.monotonic())
 
-    def _switch(self, loop: Loop | None) -> None:
+    def _switch(self, loop: Loop | None) -> bool:
+        """Whether there is a thread, or will be, that runs the loop."""
         if self._thread is None:
             self._loop = loop
-            return
+            return not self._closed
         done = Event()
         self._switches.append((loop, done))
         self.network.wakeup()
-        done.wait()
+        while not done.wait(LOOK_EVERY):
+            if self.gone:
+                return done.is_set()
+        return not self.gone
 
     def _run(self) -> None:
         while not self._closed:
@@ -112,12 +151,19 @@ class Client:
                 self._idle()
             else:
                 loop.run_once()
-        except Exception as error:  # noqa: BLE001 - the writer must hear of it
+        except BaseException as error:  # noqa: BLE001 - the writer must hear of it
             if loop is None:
-                _LOG.warning("an idle connection failed: %s", error)
+                self._failed_idle(error)
                 return
             self._loop = None
             loop.crashed(error)
+
+    @staticmethod
+    def _failed_idle(error: BaseException) -> None:
+        """Nobody is there to be told: what is no common error ends the thread."""
+        if not isinstance(error, Exception):
+            raise error
+        _LOG.warning("an idle connection failed: %s", text_of(error))
 
     def _idle(self) -> None:
         """Between tasks: notice closed connections, take metadata that is still on its way."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import BufferTimeoutError
 from spark_kafka_sink.base.meters import CloseReason
+from spark_kafka_sink.client.client import LOOK_EVERY
 from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.memory import COPY_BELOW, PINNED_FOR, Charge, Memory, unpin
 from spark_kafka_sink.producer.plan import OpenBatch
@@ -55,6 +56,8 @@ class Accumulator:
         self.changed = Condition(self.lock)
         self.memory = Memory(config.buffer_memory)
         self.shares = Shares()
+        self.look_after: Callable[[], None] = lambda: None
+        """Called while the writer waits: it ends the session if the other threads are gone."""
         self.watch = Watch()
         """What goes wrong where; the session puts its own here before the sender runs."""
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
@@ -95,7 +98,8 @@ class Accumulator:
                 left = None if deadline is None else deadline - self._clock.monotonic()
                 if left is not None and left <= 0:
                     return False
-                self.changed.wait(left)
+                if not self.changed.wait(LOOK_EVERY if left is None else min(left, LOOK_EVERY)):
+                    self.look_after()
 
     def reserve(self, size: int) -> None:
         """Charge `size` bytes; waits while the buffer is full, at most max.block.ms.

@@ -29,6 +29,9 @@ def borrow_session(
 ) -> ProducerSession:
     """A session on the client that the last task of this process left, or on a new one."""
     kept = _cache.pop((os.getpid(), config.fingerprint()), None)
+    if kept and kept[0].gone:
+        kept[0].close()
+        kept = None
     client, identity = kept or (Client(config), Identity())
     return ProducerSession(client, identity, settings)
 

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.config import Acks
-from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
+from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError, text_of
 from spark_kafka_sink.base.meters import BatchSent
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.producer.answers import Answers
@@ -67,8 +67,8 @@ class Sender:
             report=books.report,
             lanes=self._lanes,
         )
-        self.failure_elsewhere: DeliveryError | None = None
-        """Put here by the codec thread."""
+        self.failure_elsewhere: BaseException | None = None
+        """Put here by another thread: no batch that waits to be compressed will ever be."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
@@ -93,17 +93,10 @@ class Sender:
 
     def crashed(self, error: BaseException) -> None:
         """The loop is dead: the writer must not wait for it."""
-        failure: KafkaProdError
-        if isinstance(error, KafkaProdError):
-            failure = error
-        else:
-            _LOG.error("the sender crashed", exc_info=error)
-            failure = DeliveryError(
-                f"the sender thread stopped: {type(error).__name__}: {error}",
-                hint="this is a bug in spark-kafka-sink; please report it with the log",
-            )
-            failure.__cause__ = error
+        failure = error if isinstance(error, KafkaProdError) else _crash(error)
         try:
+            if failure is not error:
+                _LOG.error("the sender crashed", exc_info=error)
             if isinstance(failure, DeliveryError):
                 self._answers.abandon(failure)
         finally:
@@ -198,7 +191,9 @@ class Sender:
         """Another thread has failed: the session ends as if a broker had refused a batch."""
         error, self.failure_elsewhere = self.failure_elsewhere, None
         if error is not None:
-            self._answers.fail(error)
+            failure = DeliveryError(f"compression failed: {text_of(error)}")
+            failure.__cause__ = error
+            self._answers.fail(failure)
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
@@ -219,3 +214,12 @@ class Sender:
             waits.append(self._ids.wait(now))
         waits += [lane.retry_at - now for lane in self._lanes.values() if lane.retry_at > now]
         return max(0.0, min(waits))
+
+
+def _crash(error: BaseException) -> DeliveryError:
+    failure = DeliveryError(
+        f"the sender thread stopped: {type(error).__name__}: {text_of(error)}",
+        hint="this is a bug in spark-kafka-sink; please report it with the log",
+    )
+    failure.__cause__ = error
+    return failure

@@ -6,7 +6,6 @@ for the way of a record.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
 from spark_kafka_sink.producer.accumulator import Accumulator
 from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.books import Books
+from spark_kafka_sink.producer.codec_thread import CodecThread
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws
 from spark_kafka_sink.producer.gate import Gate, Routed
@@ -70,10 +70,11 @@ class ProducerSession:
         self._report = ReportBuilder()
         self._report.meters.settings = client.config.pipeline()
         self._trace = Trace(self.name, client.config.debug)
-        self._codec = ThreadPoolExecutor(1, thread_name_prefix="kafkaprod-codec")
+        self._codec = CodecThread()
         self._accumulator = Accumulator(
             client.config, client.clock, self._compress_later, client.network.wakeup, self._trace
         )
+        self._accumulator.look_after = self._look_after_threads
         self._ward = PoisonWard(self._settings.poison)
         self._dead_letters = _dead_letter_topic(self._settings)
         self._topics = TopicDirectory(client, self._accumulator)
@@ -92,6 +93,7 @@ class ProducerSession:
         Raises:
             KafkaProdError: a row is wrong, or the session has failed, as the message says.
         """
+        self.client.check_process()
         if not len(rows):
             return
         topics = self._topics.lookup(rows.topics) if rows.topics else ()
@@ -136,6 +138,7 @@ class ProducerSession:
 
     def flush(self) -> None:
         """Wait until every record is acknowledged; raises what ended the session otherwise."""
+        self.client.check_process()
         self._accumulator.flush()
 
     def report(self, task: TaskInfo) -> DeliveryReport:
@@ -147,9 +150,11 @@ class ProducerSession:
 
     def close(self) -> None:
         """Let go of the client; what was not flushed is dropped."""
+        if self.client.is_forked:
+            return  # connections and locks are the parent's
         self.client.detach()
         self._sender.finished()
-        self._codec.shutdown(wait=True, cancel_futures=True)
+        self._codec.shutdown()
 
     def _append(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         reserved = int(sizes.sum())
@@ -222,13 +227,20 @@ class ProducerSession:
         codec, started = self._config.compression_type, self._clock.monotonic()
         try:
             payload = batch.compressed(codec, self._config.compression_level)
-        except Exception as error:  # noqa: BLE001 - in a thread of its own it would be lost
-            failure = DeliveryError(f"compression failed: {error}", topic=batch.partition.topic)
-            self._sender.failure_elsewhere = failure
+            batch.compression = self._clock.monotonic() - started
+            self._accumulator.compressed(batch, payload, codec)
+        except BaseException as error:  # noqa: BLE001 - in a thread of its own it would be lost
+            self._sender.failure_elsewhere = error
             self.client.network.wakeup()
-            return
-        batch.compression = self._clock.monotonic() - started
-        self._accumulator.compressed(batch, payload, codec)
+
+    def _look_after_threads(self) -> None:
+        """End the session if a thread is gone that would have to do what the writer waits for."""
+        if self.client.gone:
+            hint = "run the write again; the log of the worker process may say why it ended"
+            self._sender.crashed(DeliveryError("the sender thread has died", hint=hint))
+        elif self._codec.gone:
+            self._sender.failure_elsewhere = RuntimeError("the codec thread has died")
+            self.client.network.wakeup()
 
 
 def _dead_letter_topic(settings: SessionSettings) -> DeadLetterTopic | None:

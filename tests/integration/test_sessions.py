@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,3 +91,29 @@ def test_a_kept_client_survives_a_topic_that_was_made_anew(
     assert _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic).persisted == 10
     values = [record.value for record in by_confluent(servers, unique_topic)]
     assert values == [b"%d" % number for number in range(10, 20)]
+
+
+def test_a_forked_child_leaves_its_parents_connections_alone(
+    embedded_broker: EmbeddedBroker, unique_topic: str
+) -> None:
+    servers = embedded_broker.bootstrap_servers
+    Admin(servers).create_topic(unique_topic, partitions=1)
+    session = borrow_session(config(servers, {"client_id": unique_topic}))
+    try:
+        session.append(rows(unique_topic, [b"before"]))
+        session.flush()
+        opened = len(session.client.network.links())
+        child = os.fork()
+        if child == 0:
+            try:
+                discard_session(session)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        session.append(rows(unique_topic, [b"after"]))
+        session.flush()
+        assert session.report(TaskInfo()).retries == 0
+        assert len(session.client.network.links()) == opened
+    finally:
+        discard_session(session)
+    assert [record.value for record in by_confluent(servers, unique_topic)] == [b"before", b"after"]

@@ -30,6 +30,8 @@ MANY_STEPS = 4_000
 class _Later:
     """Does the codec thread's work when a step begins."""
 
+    gone = False
+
     def __init__(self) -> None:
         self._work: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
 
@@ -41,7 +43,7 @@ class _Later:
             work, arguments = self._work.popleft()
             work(*arguments)
 
-    def shutdown(self, **_: object) -> None:
+    def shutdown(self) -> None:
         self._work.clear()
 
 

@@ -1,0 +1,322 @@
+"""Threads that die: whoever waits for them hears of it soon, whatever it was that they died of."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from concurrent.futures import Future
+from contextlib import contextmanager
+from threading import Event, Thread
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
+from spark_kafka_sink.base.pressure import PressureConfig, RateLimits
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.cluster import Cluster, Node
+from spark_kafka_sink.producer import pool
+from spark_kafka_sink.producer.batch import ProducerBatch
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.records.columns import Columns
+from tests.unit.producer.harness.offline import config, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOON = 10.0
+"""Seconds in which a wait must end; what is waited for would never come."""
+
+
+class PanicError(BaseException):
+    """As pyo3's PanicException: no Exception."""
+
+
+class UnspeakableError(Exception):
+    """One that can't even be shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+ERRORS = [RuntimeError, MemoryError, SystemExit, KeyboardInterrupt, PanicError, UnspeakableError]
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def refused(*_: object) -> NoReturn:
+    raise ConnectionRefusedError(111, "Connection refused")
+
+
+@contextmanager
+def running(
+    settings: SessionSettings | None = None, **options: object
+) -> Iterator[ProducerSession]:
+    """A session with its threads, that knows its topic and whose broker can't be reached."""
+    one = Client(config(linger_ms=0, **options), connect=refused)
+    one.metadata.cluster = Cluster(
+        nodes=MappingProxyType({1: Node(1, "127.0.0.1", 9)}),
+        topics=MappingProxyType({"t": topic("t", 2)}),
+    )
+    session = ProducerSession(one, settings=settings)
+    try:
+        yield session
+    finally:
+        within(lambda: pool.discard_session(session))
+
+
+def within(work: Callable[[], object], seconds: float = SOON) -> BaseException | None:
+    """Do it in another thread; what it raised. Fails if it takes for ever."""
+    outcome: Future[BaseException | None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001
+            outcome.set_result(error)
+        else:
+            outcome.set_result(None)
+
+    Thread(target=run, daemon=True).start()
+    return outcome.result(timeout=seconds)
+
+
+def rows(count: int = 1, size: int = 10, name: str = "t") -> Rows:
+    return Rows(columns=Columns(value=pa.array([b"x" * size] * count, pa.binary())), topics=(name,))
+
+
+def fill(session: ProducerSession) -> None:
+    for _ in range(100):
+        session.append(rows(count=10, size=1_000))
+
+
+WAITS: dict[str, Callable[[ProducerSession], object]] = {
+    "flush": lambda session: (session.append(rows()), session.flush()),
+    "reserve": fill,
+    "topic": lambda session: session.append(rows(name="elsewhere")),
+    "rate": fill,
+    "share": fill,
+}
+OPTIONS: dict[str, dict[str, object]] = {
+    "reserve": {"buffer_memory": 20_000, "batch_size": 4_000},
+    "share": {"buffer_memory": 40_000, "batch_size": 4_000},
+}
+SETTINGS = {
+    "rate": SessionSettings(pressure=PressureConfig(rates=RateLimits(records=0.01))),
+    "reserve": SessionSettings(pressure=PressureConfig(buffer_share=100)),
+    "share": SessionSettings(pressure=PressureConfig(buffer_share=10)),
+}
+
+
+def raises_in_a_turn(session: ProducerSession, error: type[BaseException]) -> None:
+    def turn() -> NoReturn:
+        raise error
+
+    session._sender.run_once = turn  # type: ignore[method-assign]
+
+
+def raises_twice(session: ProducerSession, error: type[BaseException]) -> None:
+    """Telling of it fails as well."""
+    raises_in_a_turn(session, error)
+
+    def abandon(_: DeliveryError) -> NoReturn:
+        raise error
+
+    session._sender._answers.abandon = abandon  # type: ignore[method-assign]
+
+
+def dies(session: ProducerSession, error: type[BaseException]) -> None:
+    """The thread ends without a word."""
+
+    def turn() -> NoReturn:
+        raise error
+
+    session.client._turn = turn  # type: ignore[method-assign]
+
+
+DEATHS = [raises_in_a_turn, raises_twice, dies]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_wait_ends_when_the_sender_dies(
+    wait: str,
+    death: Callable[[ProducerSession, type[BaseException]], None],
+    error: type[BaseException],
+) -> None:
+    with running(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
+        waiting = Thread(target=lambda: (time.sleep(0.05), death(session, error)))
+        waiting.start()
+        caught = within(lambda: WAITS[wait](session))
+        assert isinstance(caught, DeliveryError)
+        assert "sender thread" in str(caught)
+        waiting.join()
+
+
+def test_records_have_a_status_when_the_senders_thread_has_died() -> None:
+    with running() as session:
+        dies(session, SystemExit)
+        caught = within(lambda: WAITS["flush"](session))
+        assert isinstance(caught, DeliveryError)
+        assert sum(status.records for status in caught.statuses) == 1
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_wait_ends_when_the_codec_raises(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compressed(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(ProducerBatch, "compressed", compressed)
+    with running(compression_type="lz4") as session:
+        caught = within(lambda: WAITS["flush"](session))
+        assert isinstance(caught, DeliveryError)
+        assert sum(status.records for status in caught.statuses) == 1
+
+
+def test_a_wait_ends_when_what_follows_compression_raises() -> None:
+    def compressed(*_: object) -> NoReturn:
+        raise PanicError
+
+    with running(compression_type="lz4") as session:
+        session._accumulator.compressed = compressed  # type: ignore[method-assign]
+        caught = within(lambda: WAITS["flush"](session))
+        assert isinstance(caught, DeliveryError)
+
+
+@pytest.mark.parametrize("wait", ["flush", "reserve", "share"])
+def test_a_wait_ends_when_the_codecs_thread_has_died(wait: str) -> None:
+    options = OPTIONS.get(wait, {})
+    with running(SETTINGS.get(wait), compression_type="lz4", **options) as session:
+        number: Future[int | None] = Future()
+        session._codec.submit(lambda: number.set_result(_thread_id()))
+        victim = ctypes.c_ulong(number.result(timeout=SOON) or 0)
+        assert ctypes.pythonapi.PyThreadState_SetAsyncExc(victim, ctypes.py_object(SystemExit)) == 1
+        caught = within(lambda: WAITS[wait](session))
+        assert isinstance(caught, DeliveryError)
+        assert "codec thread" in str(caught)
+
+
+def _thread_id() -> int | None:
+    from threading import current_thread
+
+    return current_thread().ident
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_client_whose_thread_has_died_lets_go_and_takes_nothing(
+    error: type[BaseException],
+) -> None:
+    with running() as session:
+        client = session.client
+        dies(session, error)
+        _await_death(client)
+        assert within(client.detach) is None
+        assert isinstance(within(lambda: client.attach(session._sender)), KafkaProdError)
+
+
+@pytest.mark.parametrize("change", ["attach", "detach"])
+def test_a_thread_that_dies_during_a_change_of_loops_is_not_waited_for(change: str) -> None:
+    with running() as session:
+        client, entered = session.client, Event()
+
+        def slow_death() -> NoReturn:
+            entered.set()
+            time.sleep(0.5)
+            raise SystemExit
+
+        client._turn = slow_death  # type: ignore[method-assign]
+        assert entered.wait(SOON)
+        if change == "detach":
+            assert within(client.detach) is None
+        else:
+            caught = within(lambda: client.attach(session._sender))
+            assert isinstance(caught, KafkaProdError)
+
+
+def test_the_next_task_gets_another_client_than_the_one_whose_thread_has_died() -> None:
+    settings = config(client_id="dead-threads")
+    session = pool.borrow_session(settings)
+    pool.give_back_session(session)
+    dies(session, SystemExit)
+    session.client.network.wakeup()
+    _await_death(session.client)
+    following = pool.borrow_session(settings)
+    assert following.client is not session.client
+    assert following.identity is not session.identity
+    within(lambda: pool.discard_session(following))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda session: session.append(rows()),
+        lambda session: session.flush(),
+        lambda session: session.client.attach(session._sender),
+    ],
+)
+def test_a_forked_child_has_no_threads_and_says_so(
+    work: Callable[[ProducerSession], object],
+) -> None:
+    """Whatever lock a thread held at the fork stays locked in the child."""
+    with running() as session:
+        session.append(rows())
+        held, done = Event(), Event()
+        holder = Thread(target=_hold, args=(session, held, done))
+        holder.start()
+        assert held.wait(SOON)
+        child = os.fork()
+        if child == 0:
+            _as_child(session, work)
+        done.set()
+        holder.join()
+        assert _exit_code(child) == 0
+        assert not session.client.gone
+
+
+def _hold(session: ProducerSession, held: Event, done: Event) -> None:
+    with session._accumulator.lock:
+        held.set()
+        done.wait(SOON)
+
+
+def _as_child(session: ProducerSession, work: Callable[[ProducerSession], object]) -> NoReturn:
+    code = 1
+    try:
+        work(session)
+    except KafkaProdError as error:
+        code = 0 if "fork" in str(error) else 2
+    except BaseException:  # noqa: BLE001
+        code = 3
+    try:
+        pool.discard_session(session)
+    except BaseException:  # noqa: BLE001
+        code = 4
+    os._exit(code)
+
+
+def _exit_code(child: int) -> int:
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the child waits for ever")
+
+
+def _await_death(client: Client) -> None:
+    thread = client._thread
+    assert thread is not None
+    thread.join(SOON)
+    assert not thread.is_alive()
