@@ -120,9 +120,9 @@ class Answers:
 
         A batch that may be in the log can't be sent again under a new epoch.
         """
-        if not lane.renumber or lane.under_way:
+        if not lane.must_start_over:
             return
-        lane.renumber = lane.proven = False
+        lane.renumber = lane.recreated = lane.proven = False
         self._identity.bump(lane.partition)
         self._trace.renumbered(lane.partition, self._identity)
         for batch in list(lane.again):
@@ -174,7 +174,7 @@ class Answers:
         decision = decide(answer.code, self._facts(lane, batch, answer, now))
         self._note(batch, answer, completion, decision.action)
         if is_unclear(answer.code):
-            batch.ambiguous = True
+            lane.doubt(batch)
         match decision.action:
             case Action.COMPLETE:
                 lane.settled(batch)

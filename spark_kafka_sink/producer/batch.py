@@ -48,11 +48,13 @@ class ProducerBatch:
 
     `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
     bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
-    answer never came.
+    answer never came, so the log may hold it.
     `label` is a number of the session's own, and one more for each split; `order` the same among
     the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
-    `topic_id` is what the last request called the topic. `settled`: nobody waits for it any more.
+    `topic_id` is that of the topic when it was last sent, and `by_name` whether some request named
+    the topic by its name alone, which a new one may have answered to. `settled`: nobody waits for
+    it any more.
     """
 
     partition: TopicPartition
@@ -75,6 +77,7 @@ class ProducerBatch:
     label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
+    by_name: bool = False
     settled: bool = False
     closed: float = 0.0
     reason: CloseReason = CloseReason.FLUSH

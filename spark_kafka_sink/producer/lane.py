@@ -6,7 +6,9 @@ Rules that keep sequences gapless and records in order:
   producer's last five batches, and take one that lies further back for out of order;
 - a partition that has moved waits until its old leader has answered;
 - a partition's first batch goes alone: a broker that is only just becoming its leader may refuse
-  the first and take the second, as it knows no sequence yet, and then never takes the first.
+  the first and take the second, as it knows no sequence yet, and then never takes the first;
+- the partition of a topic that was deleted and made anew starts over in a new epoch: what goes
+  again and what the old topic has acknowledged would leave a gap in the new one.
 
 Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
 librdkafka's introduction on leader changes.
@@ -31,7 +33,10 @@ class Lane:
     """`under_way` and `again` are in sequence order; `retry_at` in seconds of the clock.
 
     `leader` is where the batches under way were sent. `renumber`: a new epoch begins once nothing
-    is under way. `proven`: the brokers have taken a batch of this producer here.
+    is under way. `proven`: the brokers have taken a batch of this producer here. `topic_id` is that
+    of the newest topic of this name, None where the brokers tell none. `recreated`: that topic has
+    taken nothing yet, and a new epoch begins once nothing that it may hold goes again.
+    `outdated`: the metadata has an older topic again, to which nothing is sent.
     """
 
     partition: TopicPartition
@@ -41,8 +46,47 @@ class Lane:
     leader: int = NO_LEADER
     renumber: bool = False
     proven: bool = False
+    recreated: bool = False
+    outdated: bool = False
     topic_id: uuid.UUID | None = None
+    _former: set[uuid.UUID] = field(default_factory=set)
     _drained: int = 0
+
+    def belongs_to(self, topic_id: uuid.UUID | None) -> bool:
+        """Whether this is the newest topic of its name that is known here.
+
+        One that this producer has not met yet is. One that another has replaced never is again: a
+        broker tells of it whose metadata lags behind.
+        """
+        if topic_id == self.topic_id or topic_id is None:
+            return True
+        if topic_id in self._former:
+            return False
+        if self.topic_id is not None:
+            self._former.add(self.topic_id)
+            self._start_over()
+        self.topic_id = topic_id
+        return True
+
+    def _start_over(self) -> None:
+        self.proven, self.recreated = False, True
+        for batch in self.again + self.under_way:
+            if not batch.by_name:
+                batch.ambiguous = False  # only a topic that is gone can have it
+
+    def doubt(self, batch: ProducerBatch) -> None:
+        """The partition's log may hold the batch: its latest request got no clear answer."""
+        if batch.by_name or batch.topic_id == self.topic_id:
+            batch.ambiguous = True
+
+    @property
+    def must_start_over(self) -> bool:
+        """A new epoch is due and can begin now."""
+        if self.under_way:
+            return False
+        return self.renumber or (
+            self.recreated and not any(batch.ambiguous for batch in self.again)
+        )
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float
@@ -92,7 +136,7 @@ class Lane:
     def settled(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
         self.under_way.remove(batch)
-        self.proven = True
+        self.proven = self.proven or batch.topic_id in {None, self.topic_id}
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""

@@ -246,6 +246,9 @@ class Picker:
 
     def _may_send(self, lane: Lane, filling: _Filling) -> bool:
         """Whether anything stands in the way but what the lane itself knows."""
+        if lane.outdated:
+            self._metadata.refresh()
+            return False
         self._answers.renumber(lane)
         if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
             return False
@@ -253,15 +256,15 @@ class Picker:
         return watch.may_send(lane.partition, bool(lane.under_way), filling.now)
 
     def _lane(self, place: TopicPartition) -> Lane:
-        """The partition's lane; a topic that was made anew has taken nothing yet."""
+        """The partition's lane, told which topic of its name the metadata has."""
         topic_id = self._metadata.cluster.topics[place.topic].topic_id
         lane = self._lanes.get(place)
         if lane is None:
             known = self._identity.sequences.get(place)
-            proven = known is not None and known.topic_id == topic_id
-            lane = self._lanes[place] = Lane(place, proven=proven, topic_id=topic_id)
-        elif lane.topic_id is not topic_id and lane.topic_id != topic_id:
-            lane.topic_id, lane.proven = topic_id, False
+            lane = self._lanes[place] = Lane(place)
+            if known is not None:
+                lane.topic_id, lane.proven = known.topic_id, known.topic_id == topic_id
+        lane.outdated = lane.topic_id is not topic_id and not lane.belongs_to(topic_id)
         return lane
 
     def _room(self, node_id: int, now: float) -> int:

@@ -57,6 +57,9 @@ def produce_request(
     ]
     has_ids = all(topic.topic_id is not None for topic in topics)
     version = connection.version(ApiKey.PRODUCE, None if has_ids else _WITHOUT_TOPIC_IDS)
+    if version <= _WITHOUT_TOPIC_IDS:
+        for _, batch in picks:
+            batch.by_name = True
     head = ProduceHead(
         version=version,
         transactional_id=None,

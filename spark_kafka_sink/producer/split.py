@@ -33,7 +33,7 @@ def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[Produce
     sequence = batch.sequence
     for number, piece in enumerate(pieces):
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
-        piece.ambiguous = batch.ambiguous
+        piece.ambiguous, piece.by_name = batch.ambiguous, batch.by_name
         if sequence != NO_SEQUENCE:
             piece.number(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence

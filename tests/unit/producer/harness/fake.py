@@ -130,6 +130,8 @@ class FakeCluster:
         self.nodes = nodes
         self.logs: dict[tuple[str, int], FakeLog] = {}
         self.ids: dict[str, UUID] = {}
+        self.told_ids: dict[str, UUID] = {}
+        """What the metadata calls a topic, where it lags behind."""
         self.faults: deque[Fault | None] = deque()
         """For the next Produce requests, in the order in which they come; then none."""
         self.init_errors: deque[int] = deque()
@@ -145,12 +147,14 @@ class FakeCluster:
         self.produce_versions = CLIENT_VERSIONS[ApiKey.PRODUCE]
         self.next_producer_id = 4_000
         self._peers: list[Peer] = []
+        self._created = 0
         for name, count in (topics or {}).items():
             self.create(name, count)
 
     def create(self, name: str, count: int) -> None:
-        """Add a topic, its partitions led by the brokers in turn."""
-        self.ids[name] = UUID(int=0x7000 + len(self.ids))
+        """Add a topic, its partitions led by the brokers in turn; one of this name is deleted."""
+        self._created += 1
+        self.ids[name] = UUID(int=0x6FFF + self._created)
         for partition in range(count):
             self.logs[name, partition] = FakeLog(leader=1 + partition % self.nodes)
 

@@ -48,7 +48,8 @@ def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
         for (topic, index), log in cluster.logs.items()
         if topic == name
     ]
-    return {"name": name, "topic_id": cluster.ids[name], "partitions": partitions}
+    topic_id = cluster.told_ids.get(name, cluster.ids[name])
+    return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
 def init_producer_id(cluster: FakeCluster, _: Any) -> dict[str, Any]:
@@ -101,8 +102,10 @@ def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict
 def _partition(
     cluster: FakeCluster, node: int, place: tuple[str, int], data: Any, fault: Fault
 ) -> dict[str, Any]:
-    log = cluster.logs[place]
     code, offset = 0, -1
+    log = cluster.logs.get(place)
+    if log is None:
+        return _refused(place[1], UNKNOWN_TOPIC_ID if fault.error is None else fault.error)
     if fault.error is None and log.leader != node:
         code = NOT_LEADER
     elif fault.error is None or fault.append:
@@ -118,7 +121,17 @@ def _partition(
     }
 
 
+def _refused(index: int, code: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error_code": error_code(code),
+        "base_offset": -1,
+        "log_append_time": None,
+    }
+
+
 def _name(cluster: FakeCluster, topic: Any) -> str:
+    """The topic that a request means; that of a deleted one's id is its id."""
     known = {number: name for name, number in cluster.ids.items()}
-    name: str = getattr(topic, "name", None) or known[topic.topic_id]
+    name: str = getattr(topic, "name", None) or known.get(topic.topic_id, str(topic.topic_id))
     return name
