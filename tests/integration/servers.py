@@ -22,12 +22,14 @@ def closed_port() -> str:
 
 
 @contextmanager
-def listening(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+def listening(
+    serve: Callable[[socket.socket], None], host: str = "127.0.0.1", port: int = 0
+) -> Iterator[str]:
     """The address of a server that hands each connection to `serve`, in a thread of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((host, port)) as server:
         thread = threading.Thread(target=_accept, args=(server, serve), daemon=True)
         thread.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
+        yield f"{host}:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
     thread.join(5)
 

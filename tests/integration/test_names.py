@@ -1,21 +1,22 @@
-"""A name server that takes its time for one broker's name: the other brokers keep taking data."""
+"""What a name server says and does not say: slow names, names with several addresses."""
 
 from __future__ import annotations
 
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.integration.producing import rows, session
+from tests.integration import servers
+from tests.integration.producing import produce, rows, session
 from tests.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
+    from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.producer.session import ProducerSession
 
@@ -68,3 +69,46 @@ def test_a_slow_name_stalls_one_broker_alone(
             assert persisted(producer)[1 - near] == 1
         assert asked == ["localhost"]
         assert max(waits) < SLOW_S / 3
+
+
+def hang_up_when_ready(connection: socket.socket) -> None:
+    """Answer ApiVersions as an old broker does, by its refusal and then version 0, and hang up."""
+    correlation = connection.recv(1000)[8:12]
+    ranges = [(0, 3, 9), (3, 1, 9), (18, 0, 0), (22, 0, 1)]
+    keys = b"".join(b"".join(n.to_bytes(2, "big") for n in entry) for entry in ranges)
+    for code in (35, 0):
+        body = correlation + code.to_bytes(2, "big") + len(ranges).to_bytes(4, "big") + keys
+        connection.sendall(len(body).to_bytes(4, "big") + body)
+        correlation = connection.recv(1000)[8:12]
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [None, servers.hang_up, servers.say_nothing, servers.answer_with_nonsense, hang_up_when_ready],
+)
+def test_the_second_address_of_a_name_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+    unique_topic: str,
+    serve: Callable[[socket.socket], None] | None,
+) -> None:
+    real = socket.getaddrinfo
+
+    def look_up(host: str, port: int, *rest: Any, **named: Any) -> Any:
+        if host != "two.test" or named.get("flags"):
+            return real(host, port, *rest, **named)
+        return [*real("127.0.0.2", port, *rest, **named), *real("127.0.0.1", port, *rest, **named)]
+
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(auto_create_topics=True))
+        (node,) = broker.nodes
+        if serve is not None:
+            stack.enter_context(servers.listening(serve, "127.0.0.2", node.port))
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        report = produce(
+            f"two.test:{node.port}",
+            rows(unique_topic, [b"x"] * 2),
+            socket_connection_setup_timeout_ms=1_000,
+            max_block_ms=15_000,
+        )
+        assert report.persisted == 2
