@@ -174,12 +174,15 @@ class Connection:
             self.in_flight.popleft()
             yield asked, response
 
+    def has_written(self, flight: InFlight) -> bool:
+        """Whether the socket has taken every byte of a request."""
+        return flight.ends_at <= self._written
+
     def written_silently(self) -> list[InFlight]:
         """Requests without a response that are written now: nothing more will be heard of them."""
-        if self.out or not self.silent:
-            return []
-        done = list(self.silent)
-        self.silent.clear()
+        done = []
+        while self.silent and self.has_written(self.silent[0]):
+            done.append(self.silent.popleft())
         return done
 
     def oldest_sent(self) -> float | None:

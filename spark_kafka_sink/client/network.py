@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import selectors
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.base.errors import ProtocolError
@@ -44,7 +44,12 @@ class Completion:
     """A request that has its answer, or never will: then `failure` says why.
 
     Both `response` and `failure` are None for a request without a response that was written.
-    `latency` is in seconds from sending to answer.
+    `latency` is in seconds from sending to answer. `written`: the socket took all of the request.
+
+    A request that was not written whole has had no effect: a broker acts on a frame when it has
+    as many bytes as its length says (``NetworkReceive.complete``), and drops one that a
+    disconnect cuts short. What is missing never follows, as the connection is closed here, and
+    what the socket took says nothing of the bytes it did not take.
     """
 
     node: Node
@@ -53,6 +58,7 @@ class Completion:
     failure: str | None
     latency: float
     correlation_id: int = 0
+    written: bool = True
 
 
 class Network:
@@ -286,8 +292,7 @@ class Network:
 
     def _watch(self, link: Link, now: float) -> None:
         self.observer.moved(link, now)
-        for written in link.connection.written_silently():
-            self._done.append(_completion(link, written, (None, None), written.sent_at))
+        self._complete_silent(link)
         if link.transport is not None:
             writing = selectors.EVENT_WRITE if link.connection.out else 0
             wanted = selectors.EVENT_READ | writing
@@ -332,10 +337,16 @@ class Network:
             self._selector.unregister(link.transport)
         link.connect_by = 0.0
         self.observer.moved(link, now)
-        lost = link.take_over()
+        self._complete_silent(link)
+        connection, lost = link.connection, link.take_over()
         self.observer.closed(link, reason, lost)
         for asked in lost:
-            self._done.append(_completion(link, asked, (None, reason), now))
+            completion = _completion(link, asked, (None, reason), now)
+            self._done.append(replace(completion, written=connection.has_written(asked)))
+
+    def _complete_silent(self, link: Link) -> None:
+        for written in link.connection.written_silently():
+            self._done.append(_completion(link, written, (None, None), written.sent_at))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
         link = self._links.pop(node_id, None)

@@ -15,6 +15,7 @@ from spark_kafka_sink.client.cluster import NO_LEADER, Node
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.outcomes import (
     DISCONNECTED,
+    NOT_SENT,
     Action,
     Decision,
     Facts,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.lane import Lane
 
 _LOST = PartitionAnswer(code=DISCONNECTED)
+_UNSENT = PartitionAnswer(code=NOT_SENT)
 _MISSING = PartitionAnswer(code=-1, message="the response does not mention the partition")
 _OUTCOMES = {
     Action.COMPLETE: Outcome.DELIVERED,
@@ -82,7 +84,8 @@ class Answers:
             self._obey_throttling(completion, now)
             self._learn_nodes(response)
             answers = read_answers(response, picks)
-        default = _LOST if response is None else _MISSING
+        lost = _LOST if completion.written else _UNSENT
+        default = lost if response is None else _MISSING
         for lane, batch in picks:
             if batch in lane.under_way:
                 answer = answers.get(batch.partition, default)
@@ -346,6 +349,7 @@ _HINTS = {
     45: "records before these may be gone from the log, or these may be in it already after an "
     "answer that was lost: read the partition before it is written again",
     DISCONNECTED: "check the connection to the brokers, then run the write again",
+    NOT_SENT: "check the connection to the brokers, then run the write again",
     87: "correct the records that are named, or the topic's settings (compaction needs keys)",
 }
 

@@ -58,6 +58,10 @@ class Decision:
 
 DISCONNECTED = -2
 """Our own code: the connection was lost, or the request timed out, before an answer came."""
+NOT_SENT = -3
+"""Our own code: the connection was lost before the request was written whole, so it had no effect.
+"""
+_OWN_NAMES = {DISCONNECTED: "DISCONNECTED", NOT_SENT: "NOT_SENT"}
 
 _REFRESH = frozenset({3, 5, 6, 9, 13, 56, 72, 74, 100, 103})
 _RETRY = frozenset({2, 7, 19, 20})
@@ -67,7 +71,7 @@ _UNCLEAR = frozenset({3, 6, 7, 20, 56, DISCONNECTED})
 """The records may be in the log although no success was reported. 3, 6 and 56 too: a leader that
 has appended them and steps down before its followers have them says so (``DelayedProduce``)."""
 
-_NAMES = {code.value: code.name for code in ErrorCode} | {DISCONNECTED: "DISCONNECTED"}
+_NAMES = {code.value: code.name for code in ErrorCode} | _OWN_NAMES
 
 
 def error_name(code: int) -> str:
@@ -76,7 +80,7 @@ def error_name(code: int) -> str:
 
 
 def decide(code: int, facts: Facts) -> Decision:
-    """The next step for a batch that was answered with `code` (or DISCONNECTED)."""
+    """The next step for a batch that was answered with `code` (or a code of our own)."""
     if code == 0 or (code == ErrorCode.duplicate_sequence_number.value and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
     if code in _TOO_LARGE:
@@ -102,7 +106,7 @@ def _too_large(code: int, facts: Facts) -> Decision:
 
 
 def _retriable(code: int, facts: Facts) -> Action | None:
-    if code in _REFRESH or code == DISCONNECTED:
+    if code in _REFRESH or code in _OWN_NAMES:
         return Action.REFRESH_AND_RETRY
     if code in _RETRY:
         return Action.RETRY

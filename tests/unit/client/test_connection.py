@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,6 +158,23 @@ def test_partial_writes_leave_the_rest() -> None:
         assert left == whole[size:]
     connection.wrote(len(left))
     assert not connection.out
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_request_is_written_with_its_last_byte(answered: bool) -> None:
+    connection = ready()
+    asked = [replace(metadata_request(), expects_response=answered) for _ in range(2)]
+    first, second = [connection.enqueue(request, 2.0) for request in asked]
+    size = sum(part.nbytes for part in connection.out) // 2
+    connection.wrote(size - 1)
+    assert not connection.has_written(first)
+    assert connection.written_silently() == []
+    connection.wrote(1)
+    assert (connection.has_written(first), connection.has_written(second)) == (True, False)
+    assert connection.written_silently() == ([] if answered else [first])
+    connection.wrote(size)
+    assert connection.has_written(second)
+    assert connection.written_silently() == ([] if answered else [second])
 
 
 def test_a_request_without_an_answer_is_done_when_it_is_written() -> None:

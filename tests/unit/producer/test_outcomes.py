@@ -9,6 +9,7 @@ import pytest
 from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.producer.outcomes import (
     DISCONNECTED,
+    NOT_SENT,
     Action,
     Decision,
     Facts,
@@ -24,7 +25,7 @@ FACTS = Facts(
 PLAIN = replace(FACTS, idempotent=False)
 COMPLETE = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
 FAIL_NOT, FAIL_POSSIBLY = Decision(Action.FAIL, NOT), Decision(Action.FAIL, POSSIBLY)
-REFRESH_CODES = (3, 5, 6, 9, 13, 56, 72, 74, 100, 103, DISCONNECTED)
+REFRESH_CODES = (3, 5, 6, 9, 13, 56, 72, 74, 100, 103, DISCONNECTED, NOT_SENT)
 RETRY_CODES = (2, 7, 19, 20)
 UNKNOWN_CODES = (9_999, -300, 32_767)
 UNCLEAR_CODES = (3, 6, 7, 20, 56, -1, DISCONNECTED, *UNKNOWN_CODES)
@@ -120,6 +121,7 @@ def test_names_of_codes() -> None:
     assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(DISCONNECTED) == "DISCONNECTED"
+    assert error_name(NOT_SENT) == "NOT_SENT"
     assert error_name(9_999) == "UNKNOWN_ERROR_9999"
     assert {code for code in range(-3, 120) if is_unclear(code)} >= {
         3,
@@ -130,7 +132,7 @@ def test_names_of_codes() -> None:
         -1,
         DISCONNECTED,
     }
-    assert not any(is_unclear(code) for code in (2, 5, 10, 19, 45, 59))
+    assert not any(is_unclear(code) for code in (2, 5, 10, 19, 45, 59, NOT_SENT))
 
 
 GAPLESS = replace(FACTS, gapless=True)

@@ -64,6 +64,7 @@ class FakeTransport:
     """The client's end of a socket pair."""
 
     def __init__(self, cluster: FakeCluster, node: int) -> None:
+        self._cluster, self._node = cluster, node
         self._socket, other = socket.socketpair()
         for end in (self._socket, other):
             end.setblocking(False)
@@ -79,6 +80,11 @@ class FakeTransport:
         return True
 
     def write(self, buffers: Sequence[Buffer]) -> int:
+        room = self._cluster.room.get(self._node)
+        if room is not None:
+            data = b"".join(bytes(part) for part in buffers)[:room]
+            self._cluster.room[self._node] = room - len(data)
+            return self._socket.send(data) if data else 0
         try:
             return self._socket.sendmsg(buffers)
         except BlockingIOError:
@@ -140,6 +146,8 @@ class FakeCluster:
         """For the next Metadata requests: the error code of the whole answer."""
         self.mute: set[ApiKey] = set()
         """Requests that get no answer."""
+        self.room: dict[int, int] = {}
+        """Bytes that sockets to a broker still take, where that is limited."""
         self.dialled: list[int] = []
         """Ports that connections were opened to."""
         self.seen: list[Seen] = []
