@@ -17,6 +17,8 @@ _LOWEST = {
     "nodes": 1,
     "default_partitions": 1,
     "message_max_bytes": 61,
+    "group_min_session_timeout_ms": 1,
+    "group_max_session_timeout_ms": 1,
     "transaction_max_timeout_ms": 1,
     "transactional_id_expiration_ms": 1,
 }
@@ -36,6 +38,8 @@ class BrokerOptions(TypedDict, total=False):
     follower_lag_ms: int
     replica_lag_time_max_ms: int
     session_timeout_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
     transaction_version: int
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int
@@ -64,6 +68,8 @@ class BrokerConfig:
         follower_lag_ms: how much later than the leader followers have a record.
         replica_lag_time_max_ms: a follower that lacks something for longer is not in sync.
         session_timeout_ms: a node that hangs for so long loses its leaderships.
+        group_min_session_timeout_ms: the shortest session.timeout.ms a group's member may ask for.
+        group_max_session_timeout_ms: the longest one.
         transaction_version: Kafka's feature of that name; 2 lets clients use transactions V2.
         transaction_max_timeout_ms: the longest timeout that a transaction may ask for.
         transactional_id_expiration_ms: a transactional id without use for so long is forgotten.
@@ -91,6 +97,8 @@ class BrokerConfig:
     follower_lag_ms: int = 0
     replica_lag_time_max_ms: int = 30_000
     session_timeout_ms: int = 9_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
     transaction_version: int = 2
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000

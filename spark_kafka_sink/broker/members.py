@@ -12,7 +12,10 @@ Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What a JoinGroup request says; timeouts in seconds."""
+    """What a JoinGroup request says; timeouts in seconds.
+
+    `needs_known_id` and `may_skip_assignment` are what its version brings along (KIP-394, KIP-814).
+    """
 
     member_id: str
     instance_id: str | None
@@ -23,6 +26,7 @@ class Joining:
     protocol_type: str
     protocols: dict[str, bytes]
     needs_known_id: bool
+    may_skip_assignment: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

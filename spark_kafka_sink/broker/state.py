@@ -149,6 +149,7 @@ class Cluster:
         """When `tick` has something to do, in monotonic seconds; None if nothing is known."""
         due = (
             self.delayed.next_deadline(),
+            self.groups.next_deadline(),
             self.replicator.next_deadline(),
             self.node_states.next_fence(),
         )

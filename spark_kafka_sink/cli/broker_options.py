@@ -66,6 +66,12 @@ class BrokerArguments:
     session_timeout_ms: Annotated[
         int, typer.Option(help="Time after which a node that hangs loses its leaderships.")
     ] = DEFAULTS.session_timeout_ms
+    group_min_session_timeout_ms: Annotated[
+        int, typer.Option(help="Shortest session.timeout.ms of a consumer group's member.")
+    ] = DEFAULTS.group_min_session_timeout_ms
+    group_max_session_timeout_ms: Annotated[
+        int, typer.Option(help="Longest session.timeout.ms of a consumer group's member.")
+    ] = DEFAULTS.group_max_session_timeout_ms
     retention_check_ms: Annotated[
         int, typer.Option(help="Time between two looks for segments that retention drops.")
     ] = DEFAULTS.retention_check_ms
@@ -118,6 +124,8 @@ class BrokerArguments:
             "transactional_id_expiration_ms": self.transactional_id_expiration_ms,
             "replica_lag_time_max_ms": self.replica_lag_time_max_ms,
             "session_timeout_ms": self.session_timeout_ms,
+            "group_min_session_timeout_ms": self.group_min_session_timeout_ms,
+            "group_max_session_timeout_ms": self.group_max_session_timeout_ms,
             "retention_check_ms": self.retention_check_ms,
         }
 

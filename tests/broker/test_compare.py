@@ -29,6 +29,8 @@ CHOSEN = (
     "describe cluster",
     "join group",
     "heartbeat",
+    "static member",
+    "offset commit 8",
     "init producer id 5",
     "produce 13, magic 0",
     "produce 13, two batches",

@@ -33,6 +33,8 @@ class World:
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.topic = topic
         self.seen: dict[str, Any] = {}
+        self.last: Any = None
+        """The last answer as it came, None where there was none."""
         self._servers = bootstrap_servers
         self.client = RawClient(bootstrap_servers)
         self.client.socket.settimeout(SOCKET_SECONDS)
@@ -62,8 +64,10 @@ class World:
     def ask(self, api: ApiKey, version: int, **values: Any) -> Any:
         """Send a request and note the answer, or that the connection ended."""
         label = f"{len(self.seen) + 1} {api.name.lower()}"
+        self.last = None
         try:
-            self.seen[label] = plain(self.client.call(api, version, **values))
+            self.last = self.client.call(api, version, **values)
+            self.seen[label] = plain(self.last)
         except ConnectionError:
             self.seen[label] = "the connection is closed"
             self._reconnect()

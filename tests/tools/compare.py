@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.compare.admin_scenarios import admin_scenarios
+from tests.compare.group_scenarios import group_scenarios
 from tests.compare.plain import differing
 from tests.compare.produce_scenarios import produce_scenarios
 from tests.compare.read_scenarios import read_scenarios
@@ -38,7 +39,12 @@ class Difference:
 
 def scenarios() -> list[Scenario]:
     """Every scenario there is."""
-    return [*produce_scenarios(), *read_scenarios(), *admin_scenarios()]
+    return [
+        *produce_scenarios(),
+        *read_scenarios(),
+        *admin_scenarios(),
+        *group_scenarios(),
+    ]
 
 
 def compare(name: str, kafka: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference]:

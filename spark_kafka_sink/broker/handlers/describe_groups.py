@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.group import GroupState
 from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.group import Group
     from spark_kafka_sink.broker.members import Member
     from spark_kafka_sink.protocol.build import Values
 
@@ -36,23 +38,26 @@ def _describe(call: Call, group_id: str) -> Values:
             "error_message": None if known else f"Group {group_id} not found.",
             "authorized_operations": NO_OPERATIONS,
         }
+    stable = group.state is GroupState.STABLE
     return {
         "group_id": group_id,
         "group_state": str(group.state),
         "protocol_type": group.protocol_type,
-        "protocol_data": group.protocol,
-        "members": [_member(member, group.protocol) for member in group.members.values()],
+        "protocol_data": group.protocol if stable else "",
+        "members": [_member(member, group) for member in group.members.values()],
         "authorized_operations": NO_OPERATIONS,
     }
 
 
-def _member(member: Member, protocol: str) -> Values:
+def _member(member: Member, group: Group) -> Values:
+    """What a member subscribes to is told while the group is stable."""
+    stable = group.state is GroupState.STABLE
     return {
         "member_id": member.id,
         "group_instance_id": member.joined.instance_id,
         "client_id": member.joined.client_id,
         "client_host": member.joined.client_host,
-        "member_metadata": member.joined.protocols.get(protocol, b""),
+        "member_metadata": member.joined.protocols[group.protocol] if stable else b"",
         "member_assignment": member.assignment,
     }
 

@@ -1,7 +1,8 @@
 """JoinGroup 0-9: classic consumer groups.
 
-The member id is given first since version 4 (KIP-394); static members since version 5 (KIP-345).
-The answer waits until all members have joined again.
+The member id is given first since version 4 (KIP-394); static members since version 5 (KIP-345),
+and a leader among them that comes back may skip its assignment since version 9 (KIP-814). The
+answer waits until all members have joined again.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from spark_kafka_sink.broker.handlers.membership import coordinated
 from spark_kafka_sink.broker.members import Joining
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
-MIN_SESSION_SECONDS = 1.0
-MAX_SESSION_SECONDS = 1800.0
 KNOWN_ID_VERSION = 4
+SKIPPING_VERSION = 9
 
 
 def handle(call: Call) -> Answer:
     """See the module."""
     request = call.request
-    error = coordinated(call)
+    config = call.cluster.config
     session = request.session_timeout.total_seconds()
-    if not error and not MIN_SESSION_SECONDS <= session <= MAX_SESSION_SECONDS:
-        error = ErrorCode.invalid_session_timeout
+    error = coordinated(call)
+    if (
+        not config.group_min_session_timeout_ms
+        <= session * 1000
+        <= (config.group_max_session_timeout_ms)
+    ):
+        error = error or ErrorCode.invalid_session_timeout
     if error:
         return {"error_code": error, "generation_id": -1, "member_id": request.member_id}
     joining = Joining(
@@ -37,8 +42,10 @@ def handle(call: Call) -> Answer:
         protocol_type=request.protocol_type,
         protocols={protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
         needs_known_id=call.version >= KNOWN_ID_VERSION,
+        may_skip_assignment=call.version >= SKIPPING_VERSION,
     )
-    group = call.cluster.groups.get(request.group_id)
+    groups = call.cluster.groups
+    group = groups.peek(request.group_id) if request.member_id else groups.get(request.group_id)
     group.join(joining, call.reply, call.cluster.clock.monotonic())
     return Outcome.LATER
 

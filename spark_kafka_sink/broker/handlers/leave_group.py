@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.membership import coordinated
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.groups import Group
+    from spark_kafka_sink.broker.group import Group
 
 
 def handle(call: Call) -> Answer:
@@ -29,10 +27,7 @@ def handle(call: Call) -> Answer:
 
 def _leave(group: Group, item: Any, now: float) -> dict[str, Any]:
     instance_id = getattr(item, "group_instance_id", None)
-    instance = group.instance(instance_id)
-    member_id = instance.id if instance and not item.member_id else item.member_id
-    error = ErrorCode.none if member_id in group.members else ErrorCode.unknown_member_id
-    group.remove([member_id], now)
+    error = group.leave(item.member_id, instance_id, now)
     return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.group import GroupState
+
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.call import Call
-    from spark_kafka_sink.broker.groups import Group
+    from spark_kafka_sink.broker.group import Group
 
 NO_GENERATION = -1
 
@@ -27,8 +29,27 @@ def speaks(call: Call, group: Group, generation: int) -> ErrorCode:
 
     A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
     """
-    member_id = call.request.member_id
-    instance = group.instance(call.get("group_instance_id", None))
-    if instance is not None and instance.id != member_id:
-        return ErrorCode.fenced_instance_id
-    return group.check(member_id, generation)
+    return group.check(call.request.member_id, generation, call.get("group_instance_id", None))
+
+
+def may_commit(call: Call, generation: int, *, in_transaction: bool = False) -> ErrorCode:
+    """Judge whether offsets may be committed: by a member, or by anyone while there is none.
+
+    As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
+    member are believed, and a rebalance disturbs nobody.
+    """
+    group = call.cluster.groups.find(call.request.group_id)
+    if group is None:
+        return ErrorCode.none if generation < 0 else ErrorCode.illegal_generation
+    empty = group.state is GroupState.EMPTY
+    if generation < 0 and empty:
+        return ErrorCode.none
+    instance_id = call.get("group_instance_id", None)
+    if generation >= 0 or call.get("member_id", "") or instance_id is not None:
+        error = speaks(call, group, generation)
+    else:
+        error = ErrorCode.none if in_transaction or empty else ErrorCode.unknown_member_id
+    completing = group.state is GroupState.COMPLETING_REBALANCE
+    return error or (
+        ErrorCode.rebalance_in_progress if completing and not in_transaction else ErrorCode.none
+    )

@@ -12,13 +12,12 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.group_offsets import CommittedOffset
-from spark_kafka_sink.broker.groups import GroupState
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing, name_of, topic_of
-from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, speaks
+from spark_kafka_sink.broker.handlers.membership import coordinated, may_commit
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.groups import Group
+    from spark_kafka_sink.broker.group import Group
     from spark_kafka_sink.protocol.build import Values
 
 MAX_METADATA = 4_096
@@ -28,10 +27,12 @@ MAX_METADATA = 4_096
 def handle(call: Call) -> Answer:
     """See the module."""
     request = call.request
-    group = call.cluster.groups.peek(request.group_id)
-    error = coordinated(call) or _may_commit(call, group)
-    if not error:
-        group = call.cluster.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    error = coordinated(call) or may_commit(call, generation)
+    groups = call.cluster.groups
+    group = groups.peek(request.group_id) if error else groups.get(request.group_id)
+    if not error and request.member_id:
+        group.heartbeat(request.member_id, call.cluster.clock.monotonic())
     return {
         "topics": [
             {
@@ -42,16 +43,6 @@ def handle(call: Call) -> Answer:
             for item in request.topics
         ]
     }
-
-
-def _may_commit(call: Call, group: Group) -> ErrorCode:
-    generation = call.request.generation_id_or_member_epoch
-    if generation == NO_GENERATION and group.state is GroupState.EMPTY:
-        return ErrorCode.none
-    if error := speaks(call, group, generation):
-        return error
-    group.heartbeat(call.request.member_id, call.cluster.clock.monotonic())
-    return ErrorCode.none
 
 
 def _commit(call: Call, group: Group, place: tuple[Any, Any], error: ErrorCode) -> Values:

@@ -18,7 +18,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from spark_kafka_sink.broker.groups import Group
+    from spark_kafka_sink.broker.group import Group
     from spark_kafka_sink.protocol.build import Values
 
 GROUPS_VERSION = 8

@@ -12,8 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.group_offsets import CommittedOffset
-from spark_kafka_sink.broker.groups import GroupState
-from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, speaks
+from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, may_commit
 from spark_kafka_sink.broker.offsets_partition import OFFSETS_PLACE
 from spark_kafka_sink.broker.transaction import Claim
 from spark_kafka_sink.broker.verification import Support, Writer, verify
@@ -64,21 +63,11 @@ def _refusal(call: Call) -> ErrorCode:
             transactional_id=call.request.transactional_id, claim=claim, support=support
         )
         error = verify(call.cluster.transactions, writer, OFFSETS_PLACE)
-    error = error or _may_commit(call) or offsets.judge(claim)
+    generation = call.get("generation_id", NO_GENERATION)
+    error = error or may_commit(call, generation, in_transaction=True) or offsets.judge(claim)
     if not error:
         offsets.begin(claim)
     return error
-
-
-def _may_commit(call: Call) -> ErrorCode:
-    generation = call.get("generation_id", NO_GENERATION)
-    group = call.cluster.groups.find(call.request.group_id)
-    if group is None:
-        return ErrorCode.none if generation < 0 else ErrorCode.illegal_generation
-    if generation < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.none
-    named = call.get("member_id", "") or call.get("group_instance_id", None) is not None
-    return speaks(call, group, generation) if generation >= 0 or named else ErrorCode.none
 
 
 def _commit(
