@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.broker.listeners import check_listeners
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ class BrokerOptions(TypedDict, total=False):
     faults: Sequence[str]
     nodes: int
     host: str
+    advertised_listeners: str | None
     port: int
     default_partitions: int
     auto_create_topics: bool
@@ -75,7 +77,8 @@ class BrokerConfig:
         transactional_id_expiration_ms: a transactional id without use for so long is forgotten.
         faults: faults to begin with, as `kafkaprod broker --fault` takes them.
         nodes: how many brokers the cluster has; partitions are spread over them.
-        host: the address to listen on and to announce.
+        host: the address to listen on, and to announce if nothing else is.
+        advertised_listeners: what clients are told instead: host:port of each node, with commas.
         port: the first node's port, the others follow; 0 takes any free port for each.
         default_partitions: Kafka's num.partitions, for topics made without a number.
         auto_create_topics: whether asking for an unknown topic's metadata creates it.
@@ -105,6 +108,7 @@ class BrokerConfig:
     faults: Sequence[str] = ()
     nodes: int = 1
     host: str = "127.0.0.1"
+    advertised_listeners: str | None = None
     port: int = 0
     default_partitions: int = 1
     auto_create_topics: bool = False
@@ -135,6 +139,7 @@ class BrokerConfig:
             )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
             raise ConfigError(f"port is {self.port}", hint="0 takes any free port")
+        check_listeners(self)
 
     def _check_copies(self) -> None:
         wanted = {"replication_factor": self.replication_factor} | {

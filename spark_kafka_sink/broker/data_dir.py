@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.disk_segment import SUFFIX, DiskSegment
+from spark_kafka_sink.broker.file_handles import FileHandles
 from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.segment_scan import scan
 from spark_kafka_sink.broker.segmented import SegmentedStorage
@@ -31,10 +32,11 @@ class DataDir:
         ConfigError: it can't be used, or another broker uses it.
     """
 
-    __slots__ = ("_lock", "path", "was_clean")
+    __slots__ = ("_handles", "_lock", "path", "was_clean")
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser()
+        self._handles = FileHandles()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / ".lock").open("w")
@@ -67,13 +69,13 @@ class DataDir:
         self.remove(topic, partition)
         folder = self.folder(topic, partition)
         folder.mkdir()
-        return SegmentedStorage(limits, _maker(folder, limits))
+        return SegmentedStorage(limits, self._maker(folder, limits))
 
     def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> SegmentedStorage:
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir(exist_ok=True)
-        new_segment = _maker(folder, limits)
+        new_segment = self._maker(folder, limits)
         segments: list[DiskSegment] = []
         paths = sorted(folder.glob(f"*{SUFFIX}"))
         for number, path in enumerate(paths):
@@ -85,6 +87,10 @@ class DataDir:
             sealed.close()
         return SegmentedStorage(limits, new_segment, segments)
 
+    def _maker(self, folder: Path, limits: LogLimits) -> partial[DiskSegment]:
+        interval = limits.index_interval_bytes
+        return partial(DiskSegment, folder, interval=interval, handles=self._handles)
+
     def remove(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""
         shutil.rmtree(self.folder(topic, partition), ignore_errors=True)
@@ -93,10 +99,6 @@ class DataDir:
         """See `StorageBackend`: the next broker may trust what it finds."""
         (self.path / CLEAN_MARK).touch()
         self._lock.close()
-
-
-def _maker(folder: Path, limits: LogLimits) -> partial[DiskSegment]:
-    return partial(DiskSegment, folder, interval=limits.index_interval_bytes)
 
 
 def _delete(new_segment: partial[DiskSegment], paths: list[Path]) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from spark_kafka_sink.broker.file_handles import FileHandles
     from spark_kafka_sink.broker.storage import BatchFacts
 
 SUFFIX = ".log"
@@ -28,18 +29,27 @@ class DiskSegment:
         folder: the partition's.
         base_offset: names the files.
         interval: index.interval.bytes.
+        handles: the folder's open files.
     """
 
-    __slots__ = ("_dirty", "_fd", "_indexes", "base_offset", "first_timestamp", "path", "table")
+    __slots__ = (
+        "_dirty",
+        "_handles",
+        "_indexes",
+        "base_offset",
+        "first_timestamp",
+        "path",
+        "table",
+    )
 
-    def __init__(self, folder: Path, base_offset: int, interval: int) -> None:
+    def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
         self.base_offset = base_offset
         self.path = folder / f"{base_offset:020d}{SUFFIX}"
-        self.path.touch()
+        handles.get(self.path)
         self.table = BatchTable()
         self.first_timestamp: int | None = None
-        self._indexes = SegmentIndexes(folder, base_offset, interval)
-        self._fd: int | None = None
+        self._indexes = SegmentIndexes(folder, base_offset, interval, handles)
+        self._handles = handles
         self._dirty = False
 
     @property
@@ -50,7 +60,7 @@ class DiskSegment:
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `Segment`; raises OSError when the disk does not take it."""
         self._dirty = True
-        _write(self._file(), parts, self.table.size)
+        _write(self._handles.get(self.path), parts, self.table.size)
         self.recall(facts)
 
     def recall(self, facts: BatchFacts) -> None:
@@ -61,15 +71,11 @@ class DiskSegment:
         if self.first_timestamp is None:
             self.first_timestamp = facts.max_timestamp
 
-    def _file(self) -> int:
-        if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        return self._fd
-
     def read(self, first: int, end: int) -> list[memoryview]:
         """See `Segment`: one piece."""
         at = self.table.position(first)
-        return [memoryview(os.pread(self._file(), self.table.position(end) - at, at))]
+        size = self.table.position(end) - at
+        return [memoryview(os.pread(self._handles.get(self.path), size, at))]
 
     def truncate(self, count: int) -> None:
         """See `Segment`."""
@@ -85,7 +91,7 @@ class DiskSegment:
 
     def cut(self) -> None:
         """End the files where the batches that are known end."""
-        os.truncate(self.path, self.table.size)
+        os.ftruncate(self._handles.get(self.path), self.table.size)
         self._indexes.trim()
 
     def seal(self) -> None:
@@ -97,22 +103,18 @@ class DiskSegment:
     def flush(self) -> None:
         """See `Segment`."""
         if self._dirty:
-            os.fsync(self._file())
+            os.fsync(self._handles.get(self.path))
             self._indexes.flush()
             self._dirty = False
 
     def close(self) -> None:
         """See `Segment`."""
         self.seal()
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self._handles.close(self.path)
 
     def delete(self) -> None:
         """See `Segment`."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self._handles.close(self.path)
         self._indexes.delete()
         self.path.unlink(missing_ok=True)
 

@@ -16,7 +16,9 @@ from spark_kafka_sink.protocol.messages import read_request_header, read_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.call import Handler
     from spark_kafka_sink.broker.connection import Connection
+    from spark_kafka_sink.broker.refusals import Refusals
     from spark_kafka_sink.broker.state import Cluster
 
 Answered: TypeAlias = Callable[["Connection"], None]
@@ -25,11 +27,12 @@ Answered: TypeAlias = Callable[["Connection"], None]
 class Dispatcher:
     """Hands requests to handlers; `answered` is told when a connection may go on."""
 
-    __slots__ = ("_answered", "_cluster", "_injector")
+    __slots__ = ("_answered", "_cluster", "_injector", "_refusals")
 
-    def __init__(self, cluster: Cluster, answered: Answered) -> None:
+    def __init__(self, cluster: Cluster, answered: Answered, refusals: Refusals) -> None:
         self._cluster = cluster
         self._answered = answered
+        self._refusals = refusals
         self._injector = Injector(cluster)
 
     def dispatch(self, frame: memoryview, connection: Connection) -> None:
@@ -41,14 +44,14 @@ class Dispatcher:
         api, version, correlation_id = read_request_start(frame)
         handler = HANDLERS.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = Exchange(handler, (0, correlation_id), connection, self._answered)
+            oldest = self._exchange(handler, (0, correlation_id), connection)
             oldest.send(unsupported_version())
             return
         if handler is None or version not in handler.versions:
             raise ProtocolError(f"a request of API {api} version {version} is not served here")
         header = read_request_header(frame)
         request, _ = decode(request_type(api, version), frame, header.body_offset)
-        exchange = Exchange(handler, (version, correlation_id), connection, self._answered)
+        exchange = self._exchange(handler, (version, correlation_id), connection)
         call = Call(
             cluster=self._cluster,
             node=connection.node,
@@ -60,3 +63,8 @@ class Dispatcher:
             is_closed=lambda: connection.closed,
         )
         self._injector.serve(exchange, call)
+
+    def _exchange(
+        self, handler: Handler, about: tuple[int, int], connection: Connection
+    ) -> Exchange:
+        return Exchange(handler, about, connection, self._answered, self._refusals)

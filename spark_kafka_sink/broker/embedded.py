@@ -11,6 +11,7 @@ from spark_kafka_sink.base.errors import BrokerUnavailableError
 from spark_kafka_sink.broker.cluster_control import ClusterControl
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults import Faults
+from spark_kafka_sink.broker.listeners import advertised, reachable
 from spark_kafka_sink.broker.server import Server, listen
 from spark_kafka_sink.broker.state import Cluster, Node
 from spark_kafka_sink.broker.topics import NewTopic
@@ -70,8 +71,9 @@ class EmbeddedBroker(ClusterControl):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all nodes, as clients want them."""
-        return ",".join(f"{node.host}:{node.port}" for node in self._nodes)
+        """Addresses that all nodes listen on, as clients on this machine want them."""
+        bound = [node.bound for node in self._nodes]
+        return ",".join(f"{reachable(host)}:{port}" for host, port in bound)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -96,9 +98,10 @@ class EmbeddedBroker(ClusterControl):
                 f"the embedded broker can't listen on {config.host}:{port}: {error.strerror}",
                 hint="Choose another port, or 0 for any free one",
             ) from error
+        ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
         self._nodes = tuple(
-            Node(id=node, host=config.host, port=listener.getsockname()[1])
-            for node, listener in listeners.items()
+            Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
+            for node, (host, port) in advertised(config, ports).items()
         )
         try:
             self._cluster = Cluster(config, list(self._nodes), SystemClock())

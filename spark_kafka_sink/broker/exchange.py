@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.call import Call, Handler
     from spark_kafka_sink.broker.connection import Connection
+    from spark_kafka_sink.broker.refusals import Refusals
 
 
 class Exchange:
@@ -30,6 +31,7 @@ class Exchange:
         "_connection",
         "_correlation_id",
         "_handler",
+        "_refusals",
         "_version",
         "changes",
         "cut",
@@ -42,11 +44,13 @@ class Exchange:
         about: tuple[int, int],
         connection: Connection,
         answered: Callable[[Connection], None],
+        refusals: Refusals,
     ) -> None:
         self._handler = handler
         self._version, self._correlation_id = about
         self._connection = connection
         self._answered = answered
+        self._refusals = refusals
         self.changes: list[Callable[[Values], Values]] = []
         self.cut: int | None = None
         self.lost = False
@@ -87,6 +91,7 @@ class Exchange:
         """Queue the answer."""
         if self._connection.closed or self.lost:
             return
+        self._refusals.look(self.api, self._connection, values)
         for change in self.changes:
             values = change(values)
         parts = self._parts(values)

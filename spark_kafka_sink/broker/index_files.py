@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spark_kafka_sink.broker.file_handles import FileHandles
+
 OFFSET_ENTRY: Final = Struct(">ii")
 """Offset relative to the segment's base, and the position of its batch in bytes."""
 TIME_ENTRY: Final = Struct(">qi")
@@ -22,37 +24,37 @@ TIME_ENTRY: Final = Struct(">qi")
 class IndexFile:
     """A file of entries of one size, opened when the first one is written."""
 
-    __slots__ = ("_entry", "_fd", "count", "path")
+    __slots__ = ("_entry", "_flushed", "_handles", "count", "path")
 
-    def __init__(self, path: Path, entry: Struct) -> None:
+    def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
         self.path = path
         self._entry = entry
-        self._fd: int | None = None
+        self._handles = handles
+        self._flushed = 0
         self.count = 0
 
     def add(self, *values: int) -> None:
         """Write one entry."""
-        if self._fd is None:
-            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
-        os.pwrite(self._fd, self._entry.pack(*values), self.count * self._entry.size)
+        os.pwrite(
+            self._handles.get(self.path), self._entry.pack(*values), self.count * self._entry.size
+        )
         self.count += 1
 
     def keep(self, count: int) -> None:
         """Drop the entries from number `count` on, and whatever else the file holds."""
         self.count = count
-        self.path.touch()
-        os.truncate(self.path, count * self._entry.size)
+        self._flushed = min(self._flushed, count)
+        os.ftruncate(self._handles.get(self.path), count * self._entry.size)
 
     def flush(self) -> None:
-        """Sync the file, if it is open."""
-        if self._fd is not None:
-            os.fsync(self._fd)
+        """Sync the entries that are new."""
+        if self.count != self._flushed:
+            os.fsync(self._handles.get(self.path))
+            self._flushed = self.count
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self._handles.close(self.path)
 
 
 class SegmentIndexes:
@@ -62,14 +64,15 @@ class SegmentIndexes:
         folder: the partition's.
         base_offset: the segment's.
         interval: index.interval.bytes; at most one entry of each per so many bytes and batch.
+        handles: the folder's open files.
     """
 
     __slots__ = ("_base", "_indexed_time", "_interval", "_newest", "_since", "offsets", "times")
 
-    def __init__(self, folder: Path, base_offset: int, interval: int) -> None:
+    def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
         name = f"{base_offset:020d}"
-        self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY)
-        self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY)
+        self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY, handles)
+        self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY, handles)
         self._base = base_offset
         self._interval = interval
         self.reset()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 INDEX_ENTRY_BYTES = 8
 _MAX_RELATIVE = 2**31 - 1
+SEGMENTS_KEPT = 4
+"""At least so many segments make up retention.bytes in memory."""
+SMALLEST_SEGMENT = 1 << 20
 
 
 class SegmentedStorage:
@@ -25,17 +28,20 @@ class SegmentedStorage:
         limits: when to roll and what to keep.
         new_segment: makes an empty segment for a base offset.
         segments: what an earlier broker left, in order.
+        now_ms: tells the time, where retention is to be looked at whenever a segment is full.
     """
 
-    __slots__ = ("_flushed_at", "_new_segment", "_segments", "_unflushed", "limits")
+    __slots__ = ("_flushed_at", "_new_segment", "_now_ms", "_segments", "_unflushed", "limits")
 
     def __init__(
         self,
         limits: LogLimits = DEFAULT_LIMITS,
         new_segment: Callable[[int], Segment] = MemorySegment,
         segments: Sequence[Segment] = (),
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.limits = limits
+        self._now_ms = now_ms
         self._new_segment = new_segment
         self._unflushed = 0
         self._flushed_at = 0
@@ -75,6 +81,8 @@ class SegmentedStorage:
         """See `LogStorage`."""
         if self._is_full(facts):
             self._roll(facts.base_offset)
+            if self._now_ms is not None:
+                self.expire(self._now_ms())
         self._segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
         if self._unflushed >= self.limits.flush_messages:
@@ -87,11 +95,18 @@ class SegmentedStorage:
             return False
         waited = facts.max_timestamp - (active.first_timestamp or 0)
         return (
-            active.table.size + facts.size > limits.segment_bytes
+            active.table.size + facts.size > self._segment_bytes()
             or waited > limits.segment_ms
             or (active.index_entries + 1) * INDEX_ENTRY_BYTES > limits.index_bytes
             or facts.last_offset - active.base_offset > _MAX_RELATIVE
         )
+
+    def _segment_bytes(self) -> int:
+        limits = self.limits
+        if self._now_ms is None or limits.retention_bytes == UNLIMITED or not limits.deletes:
+            return limits.segment_bytes
+        part = max(limits.retention_bytes // SEGMENTS_KEPT, SMALLEST_SEGMENT)
+        return min(limits.segment_bytes, part)
 
     def _roll(self, base_offset: int) -> None:
         self._segments[-1].seal()
@@ -219,9 +234,17 @@ def _stored(segment: Segment, number: int) -> StoredBatch:
 
 
 class MemoryBackend:
-    """Storages in memory: nothing is left when the process ends."""
+    """Storages in memory: nothing is left when the process ends.
 
-    __slots__ = ()
+    Memory fills faster than a disk, so retention does not wait for log.retention.check.interval.ms:
+    it is looked at whenever a segment is full, and a log that is limited by bytes has segments of a
+    quarter of them at most.
+    """
+
+    __slots__ = ("_now_ms",)
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
 
     def open_journal(self) -> Journal:
         """See `StorageBackend`."""
@@ -229,7 +252,7 @@ class MemoryBackend:
 
     def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
-        return SegmentedStorage(limits)
+        return SegmentedStorage(limits, now_ms=self._now_ms)
 
     def load(
         self,

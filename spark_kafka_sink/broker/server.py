@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import selectors
 import socket
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker.connection import Connection
 from spark_kafka_sink.broker.dispatch import Dispatcher
+from spark_kafka_sink.broker.refusals import Refusals
+from spark_kafka_sink.broker.repeat_log import RepeatLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +25,9 @@ LOG = logging.getLogger(__name__)
 RECEIVE: Final = 256 * 1024
 TICK_SECONDS: Final = 0.1
 BACKLOG: Final = 512
+REST_SECONDS: Final = 0.2
+"""Without a free file descriptor, so long nobody is accepted."""
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -44,7 +50,10 @@ class Server:
         self._answered: deque[Connection] = deque()
         self._calls: deque[Callable[[], None]] = deque()
         self._shared = memoryview(bytearray(RECEIVE))
-        self._dispatcher = Dispatcher(cluster, self._answered.append)
+        self._log = RepeatLog(LOG)
+        self._refusals = Refusals(self._log)
+        self._dispatcher = Dispatcher(cluster, self._answered.append, self._refusals)
+        self._resting: dict[int, float] = {}
         self._stopping = False
         self._listeners = listeners
         self._muted: set[int] = set()
@@ -96,6 +105,8 @@ class Server:
                 self._drain_wakes()
             else:
                 self._accept(key.fileobj, key.data)
+        if self._resting:
+            self._wake_listeners()
         while self._calls:
             self._calls.popleft()()
         self._cluster.tick()
@@ -120,14 +131,34 @@ class Server:
             return
         try:
             client, address = listener.accept()
-        except OSError as error:  # Gone before it was accepted, or no file descriptor is left.
-            LOG.debug("a connection was not accepted: %s", error)
+        except OSError as error:
+            self._not_accepted(node, error)
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(node, f"/{address[0]}")
         self._sockets[connection] = client
         self._watch(connection, selectors.EVENT_READ)
+
+    def _not_accepted(self, node: int, error: OSError) -> None:
+        """Gone before it was accepted, or no file descriptor is left: then wait for one."""
+        self._log.say(
+            logging.WARNING,
+            ("accept", error.errno),
+            "a connection was not accepted: %s (%d are open)",
+            error.strerror,
+            len(self._sockets),
+        )
+        if error.errno in _NO_ROOM:
+            self._selector.unregister(self._listeners[node])
+            self._resting[node] = time.monotonic() + REST_SECONDS
+
+    def _wake_listeners(self) -> None:
+        """Listen again where no connection could be accepted a moment ago."""
+        now = time.monotonic()
+        for node in [node for node, until in self._resting.items() if until <= now]:
+            del self._resting[node]
+            self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
     def _serve(self, connection: Connection, events: int) -> None:
         if connection.closed:
@@ -145,8 +176,11 @@ class Server:
             connection.received(room, count)
         except BlockingIOError:
             return True
-        except (OSError, ProtocolError) as error:
-            LOG.debug("%s is disconnected: %s", connection.peer, error)
+        except ProtocolError as error:
+            self._refusals.disconnected(connection, error)
+            return False
+        except OSError as error:
+            LOG.debug("%s has gone: %s", connection.peer, error)
             return False
         return count > 0
 
@@ -169,10 +203,10 @@ class Server:
             try:
                 self._dispatcher.dispatch(frame, connection)
             except ProtocolError as error:
-                LOG.debug("%s is disconnected: %s", connection.peer, error)
+                self._refusals.disconnected(connection, error)
                 return False
             except OSError as error:
-                LOG.warning("the storage failed a request of %s: %s", connection.peer, error)
+                self._refusals.disconnected(connection, f"the storage failed its request: {error}")
                 return False
             except Exception:
                 LOG.exception("a request of %s failed: %s", connection.peer, frame[:4].hex(" ", 2))
@@ -213,7 +247,7 @@ class Server:
     def close_node(self, node: int) -> None:
         """See `NodeSockets`."""
         listener = self._listeners.pop(node)
-        if node not in self._muted:
+        if node not in self._muted and self._resting.pop(node, None) is None:
             self._selector.unregister(listener)
         self._muted.discard(node)
         listener.close()
@@ -222,14 +256,14 @@ class Server:
 
     def open_node(self, node: int) -> None:
         """See `NodeSockets`."""
-        place = self._cluster.node(node)
-        self._listeners[node] = listen(place.host, place.port)
+        self._listeners[node] = listen(*self._cluster.node(node).bound)
         self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
     def mute_node(self, node: int) -> None:
         """See `NodeSockets`."""
         self._muted.add(node)
-        self._selector.unregister(self._listeners[node])
+        if self._resting.pop(node, None) is None:
+            self._selector.unregister(self._listeners[node])
         for connection in self._connections_of(node):
             self._watch(connection, 0)
 

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker of the cluster as clients see it."""
+    """A broker of the cluster: host and port as clients are told, `bound` where it listens."""
 
     id: int
     host: str
     port: int
+    bound: tuple[str, int] = ("", 0)
 
 
 class Cluster:

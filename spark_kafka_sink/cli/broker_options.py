@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 DEFAULTS = BrokerConfig()
 
 
+class LogLevel(StrEnum):
+    """What the broker logs; the names are those of Python's logging."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerArguments:
     """What the command line says."""
@@ -29,6 +39,10 @@ class BrokerArguments:
     ] = None
     port: Annotated[int, typer.Option(help="Port of the first node; 0 takes a free one.")] = 9092
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    advertised_listeners: Annotated[
+        str | None,
+        typer.Option(help="What clients are told instead: host:port of each node, with commas."),
+    ] = None
     nodes: Annotated[int, typer.Option(help="Nodes of the cluster, on ports in a row.")] = 1
     auto_create: Annotated[bool, typer.Option(help="Create a topic when a client asks for it.")] = (
         True
@@ -96,6 +110,10 @@ class BrokerArguments:
         ),
     ] = None
 
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is logged on stderr: refused requests are warnings.")
+    ] = LogLevel.WARNING
+
     def options(self) -> BrokerOptions:
         """The same for `EmbeddedBroker`.
 
@@ -108,6 +126,7 @@ class BrokerArguments:
             "replication_factors": {one.name: one.replicas for one in topics if one.replicas},
             "port": self.port,
             "host": self.host,
+            "advertised_listeners": self.advertised_listeners,
             "nodes": self.nodes,
             "auto_create_topics": self.auto_create,
             "follower_lag_ms": self.follower_lag_ms,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -43,6 +44,8 @@ def kafkaprod(
 @command
 def broker(arguments: BrokerArguments) -> None:
     """Run the embedded broker until SIGINT or SIGTERM."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("spark_kafka_sink.broker").setLevel(arguments.log_level.upper())
     try:
         serve(arguments.options())
     except KafkaProdError as error:

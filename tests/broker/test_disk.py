@@ -256,7 +256,8 @@ def swap_file(kafka, flags):
 
     def swap(cluster):
         segment = cluster.topics.named("t").partition(0).log.storage.segments[-1]
-        os.close(segment._fd)
-        segment._fd = os.open(segment.path, flags)
+        other = os.open(segment.path, flags)
+        os.dup2(other, segment._handles.get(segment.path))
+        os.close(other)
 
     kafka.run(swap)

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.data_dir import DataDir
 from spark_kafka_sink.broker.disk_segment import DiskSegment
 from spark_kafka_sink.broker.epochs import EpochHistory
+from spark_kafka_sink.broker.file_handles import FileHandles
 from spark_kafka_sink.broker.inbox import Inbox
 from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.log import PartitionLog, Stamp
@@ -29,7 +31,7 @@ QUICK = settings(max_examples=30, deadline=None, database=None)
 def new_segment(request, tmp_path):
     if request.param == "memory":
         return MemorySegment
-    return partial(DiskSegment, tmp_path, interval=100)
+    return partial(DiskSegment, tmp_path, interval=100, handles=FileHandles())
 
 
 def log_of(new_segment, **limits):
@@ -249,3 +251,36 @@ def test_an_inbox_refuses_absurd_sizes():
     shared[:4] = (1001).to_bytes(4, "big")
     with pytest.raises(ProtocolError):
         inbox.received(shared, 4)
+
+
+def test_in_memory_a_fast_writer_is_kept_in_bounds():
+    """Retention does not wait for its next look, which is minutes away."""
+    limits = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
+    with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": limits}) as kafka:
+
+        def write(cluster):
+            topic = cluster.topics.named("t")
+            log, most = topic.partition(0).log, 0
+            for _ in range(64):
+                append(log, value=bytes(900_000))
+                most = max(most, log.size)
+            return most, log.size, log.start_offset
+
+        most, size, start = kafka.run(write)
+    assert 8 << 20 <= size <= most < 12 << 20
+    assert start > 40
+
+
+def test_in_memory_retention_by_time_is_looked_at_when_a_segment_is_full():
+    configs = {"retention.ms": "60000", "internal.segment.bytes": "300"}
+    with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": configs}) as kafka:
+
+        def write(cluster):
+            log = cluster.topics.named("t").partition(0).log
+            for _ in range(10):
+                append(log, timestamp=cluster.clock.wall_ms() - 3_600_000, value=bytes(300))
+            append(log, timestamp=cluster.clock.wall_ms(), value=bytes(300))
+            append(log, timestamp=cluster.clock.wall_ms(), value=bytes(300))
+            return log.start_offset
+
+        assert kafka.run(write) == 10

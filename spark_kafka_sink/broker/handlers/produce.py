@@ -26,6 +26,7 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
 )
 from spark_kafka_sink.broker.partition import NO_TIME, Partition
+from spark_kafka_sink.broker.refusals import REASON
 from spark_kafka_sink.broker.rules import RefusedBatchError, Rules
 from spark_kafka_sink.broker.transaction import Claim
 from spark_kafka_sink.broker.validation import transactional_header
@@ -171,7 +172,7 @@ def _refused(partition: Partition, error: RefusedBatchError) -> dict[str, Any]:
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    refused = _failed(partition.index, error.error) | {"record_errors": bad}
+    refused = _failed(partition.index, error.error) | {"record_errors": bad, REASON: error.message}
     if error.is_told:
         refused["error_message"] = error.message
     start = NO_OFFSET if error.is_early else partition.log.start_offset

@@ -1,0 +1,126 @@
+"""Many logs and few files."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from spark_kafka_sink.broker.file_handles import FileHandles
+
+PARTITIONS = 200
+
+
+def test_the_least_used_is_closed_first(tmp_path):
+    handles = FileHandles(limit=2)
+    one, two, three = (tmp_path / name for name in "123")
+    first = handles.get(one)
+    handles.get(two)
+    assert handles.get(one) == first
+    handles.get(three)
+    assert len(handles) == 2
+    assert handles.get(one) == first, "the one used last stays"
+    os.pwrite(handles.get(two), b"again", 0)
+    assert two.read_bytes() == b"again"
+    for path in (one, two, three):
+        handles.close(path)
+    assert len(handles) == 0
+
+
+def test_where_the_system_has_no_room_a_file_gives_way(tmp_path):
+    code = """
+import resource, sys, os
+from pathlib import Path
+from spark_kafka_sink.broker.file_handles import FileHandles
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+handles, folder = FileHandles(limit=1000), Path(sys.argv[1])
+for number in range(300):
+    os.pwrite(handles.get(folder / str(number)), b"x", 0)
+kept = len(handles)
+handles.close(folder / "299")
+print(kept, len(list(folder.iterdir())))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    open_files, made = map(int, done.stdout.split())
+    assert made == 300
+    assert 30 < open_files < 64
+
+
+@pytest.fixture
+def narrow_broker(tmp_path):
+    """A broker on disk whose process may open 256 files."""
+    command = (
+        f"ulimit -n 256 && exec {sys.executable} -m spark_kafka_sink.cli.main broker --port 0 "
+        f"--data-dir {tmp_path / 'data'} --topic t:{PARTITIONS}"
+    )
+    log = (tmp_path / "log").open("w+")
+    with subprocess.Popen(
+        ["/bin/bash", "-c", command], stdout=subprocess.PIPE, stderr=log, text=True
+    ) as process:
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+            log.close()
+
+
+def test_a_broker_with_few_files_takes_and_gives_every_partition(narrow_broker):
+    producer = Producer({"bootstrap.servers": narrow_broker, "linger.ms": 5})
+    for turn in range(3):
+        for partition in range(PARTITIONS):
+            producer.produce("t", f"{turn}", partition=partition)
+        assert producer.flush(60) == 0
+    found = read_all(narrow_broker)
+    assert found == {partition: ["0", "1", "2"] for partition in range(PARTITIONS)}
+
+
+def read_all(address):
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "g"})
+    consumer.assign([TopicPartition("t", number, 0) for number in range(PARTITIONS)])
+    found: dict[int, list[str]] = {}
+    for message in consumer.consume(3 * PARTITIONS, timeout=60):
+        assert message.error() is None
+        found.setdefault(message.partition(), []).append(message.value().decode())
+    consumer.close()
+    return found
+
+
+def test_more_connections_than_files_wait_and_are_told_of(tmp_path):
+    """Connections above what the process may open are taken up when others have gone."""
+    import socket
+    import time
+
+    command = (
+        f"ulimit -n 64 && exec {sys.executable} -m spark_kafka_sink.cli.main broker --port 0 "
+        "--topic t:1"
+    )
+    log = tmp_path / "log"
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(
+            ["/bin/bash", "-c", command], stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as process,
+    ):
+        try:
+            host, port = process.stdout.readline().split()[-1].rsplit(":", 1)
+            with ExitStack() as stack:
+                for _ in range(100):
+                    stack.enter_context(socket.create_connection((host, int(port)), 20))
+                deadline = time.monotonic() + 20
+                while "not accepted" not in log.read_text() and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                time.sleep(1)
+                said = re.findall("not accepted", log.read_text())
+                assert len(said) == 1, log.read_text()
+            producer = Producer({"bootstrap.servers": f"{host}:{port}"})
+            producer.produce("t", b"v")
+            assert producer.flush(20) == 0, "it goes on when there are files again"
+        finally:
+            process.kill()
