@@ -38,6 +38,10 @@ class TopicInfo:
     leaders: tuple[int, ...]
     leader_epochs: tuple[int, ...]
 
+    def is_other(self, topic_id: uuid.UUID | None) -> bool:
+        """Whether an id is that of another topic of the same name; without ids nobody knows."""
+        return None not in {self.topic_id, topic_id} and self.topic_id != topic_id
+
     @property
     def partition_count(self) -> int:
         """How many partitions it has."""
@@ -102,7 +106,8 @@ class Cluster:
                 continue
             code = error_number(topic.error_code)
             if topic.partitions and code in {0, _LEADER_NOT_AVAILABLE}:
-                topics[topic.name] = _newest(topics.get(topic.name), _topic_info(topic))
+                told = _topic_info(topic, response.__version__)
+                topics[topic.name] = _newest(topics.get(topic.name), told)
                 errors.pop(topic.name, None)
             else:
                 topics.pop(topic.name, None)
@@ -116,30 +121,33 @@ class Cluster:
 
 
 _LEADER_NOT_AVAILABLE = 5
+_RELIABLE_EPOCHS = 9
+"""Metadata version: before, brokers may name epochs that are too old (KAFKA-9212)."""
 
 
 def error_number(code: Any) -> int:
-    """The number of an error code, whether it is a known one or not."""
-    return int(code.value)
+    """The number of an error code: a known one, an unknown one, or a plain number."""
+    return int(code)
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
     return (*values[:index], value, *values[index + 1 :])
 
 
-def _topic_info(topic: Any) -> TopicInfo:
+def _topic_info(topic: Any, version: int) -> TopicInfo:
     count = 1 + max(int(partition.partition_index) for partition in topic.partitions)
     leaders, epochs = [NO_LEADER] * count, [-1] * count
     for partition in topic.partitions:
         index = int(partition.partition_index)
         leaders[index] = int(partition.leader_id)
-        epochs[index] = int(getattr(partition, "leader_epoch", -1))
+        if version >= _RELIABLE_EPOCHS:
+            epochs[index] = int(partition.leader_epoch)
     return TopicInfo(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
 
 
 def _newest(known: TopicInfo | None, told: TopicInfo) -> TopicInfo:
     """A broker that lags behind must not take back a leader of a later epoch (KAFKA-6614)."""
-    if known is None or known.topic_id != told.topic_id:
+    if known is None or known.is_other(told.topic_id):
         return told
     if known.partition_count > told.partition_count:
         return told

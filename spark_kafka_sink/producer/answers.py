@@ -28,6 +28,7 @@ from spark_kafka_sink.producer.requests import PartitionAnswer, Pick, read_answe
 from spark_kafka_sink.producer.split import split
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.base.errors import ProtocolError
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.accumulator import Accumulator
@@ -48,6 +49,8 @@ _OUTCOMES = {
     Action.FAIL: Outcome.FAILED,
     Action.FATAL: Outcome.FAILED,
 }
+_CLIENT_THROTTLES = 6
+"""Version of Produce: before, the broker has waited itself when it answers (KIP-219)."""
 _EXPIRED = "DELIVERY_TIMEOUT"
 _ABANDONED = "SESSION_FAILED"
 
@@ -91,6 +94,14 @@ class Answers:
                 answer = answers.get(batch.partition, default)
                 self._act(lane, batch, answer, completion, now)
             self.renumber(lane)
+
+    def unsendable(self, picks: list[Pick], error: ProtocolError) -> None:
+        """The broker speaks no version of Produce that these batches could be sent in."""
+        name = error.error or "UNSUPPORTED_VERSION"
+        for lane, batch in picks:
+            lane.settled(batch)
+            self._fail_batch(batch, _status(batch), name)
+        self.fail(DeliveryError(error.message, error=name, hint=error.hint))
 
     def written(self, picks: list[Pick]) -> None:
         """acks=0: the batches are on the wire, and that is all that will be known."""
@@ -308,7 +319,8 @@ class Answers:
         if seconds:
             self._report.throttled(int(seconds * 1000))
             self._accumulator.watch.throttled(now)
-            self._client.network.throttle(completion.node.node_id, seconds, now)
+            if completion.request.version >= _CLIENT_THROTTLES:
+                self._client.network.throttle(completion.node.node_id, seconds, now)
 
     def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         topic, partition = batch.partition

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.base.config import Acks
+from spark_kafka_sink.base.config import Acks, Codec
+from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.client.connection import Connection, Request
 from spark_kafka_sink.protocol.produce import PartitionData, ProduceHead, TopicData, produce_body
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.lane import Lane
 
 _WITHOUT_TOPIC_IDS = 12
+_ZSTD = 7
+"""The first version of Produce in which batches may be compressed with zstd (KIP-110)."""
 
 
 class Pick(NamedTuple):
@@ -46,7 +49,11 @@ class PartitionAnswer:
 def produce_request(
     config: ProducerConfig, connection: Connection, cluster: Cluster, picks: list[Pick]
 ) -> Request:
-    """One request with one batch per partition; its context is the list of picks."""
+    """One request with one batch per partition; its context is the list of picks.
+
+    Raises:
+        ProtocolError: the broker is too old for these batches, or for this client.
+    """
     by_topic: dict[str, list[PartitionData]] = {}
     for _, batch in picks:
         batch.topic_id = cluster.topics[batch.partition.topic].topic_id
@@ -60,6 +67,12 @@ def produce_request(
     if version <= _WITHOUT_TOPIC_IDS:
         for _, batch in picks:
             batch.by_name = True
+    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in picks):
+        raise ProtocolError(
+            f"the broker takes no batches compressed with zstd: Produce {version} is its newest",
+            error="UNSUPPORTED_COMPRESSION_TYPE",
+            hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
+        )
     head = ProduceHead(
         version=version,
         transactional_id=None,

@@ -11,7 +11,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.config import Acks
-from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError, text_of
+from spark_kafka_sink.base.errors import (
+    DeliveryError,
+    KafkaProdError,
+    ProtocolError,
+    text_of,
+)
 from spark_kafka_sink.base.meters import BatchSent
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.producer.answers import Answers
@@ -133,7 +138,11 @@ class Sender:
             batch.sent_at = now
         self._report.meters.request(sum(batch.records for _, batch in picks))
         connection = self._network.link(node_id).connection
-        request = produce_request(self._config, connection, self._metadata.cluster, picks)
+        try:
+            request = produce_request(self._config, connection, self._metadata.cluster, picks)
+        except ProtocolError as error:
+            self._answers.unsendable(picks, error)
+            return
         correlation = self._network.send(node_id, request, now)
         for _, batch in picks:
             self._trace.sent(batch, node_id, correlation)

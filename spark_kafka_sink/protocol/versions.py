@@ -95,6 +95,8 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
 }
 """What the client side can ask for; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
 
+_UNSUPPORTED = "UNSUPPORTED_VERSION"
+
 
 def negotiate(
     api: ApiKey, ours: VersionRange, theirs: VersionRange | None, cap: int | None = None
@@ -113,6 +115,7 @@ def negotiate(
     if theirs is None:
         raise ProtocolError(
             f"the broker does not serve {api.name}; this client speaks versions {ours}",
+            error=_UNSUPPORTED,
             hint="It needs a broker that is compatible with Apache Kafka 2.1 or later",
         )
     highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
@@ -121,6 +124,7 @@ def negotiate(
     limit = "" if cap is None else f" and needs at most {cap} here"
     raise ProtocolError(
         f"no common version of {api.name}: this client speaks {ours}{limit}, the broker {theirs}",
+        error=_UNSUPPORTED,
         hint="Upgrade the older of the two",
     )
 

@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.producer.identity import IdentityState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -45,7 +44,7 @@ def test_the_report_knows_offsets_and_bytes() -> None:
 @pytest.mark.parametrize("version", range(3, 14))
 def test_every_version_of_produce(version: int) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2, "u": 1})
-    cluster.produce_versions = VersionRange(0, version)
+    cluster.versions[ApiKey.PRODUCE] = VersionRange(0, version)
     with world(cluster) as one:
         values = one.send_batches(2, 0), one.send_batches(2, 1), one.send_batches(1, 0, "u")
         one.finish()
@@ -53,15 +52,6 @@ def test_every_version_of_produce(version: int) -> None:
         found = [cluster.logs[place].values() for place in (("t", 0), ("t", 1), ("u", 0))]
         assert found == list(values)
         assert one.statuses() == {PERSISTED: 15}
-
-
-def test_a_broker_too_old_is_said_so() -> None:
-    cluster = FakeCluster(topics={"t": 1})
-    cluster.produce_versions = VersionRange(0, 2)
-    with world(cluster) as one:
-        one.send_batches(1)
-        with pytest.raises(ProtocolError, match="PRODUCE"):
-            one.finish()
 
 
 def test_topic_ids_wait_until_the_cluster_has_them() -> None:

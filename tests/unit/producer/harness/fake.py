@@ -15,7 +15,6 @@ from spark_kafka_sink.protocol.messages import read_request_header, response_fra
 from spark_kafka_sink.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
-    VersionRange,
     request_type,
     response_type,
 )
@@ -152,7 +151,10 @@ class FakeCluster:
         """Ports that connections were opened to."""
         self.seen: list[Seen] = []
         self.requests: list[tuple[int, ApiKey]] = []
-        self.produce_versions = CLIENT_VERSIONS[ApiKey.PRODUCE]
+        self.asked: set[tuple[ApiKey, int]] = set()
+        """Every API and version that was asked for and served."""
+        self.versions = dict(CLIENT_VERSIONS)
+        """What the brokers announce and serve; another version of an API fails the test."""
         self.next_producer_id = 4_000
         self._peers: list[Peer] = []
         self._created = 0
@@ -234,8 +236,13 @@ class FakeCluster:
     def _serve(self, peer: Peer, frame: memoryview) -> None:
         header = read_request_header(frame)
         api = ApiKey(header.api_key)
+        if api is ApiKey.API_VERSIONS and header.version not in self.versions[api]:
+            peer.send(handlers.unsupported(self, header.correlation_id), hold=False)
+            return
+        assert header.version in self.versions[api], f"{api.name} {header.version} is not served"
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.requests.append((peer.node, api))
+        self.asked.add((api, header.version))
         fault: Fault | None = None
         if api is ApiKey.PRODUCE:
             fault = self.faults.popleft() if self.faults else None
@@ -255,7 +262,3 @@ class FakeCluster:
     def listed(self) -> set[int]:
         """The brokers that the metadata has."""
         return self.alive | self.unnoticed
-
-    def api_versions(self) -> dict[ApiKey, VersionRange]:
-        """What the brokers announce."""
-        return dict(CLIENT_VERSIONS) | {ApiKey.PRODUCE: self.produce_versions}

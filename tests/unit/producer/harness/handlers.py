@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.messages import response_frame
 from spark_kafka_sink.protocol.primitives import error_code
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,12 +19,20 @@ NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
 
 
 def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
-    ranges = cluster.api_versions().items()
+    ranges = cluster.versions.items()
     keys = [
         {"api_key": int(api), "min_version": span.lowest, "max_version": span.highest}
         for api, span in ranges
     ]
     return {"api_keys": keys}
+
+
+def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
+    """The answer to a version of ApiVersions that is not served (KIP-511), in version 0's form."""
+    span = cluster.versions[ApiKey.API_VERSIONS]
+    own = {"api_key": 18, "min_version": span.lowest, "max_version": span.highest}
+    refusal = {"error_code": error_code(35), "api_keys": [own]}
+    return response_frame(build(response_type(ApiKey.API_VERSIONS, 0), refusal), correlation_id)
 
 
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
