@@ -346,6 +346,7 @@ class Answers:
         details += [f"record {index}: {text}" for index, text in answer.record_errors[:5]]
         return DeliveryError(
             f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
+            + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
             + (f": {'; '.join(details)}" if details else ""),
             topic=batch.partition.topic,
             partition=batch.partition.partition,

@@ -32,7 +32,8 @@ class Facts:
     """What the decision depends on beside the error code.
 
     `head`: no earlier batch of the partition is unsettled or left a gap. `ambiguous`: an earlier
-    attempt got no answer. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is
+    attempt got no clear answer: the log may hold the batch, so it may go again only as it was, by
+    which a broker knows it. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is
     not used up.
     `gapless`: enable.gapless.guarantee, by which nothing may go on after a batch that failed for
     good, unless it failed because its time was up.
@@ -92,14 +93,18 @@ def decide(code: int, facts: Facts) -> Decision:
         return Decision(action)
     if facts.gapless and not (action is not None and facts.expired):
         return Decision(Action.FATAL, _status(code, facts))
-    if facts.names_records and facts.records > 1:
+    if facts.names_records and facts.records > 1 and not facts.ambiguous:
         return Decision(Action.FAIL_RECORDS, _status(code, facts))
     return Decision(Action.FAIL, _status(code, facts))
 
 
 def _too_large(code: int, facts: Facts) -> Decision:
-    """Splitting is no retry, so attempts don't count; a single record can't be split."""
-    if facts.records > 1 and not facts.expired:
+    """Splitting is no retry, so attempts don't count; a single record can't be split.
+
+    Without idempotence no broker knows a batch again, and the parts are as good as the whole.
+    """
+    may_divide = not (facts.ambiguous and facts.idempotent)
+    if facts.records > 1 and may_divide and not facts.expired:
         return Decision(Action.SPLIT)
     gap = facts.gapless and not facts.expired
     return Decision(Action.FATAL if gap else Action.FAIL, _status(code, facts))

@@ -43,8 +43,11 @@ class Refusals:
     def apply_to(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
         """Whether the failure is about single records, and such are tolerated.
 
-        A dead letter that is refused itself is not: there is nowhere to send it.
+        A dead letter that is refused itself is not: there is nowhere to send it. Nor is what the
+        log may hold: its records may have been taken before they were refused.
         """
+        if batch.ambiguous:
+            return False
         letters = self._books.letters
         if not self._books.ward.policy.tolerant:
             return False

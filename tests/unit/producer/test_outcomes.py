@@ -107,14 +107,17 @@ def test_a_split_costs_no_attempt_but_takes_time() -> None:
 
 
 def test_a_batch_too_large_may_still_be_in_the_log_from_before() -> None:
-    facts = replace(FACTS, records=1, ambiguous=True)
-    assert decide(10, facts) == FAIL_POSSIBLY
+    for records in (1, 10):
+        facts = replace(FACTS, records=records, ambiguous=True)
+        assert decide(10, facts) == FAIL_POSSIBLY
+    assert decide(10, replace(PLAIN, ambiguous=True)).action is Action.SPLIT
 
 
 def test_named_records_fail_apart_only_among_others() -> None:
     named = replace(FACTS, names_records=True)
     assert decide(87, named) == Decision(Action.FAIL_RECORDS, NOT)
     assert decide(87, replace(named, records=1)) == FAIL_NOT
+    assert decide(87, replace(named, ambiguous=True)) == FAIL_POSSIBLY
 
 
 def test_names_of_codes() -> None:

@@ -1,0 +1,138 @@
+"""The answer is lost, then the rules of the topic change: rows in the log against the report."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
+from spark_kafka_sink.base.report import DeliveryReport, DeliveryStatus, TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.pool import discard_session
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.settings import SessionSettings
+from tests.integration.producing import config, rows
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.producer.rows import Rows
+
+POSSIBLY, PERSISTED = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.PERSISTED
+HOUR_MS = 3_600_000
+COUNT = 40
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A topic's setting by which it refuses what it took before."""
+
+    name: str
+    value: str
+
+
+RULES = (
+    Rule("message.timestamp.before.max.ms", str(HOUR_MS)),
+    Rule("cleanup.policy", "compact"),
+    Rule("max.message.bytes", "600"),
+)
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics={"t": 1, "dead": 1}) as broker:
+        yield broker
+
+
+def _rows() -> Rows:
+    """Every other one has no key, and is two hours old."""
+    now = time.time_ns() // 1_000_000
+    old = [number % 2 == 1 for number in range(COUNT)]
+    return rows(
+        "t",
+        [b"%d" % number + b"." * 100 for number in range(COUNT)],
+        keys=[None if aged else b"k" for aged in old],
+        timestamps=[now - 2 * HOUR_MS * aged for aged in old],
+        partitions=[0] * COUNT,
+    )
+
+
+def _configure(kafka: EmbeddedBroker, rule: Rule) -> None:
+    entry = ConfigEntry(rule.name, rule.value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, "t", incremental_configs=[entry])
+    client = Admin(kafka.bootstrap_servers).client()
+    client.incremental_alter_configs([resource])[resource].result(10)
+
+
+def _when_appended(kafka: EmbeddedBroker, rule: Rule) -> None:
+    deadline = time.monotonic() + 10
+    while not sum(kafka.end_offsets("t")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    _configure(kafka, rule)
+
+
+def _write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | None]:
+    session.append(_rows())
+    try:
+        session.flush()
+    except DeliveryError as error:
+        return session.report(TaskInfo()), error
+    return session.report(TaskInfo()), None
+
+
+def _session(kafka: EmbeddedBroker) -> ProducerSession:
+    options = {"linger_ms": 0, "request_timeout_ms": 2_000, "retry_backoff_ms": 10}
+    policy = PoisonPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+    client = Client(config(kafka.bootstrap_servers, options))
+    return ProducerSession(client, settings=SessionSettings(poison=policy))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_no_row_is_there_twice_and_the_report_knows_what_it_does_not_know(
+    kafka: EmbeddedBroker, rule: Rule
+) -> None:
+    kafka.faults.add("produce:topic=t:lose-response:next=1")
+    session = _session(kafka)
+    changing = threading.Thread(target=_when_appended, args=(kafka, rule))
+    changing.start()
+    try:
+        report, error = _write(session)
+    finally:
+        changing.join()
+        discard_session(session)
+
+    found = [record.value for record in by_confluent(kafka.bootstrap_servers, "t")]
+    assert len(found) == len(set(found)) == COUNT
+    assert not by_confluent(kafka.bootstrap_servers, "dead")
+    assert error is not None
+    assert {status.status: status.records for status in error.statuses} == {POSSIBLY: COUNT}
+    (part,) = report.partitions
+    assert (part.persisted, part.possibly_persisted, part.not_persisted) == (0, COUNT, 0)
+    assert not report.poison
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_without_doubt_every_row_is_in_the_topic_or_a_dead_letter(
+    kafka: EmbeddedBroker, rule: Rule
+) -> None:
+    _configure(kafka, rule)
+    session = _session(kafka)
+    try:
+        report, error = _write(session)
+    finally:
+        discard_session(session)
+    assert error is None
+    found = [record.value for record in by_confluent(kafka.bootstrap_servers, "t")]
+    dead = [record.value for record in by_confluent(kafka.bootstrap_servers, "dead")]
+    assert sorted(found + dead) == sorted(b"%d" % n + b"." * 100 for n in range(COUNT))
+    assert report.persisted == report.records == COUNT
+    assert bool(dead) == (rule.name != "max.message.bytes")
