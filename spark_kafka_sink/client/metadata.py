@@ -16,6 +16,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node, error_number
 from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.client.recovery import REBOOTSTRAP_REQUIRED, Recovery
+from spark_kafka_sink.client.troubles import Troubles
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
@@ -35,6 +36,11 @@ _BLOCKED_WAIT = 0.05
 
 _PATIENCE = 0.2
 """Seconds that one broker may take to connect before another one is tried beside it."""
+
+_LEADERLESS_PATIENCE = 5.0
+"""Seconds without a leader before it is worth a line on the log: an election takes less."""
+
+_MOST_NAMED = 10
 
 
 class Metadata:
@@ -58,6 +64,7 @@ class Metadata:
         self._failures = 0
         self._stale = False
         self._blocked = False
+        self._troubles = Troubles()
         self._begins_anew = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
         trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
         self._recovery = Recovery(trigger if self._begins_anew else None)
@@ -138,6 +145,7 @@ class Metadata:
         self.updates, self.updated_at = self.updates + 1, now
         self._tell(completion, before)
         self._stale = False
+        self._tell_leaderless(now)
         pending = any(self._is_pending(topic) for topic in self._topics)
         if pending or not self.cluster.nodes:
             self._retry_later(now)
@@ -168,9 +176,37 @@ class Metadata:
                 if before.topics.get(name) != info:
                     tell("topic", topic=name, id=info.topic_id, leaders=info.leaders)
 
-    def _is_pending(self, topic: str) -> bool:
+    def _tell_leaderless(self, now: float) -> None:
+        """Say which partitions have been waiting for a leader for a while, and when that ends."""
+        for topic in self._topics:
+            lacking = self._leaderless(topic)
+            if not lacking:
+                if (trouble := self._troubles.end(topic)) is not None:
+                    length = now - trouble.since
+                    _LOG.warning("topic %s: a leader everywhere again after %.1f s", topic, length)
+                continue
+            if (trouble := self._troubles.meet(topic, now, _LEADERLESS_PATIENCE)) is not None:
+                _LOG.warning(
+                    "topic %s: no leader for %.1f s for %d of %d partitions (%s): their records "
+                    "wait for one until delivery.timeout.ms = %d is over; the brokers are asked "
+                    "again and again%s",
+                    topic,
+                    now - trouble.since,
+                    len(lacking),
+                    self.cluster.topics[topic].partition_count,
+                    _first_few(lacking),
+                    self._config.delivery_timeout_ms,
+                    self._troubles.rest(),
+                )
+
+    def _leaderless(self, topic: str) -> list[int]:
+        """Partitions without a leader, or with one that is not among the brokers."""
         info = self.cluster.topics.get(topic)
-        return info is None or len(info.led_partitions) < info.partition_count
+        nodes = self.cluster.nodes
+        return [i for i, leader in enumerate(info.leaders if info else ()) if leader not in nodes]
+
+    def _is_pending(self, topic: str) -> bool:
+        return topic not in self.cluster.topics or bool(self._leaderless(topic))
 
     def _retry_later(self, now: float) -> None:
         self._due_at = now + self._back_off(self._failures)
@@ -193,6 +229,11 @@ class Metadata:
             include_topic_authorized_operations=False,
         )
         return Request(api=ApiKey.METADATA, version=version, body=[encode(payload)], context=self)
+
+
+def _first_few(partitions: list[int]) -> str:
+    named = ", ".join(str(partition) for partition in partitions[:_MOST_NAMED])
+    return named if len(partitions) <= _MOST_NAMED else f"{named}, ..."
 
 
 def _topic_entry(version: int, name: str) -> Any:

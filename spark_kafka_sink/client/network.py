@@ -16,6 +16,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.client.link import Link, reason_of
 from spark_kafka_sink.client.observer import Observer
+from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.resolver import ThreadResolver, literal
 from spark_kafka_sink.client.transport import TcpTransport
 
@@ -72,6 +73,7 @@ class Network:
         resolver: Resolver | None = None,
     ) -> None:
         self.observer = Observer()
+        self.outages = Outages()
         self.failures: dict[str, str] = {}
         """Why the latest attempt failed, by address; emptied when one works."""
         self._config = config
@@ -285,9 +287,11 @@ class Network:
         for asked, response in link.receive(now):
             self.observer.answered(link, asked, now)
             self._done.append(_completion(link, asked, (response, None), now))
+            self.outages.answered(link, now)
         if link.is_ready and link.connect_by:
             link.connect_by, link.failures = 0.0, 0
             self.observer.ready(link)
+            self.outages.answered(link, now)
             self.failures.clear()
 
     def _watch(self, link: Link, now: float) -> None:
@@ -311,15 +315,17 @@ class Network:
                 self._fail(link, TimeoutError("no response within request.timeout.ms"), now)
             elif link.is_ready and oldest is None and 0 <= idle < now - link.last_used:
                 self._forget(link.node.node_id, "idle", now)
+            elif oldest is not None:
+                self.outages.silent(link, oldest, patience, now)
 
     def _fail(self, link: Link, error: Exception, now: float) -> None:
         """Give the connection up: back off, or go on with the name's next address."""
-        reason, was_ready = reason_of(error), link.is_ready
-        if link.is_idle:
+        reason, was_ready, was_idle = reason_of(error), link.is_ready, link.is_idle
+        if was_idle:
             reason = f"closed while idle ({reason})"  # the broker's right, and no failure
         else:
             self.failures[str(link.node)] = reason
-        self._drop(link, reason, now)
+        lost = self._drop(link, reason, now)
         if link.addresses and not was_ready:
             return
         link.addresses = []
@@ -331,8 +337,10 @@ class Network:
         )
         link.failures += 1
         link.retry_at = now + delay
+        if not was_idle:
+            self.outages.failed(link, reason, lost, delay, now)
 
-    def _drop(self, link: Link, reason: str, now: float) -> None:
+    def _drop(self, link: Link, reason: str, now: float) -> list[InFlight]:
         if link.transport is not None:
             self._selector.unregister(link.transport)
         link.connect_by = 0.0
@@ -343,6 +351,7 @@ class Network:
         for asked in lost:
             completion = _completion(link, asked, (None, reason), now)
             self._done.append(replace(completion, written=connection.has_written(asked)))
+        return lost
 
     def _complete_silent(self, link: Link) -> None:
         for written in link.connection.written_silently():

@@ -20,6 +20,7 @@ from spark_kafka_sink.base.errors import (
 from spark_kafka_sink.base.meters import BatchSent
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.producer.answers import Answers
+from spark_kafka_sink.producer.backlog import Backlog
 from spark_kafka_sink.producer.identity import IdentityState
 from spark_kafka_sink.producer.picker import Picker
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
@@ -62,6 +63,7 @@ class Sender:
         self._ids = ProducerIdRequester(client, identity)
         self._identity = identity
         self._lanes: dict[TopicPartition, Lane] = {}
+        client.network.outages.backlog = Backlog(client, accumulator, self._lanes).sentence
         self._answers = Answers(client, accumulator, self._lanes, identity, books)
         self._picker = Picker(client, accumulator, identity, self._lanes, self._answers)
         self._statistics = Statistics(

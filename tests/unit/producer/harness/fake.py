@@ -132,6 +132,8 @@ class FakeCluster:
         self.alive = set(range(1, nodes + 1))
         self.unnoticed: set[int] = set()
         """Brokers that are gone, although the metadata still has them."""
+        self.nameless: set[int] = set()
+        """Brokers that the metadata names as leaders and does not list."""
         self.nodes = nodes
         self.logs: dict[tuple[str, int], FakeLog] = {}
         self.ids: dict[str, UUID] = {}

@@ -38,7 +38,7 @@ def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
     if cluster.metadata_refusals:
         return {"error_code": error_code(cluster.metadata_refusals.popleft())}
-    listed = sorted(cluster.listed())
+    listed = sorted(cluster.listed() - cluster.nameless)
     nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
     topics = [_describe(cluster, topic.name) for topic in request.topics]
     return {"brokers": nodes, "cluster_id": "fake", "controller_id": 1, "topics": topics}

@@ -1,0 +1,57 @@
+"""A broker that goes away under a write, in a process that has set up no logging, as Spark's do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.kafka.broker import KafkaCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITER = """
+import sys
+from tests.integration.producing import rows, session
+
+with session(sys.argv[1], linger_ms=0) as producer:
+    for line in sys.stdin:
+        producer.append(rows(sys.argv[2], [line.encode()], partitions=[0]))
+        if line != "last\\n":
+            producer.flush()
+            print("flushed", flush=True)
+    producer.flush()
+"""
+
+
+def test_stderr_tells_of_a_dead_leader_and_of_its_return(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    real_kafka.admin.create_topic(unique_topic, 1)
+    node = real_kafka.node(1)
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, real_kafka.bootstrap_servers, unique_topic],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        writer.stdin.write("first\n")
+        writer.stdin.flush()
+        assert writer.stdout.readline() == "flushed\n"
+        node.kill()
+        writer.stdin.write("last\n")
+        writer.stdin.flush()
+        node.start()
+        _, told = writer.communicate(timeout=60)
+    assert writer.returncode == 0, told
+    about = [line for line in told.splitlines() if f" at {node.address}" in line]
+    assert about, told
+    assert "Connection refused" in about[0]
+    assert "1 records in 1 batches wait for it" in about[0]
+    assert "back after" in about[-1]
+    assert len(told.splitlines()) <= 4

@@ -1,0 +1,168 @@
+"""What the log says while brokers are away: enough to know where to look, and never a flood."""
+
+from __future__ import annotations
+
+import logging
+import re
+from random import Random
+
+import pytest
+
+from spark_kafka_sink.base.clock import ManualClock
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.troubles import INTERVAL, MOST, Troubles
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.offline import config
+from tests.unit.producer.harness.world import world
+
+BROKER = "Kafka broker 1 at 127.0.0.1:40001"
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.WARNING)
+    return caplog
+
+
+def lines(log: pytest.LogCaptureFixture) -> list[str]:
+    found = [record.getMessage() for record in log.records]
+    log.clear()
+    return found
+
+
+def test_a_lost_request_is_told_and_the_return_too(log: pytest.LogCaptureFixture) -> None:
+    with world() as one:
+        one.fault(Fault(lose=True))
+        one.send_batches(2)
+        one.finish()
+        lost, back = lines(log)
+    assert lost.startswith(f"{BROKER}: the connection broke with 1 request under way, the oldest ")
+    assert "the broker closed the connection; connecting again in 0." in lost
+    assert "6 records in 2 batches wait for it, some for 0." in lost
+    assert "fail after delivery.timeout.ms = 120000" in lost
+    assert re.fullmatch(rf"{BROKER}: back after \d+\.\d s and 1 failure", back)
+
+
+def test_a_broker_that_stays_away_is_spoken_of_seldom(log: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    minutes, tick = 3, 0.1
+    with world(cluster, delivery_timeout_ms=900_000) as one:
+        one.send_batches(1)
+        one.finish()
+        cluster.unnoticed.add(1)
+        cluster.stop(1)
+        one.send_batches(4)
+        one.steps(int(minutes * 60 / tick), tick)
+        told = lines(log)
+        about = [line for line in told if line.startswith(BROKER)]
+        assert 2 <= len(about) <= minutes * 60 / INTERVAL + 1
+        assert len(told) - len(about) <= minutes * 60 / INTERVAL + 1
+        assert all("Connection refused" in line for line in about[1:])
+        assert re.search(r"no connection for 3\d\.\d s, \d+ failures: Connection", about[1])
+        assert "12 records in 4 batches wait for it, some for 3" in about[1]
+        cluster.alive.add(1)
+        one.finish()
+        (back,) = [line for line in lines(log) if line.startswith(BROKER)]
+        assert re.fullmatch(rf"{BROKER}: back after 1[78]\d\.\d s and \d+ failures", back)
+
+
+def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture) -> None:
+    with world(delivery_timeout_ms=900_000, retries=100_000) as one:
+        one.fault(*[Fault(lose=True)] * 200)
+        one.send_batches(4)
+        begun = one.clock.monotonic()
+        one.finish(tick=0.05)
+        seconds = one.clock.monotonic() - begun
+    assert seconds > 2 * INTERVAL
+    assert 2 <= len(lines(log)) <= 2 * (seconds / INTERVAL + 1)
+
+
+def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture) -> None:
+    cluster, clock, count = FakeCluster(nodes=200), ManualClock(5.0), 200
+    cluster.alive.clear()
+    one = Network(config(bootstrap_servers="127.0.0.1:40000"), Random(1), cluster.connect)
+    nodes = [Node(number, "127.0.0.1", 40_000 + number) for number in range(1, count + 1)]
+    until = clock.monotonic() + 3 * INTERVAL
+    while clock.monotonic() < until:
+        for node in nodes:
+            one.ready(node, clock.monotonic())
+        one.wakeup()
+        one.poll(0.0, clock.monotonic)
+        clock.advance(0.5)
+    told = lines(log)
+    assert 3 * MOST <= len(told) <= 4 * MOST
+    assert any(re.search(r"\(\d+ lines about others were left out\)$", line) for line in told)
+    one.close(clock.monotonic())
+
+
+def test_a_broker_that_answers_nothing_is_told_before_it_is_given_up(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    with world(cluster, request_timeout_ms=25_000, delivery_timeout_ms=900_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(Fault(hold=True))
+        one.send_batches(3)
+        one.steps(95, 0.1)
+        assert lines(log) == []
+        one.steps(20, 0.1)
+        (silent,) = lines(log)
+        assert silent.startswith(f"{BROKER}: no answer for 10.")
+        assert "3 requests under way; the connection is given up" in silent
+        assert "request.timeout.ms = 25000; 9 records in 3 batches wait for it" in silent
+        cluster.release()
+        one.finish()
+        assert lines(log) == [f"{BROKER}: answers again"]
+        one.fault(Fault(hold=True))
+        one.send_batches(1)
+        one.steps(270, 0.1)
+        assert "no response within request.timeout.ms" in "".join(lines(log))
+
+
+def test_partitions_without_a_leader_are_told(log: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 40})
+    with world(cluster, delivery_timeout_ms=900_000) as one:
+        cluster.stop(2)
+        one.send_batches(1, partition=1)
+        one.steps(600, 0.1)
+        told = [line for line in lines(log) if line.startswith("topic t: ")]
+        assert 2 <= len(told) <= 3
+        assert re.match(r"topic t: no leader for [5-9]\.\d s for 20 of 40 partitions ", told[0])
+        assert "(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, ...)" in told[0]
+        cluster.alive.add(2)
+        one.finish()
+        assert any(line.startswith("topic t: a leader everywhere again") for line in lines(log))
+
+
+def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
+    """As often as an election needs it at first; but not as long as it lasts."""
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster, delivery_timeout_ms=900_000) as one:
+        cluster.nameless.add(2)
+        one.client.metadata.refresh()
+        one.send_batches(1, partition=1)
+        one.steps(100, 0.02)
+        before = [api for _, api in cluster.requests].count(ApiKey.METADATA)
+        one.steps(3_000, 0.02)
+        asked = [api for _, api in cluster.requests].count(ApiKey.METADATA) - before
+        assert 60 <= asked <= 200
+        cluster.nameless.clear()
+        one.finish()
+
+
+def test_troubles_are_told_by_the_clock() -> None:
+    troubles = Troubles()
+    assert troubles.meet("a", 0.0, patience=2.0) is None
+    assert troubles.end("a") is None
+    assert troubles.meet("a", 1.0, patience=2.0) is None
+    assert troubles.meet("a", 3.0, patience=2.0) is not None
+    assert troubles.meet("a", 3.0 + INTERVAL - 0.1) is None
+    assert troubles.meet("a", 3.0 + INTERVAL) is not None
+    ended = troubles.end("a")
+    assert ended is not None
+    assert (ended.since, ended.times) == (1.0, 4)
+    assert troubles.meet("a", 5.0 + INTERVAL) is None
+    assert troubles.end("a") is None
