@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.partition_report import PartitionReport
 
 MICROS = 1_000_000
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""How Spark cuts the batches that it hands over: in a report of a Spark task, as plain numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,22 @@ class PipelineFacts:
     def batch(self) -> float:
         """A batch's uncompressed size."""
         return self.report.bytes_uncompressed / max(1, self.batches)
+
+    @property
+    def row(self) -> float:
+        """A row's bytes in Kafka, uncompressed."""
+        return self.report.bytes_uncompressed / max(1, self.report.records)
+
+    @property
+    def arrow_rows(self) -> float:
+        """Rows of a batch from Spark, if nothing but their number bounds it."""
+        in_a_task = self.report.records / max(1, self.report.tasks)
+        return min(self.number(ARROW_RECORDS), in_a_task)
+
+    @property
+    def arrow_batch(self) -> float:
+        """Bytes of such a batch."""
+        return self.row * self.arrow_rows
 
     @property
     def fill_rate(self) -> float:

@@ -68,7 +68,7 @@ class ProducerSession:
         self._clock = client.clock
         self._started = self._clock.monotonic()
         self._report = ReportBuilder()
-        self._report.meters.settings = client.config.pipeline()
+        self._report.meters.settings = client.config.pipeline() + self._settings.hand_over
         self._trace = Trace(self.name, client.config.debug)
         self._codec = CodecThread()
         self._accumulator = Accumulator(

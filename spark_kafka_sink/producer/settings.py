@@ -15,3 +15,5 @@ class SessionSettings:
     poison: PoisonPolicy = field(default_factory=PoisonPolicy)
     pressure: PressureConfig = field(default_factory=PressureConfig)
     task: int = 0
+    hand_over: tuple[tuple[str, str], ...] = ()
+    """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

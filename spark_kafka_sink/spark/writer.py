@@ -24,6 +24,7 @@ from spark_kafka_sink.base.report_file import write_report
 from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.spark.columns import read_rows
+from spark_kafka_sink.spark.session_conf import hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,6 +78,7 @@ class TaskWriter:
             poison=self.config.poison,
             pressure=self.config.pressure,
             task=_task_info().partition_id,
+            hand_over=hand_over(),
         )
 
 

@@ -190,6 +190,50 @@ def test_tiny_tasks():
     assert advise(report(tasks=1000)) == []
 
 
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def handed_over(
+    rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000
+) -> DeliveryReport:
+    """A second of a healthy job in one task whose rows Spark handed over in such batches."""
+    half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
+    settings = {ARROW_BYTES: str(max_bytes), ARROW_ROWS: str(max_rows)}
+    both = (half, replace(half, partition=1))
+    return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
+
+
+def test_small_rows_that_spark_measures_one_by_one():
+    found = advise(handed_over(1_000_000, 131, 67_108_864))
+    assert only(found) == (ARROW_BYTES, Direction.RAISE)
+    assert "rows of 131 bytes, 1,000,000 a second in a task" in found[0].figure
+    assert "about 9% of the time" in found[0].figure
+    assert "2147483647, as in conf/spark-small-rows.conf" in found[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "max_bytes"),
+    [
+        (1_000_000, 131, 2**31 - 1),  # set already
+        (100_000, 131, 67_108_864),  # too slow for the measuring to show
+        (300_000, 2_000, 67_108_864),  # 10,000 such rows are 20 MB
+        (2_000_000, 31, 0),  # not a write of Spark's
+    ],
+)
+def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes: int):
+    assert advise(handed_over(rows, row_bytes, max_bytes)) == []
+
+
+def test_large_rows_in_batches_without_a_bound():
+    found = advise(handed_over(10_000, 60_000, 2**31 - 1))
+    assert only(found) == (ARROW_BYTES, Direction.LOWER)
+    assert "10,000 rows of 60,000 bytes make a batch of 600 MB" in found[0].figure
+    assert advise(handed_over(10_000, 60_000, 67_108_864)) == []
+    assert advise(handed_over(1_000, 60_000, 2**31 - 1)) == []
+    assert advise(handed_over(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
+
+
 def test_advice_is_one_line_for_a_human():
     assert str(advise(report(throttle_ms=2000))[0]) == (
         "check the brokers' quota: the brokers slow this client.id or user down; no setting here "

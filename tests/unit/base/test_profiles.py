@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.base import profiles
+from spark_kafka_sink.base.advisor import SAFE_ARROW_BATCH, UNMEASURED
 from spark_kafka_sink.base.config import Codec, ProducerConfig, Profile
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.base.names import PRODUCER_NAMES
@@ -85,7 +86,17 @@ def test_a_file_in_the_package_wins_over_the_checkout(
     assert load_profile(Profile.JAVA) == {"linger.ms": "2"}
 
 
-def test_spark_defaults_lift_the_limit_that_makes_spark_measure_every_row():
-    text = find("spark-defaults.conf").read_text()
-    settings = dict(re.findall(r"^(spark\S+)\s+(\S+)$", text, re.MULTILINE))
-    assert settings["spark.sql.execution.arrow.maxBytesPerBatch"] == "2147483647"
+def spark_settings(name: str) -> dict[str, int]:
+    text = find(name).read_text()
+    found = re.findall(r"^spark\.sql\.execution\.arrow\.(\S+)\s+(\d+)$", text, re.MULTILINE)
+    return {key: int(value) for key, value in found}
+
+
+def test_spark_defaults_bound_a_batch_by_its_bytes():
+    settings = spark_settings("spark-defaults.conf")
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": SAFE_ARROW_BATCH}
+
+
+def test_for_small_rows_nothing_is_measured():
+    settings = spark_settings("spark-small-rows.conf")
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": UNMEASURED}

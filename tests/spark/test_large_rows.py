@@ -1,0 +1,59 @@
+"""The settings in `conf/` for Spark itself, on rows that are not small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.report import DeliveryReport
+from tests.kafka.foreign import count
+from tests.kafka.jars import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kafka.broker import KafkaCluster
+    from tests.spark.sink import Sink
+
+_ROWS = 10_000
+
+
+def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
+    real_kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    """600 MB in rows of 60 KB, 1 GiB of heap: ten thousand of them don't fit into one batch."""
+    report = tmp_path / "report.json"
+    properties = ROOT / "conf" / "spark-defaults.conf"
+    arguments = (str(properties), real_kafka.bootstrap_servers, topic, str(report), str(_ROWS))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.large_rows", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert count(real_kafka.bootstrap_servers, topic) == _ROWS
+    written = DeliveryReport.from_json(report.read_text())
+    assert written.persisted == _ROWS
+    settings = dict(written.metrics.settings)
+    assert settings["spark.sql.execution.arrow.maxBytesPerBatch"] == str(64 * 1024 * 1024)
+    assert settings["spark.sql.execution.arrow.maxRecordsPerBatch"] == "10000"
+
+
+def test_a_report_knows_what_the_session_hands_over(sink: Sink, topic: str, tmp_path: Path) -> None:
+    bytes_name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    seen = []
+    try:
+        for text in (None, "2147483647", "16m"):
+            if text is not None:
+                sink.spark.conf.set(bytes_name, text)
+            path = tmp_path / f"{text}.json"
+            sink.write(sink.frame("value string", ("a",)), topic=topic, reportPath=str(path))
+            report = DeliveryReport.from_json(path.read_text())
+            seen.append(dict(report.metrics.settings)[bytes_name])
+    finally:
+        sink.spark.conf.unset(bytes_name)
+    assert seen == [str(64 * 1024 * 1024), "2147483647", str(16 * 1024 * 1024)]
