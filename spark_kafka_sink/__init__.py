@@ -18,7 +18,8 @@ In a task's Python worker, on Spark's thread
  7. spark/columns.py             Arrow batch -> Rows; casts, null topics and header keys refused
  8. producer/accumulator.py      reserve: waits here while buffer.memory is full (memory.py)
  9. producer/partitioner.py      row -> partition: as the row says, murmur2 of the key
-                                 (records/murmur2.py), or undesignated: one queue per topic
+                                 (records/murmur2.py), or undesignated: one queue per topic;
+                                where those mix, sticky.py chooses here
 10. producer/plan.py             row -> batch and offset delta, cut at batch.size; pure
 11. records/encoder.py           all rows of a chunk -> one Arrow buffer of framed records, with
                                  tables of prefixes from varint.py, put together by row.py

@@ -158,14 +158,15 @@ _ROUTING = (
         "librdkafka's partitioner: random, consistent, consistent_random, murmur2, murmur2_random, "
         "fnv1a or fnv1a_random; or module:function, called once per chunk and topic with (key, "
         "value, partition_count), the columns as Arrow binary arrays (key None without one), to "
-        "return int32 partitions.",
+        "return int32 partitions, -1 to leave one as for rows without a key.",
         of_java=False,
     ),
     _flag("partitioner.ignore.keys", False, "Spread rows as if they had no key."),
     _flag(
         "partitioner.adaptive.partitioning.enable",
         True,
-        "Give rows without a key the less often to a partition, the more batches wait for it.",
+        "Give rows without a key the less often to a partition, the more batches wait for it; "
+        "false: each partition with a leader is as likely, also one that stalls.",
         importance=LOW,
     ),
     _long(

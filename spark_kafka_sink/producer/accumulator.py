@@ -13,10 +13,9 @@ from threading import Condition, RLock
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.base.errors import BufferTimeoutError
 from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.client.client import LOOK_EVERY
-from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.memory import COPY_BELOW, PINNED_FOR, Charge, Memory, unpin
 from spark_kafka_sink.producer.plan import OpenBatch
 from spark_kafka_sink.producer.shares import Shares
@@ -24,7 +23,7 @@ from spark_kafka_sink.producer.trace import Trace
 from spark_kafka_sink.producer.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spark_kafka_sink.base.clock import Clock
     from spark_kafka_sink.base.config import ProducerConfig
@@ -61,6 +60,8 @@ class Accumulator:
         self.watch = Watch()
         """What goes wrong where; the session puts its own here before the sender runs."""
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.partitioned: set[str] = set()
+        """Topics with rows that know their partition: what is undesignated of them goes first."""
         self.error: BaseException | None = None
         self.unsettled = 0
         """Batches that are neither acknowledged nor failed."""
@@ -113,7 +114,7 @@ class Accumulator:
                 self.memory.take(size)
                 return
         if not self.wait_for_room(lambda: self.memory.fits(size), size):
-            raise self._buffer_timeout(size)
+            raise self.memory.stayed_full(size, self._config.max_block_ms)
         with self.lock:
             self.memory.take(size)
 
@@ -135,6 +136,15 @@ class Accumulator:
         if batch is None:
             return None
         return OpenBatch(batch.records, batch.raw_size, batch.base_timestamp)
+
+    def has_partitioned(self, topics: Iterable[str]) -> None:
+        """Rows of these topics come that know their partition; what is undesignated closes."""
+        with self.lock:
+            self.partitioned.update(topics)
+            for place in [place for place in self._open if place.partition == UNDESIGNATED]:
+                if place.topic in self.partitioned:
+                    self._close(place, CloseReason.FLUSH)
+        self._wake_sender()
 
     def begin(self) -> None:
         """From here until `append`, open batches stay as they are: a plan is built on them."""
@@ -388,11 +398,3 @@ class Accumulator:
     def _check(self) -> None:
         if self.error is not None:
             raise self.error
-
-    def _buffer_timeout(self, size: int) -> BufferTimeoutError:
-        return BufferTimeoutError(
-            f"no room for {size:,} bytes within max.block.ms = {self._config.max_block_ms}: "
-            f"{self.memory.used:,} of {self.memory.limit:,} bytes wait for acknowledgement",
-            hint="check that the brokers take data; "
-            "raise kafka.buffer.memory or kafka.max.block.ms",
-        )

@@ -6,6 +6,7 @@ Pure: the load and the chance come with each call. Source: ``BuiltInPartitioner.
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heapify, heappop
 from math import log
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from random import Random
+
+    from spark_kafka_sink.producer.batch import ProducerBatch, TopicPartition
 
 
 def able(leaders: Mapping[int, int], silent: Collection[int]) -> list[int]:
@@ -24,6 +27,15 @@ def able(leaders: Mapping[int, int], silent: Collection[int]) -> list[int]:
         return list(leaders)
     heard = [partition for partition, leader in leaders.items() if leader not in silent]
     return heard or list(leaders)
+
+
+def queued(queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: str) -> Counter[int]:
+    """Batches that wait for each partition of a topic."""
+    lengths: Counter[int] = Counter()
+    for place, queue in queues.items():
+        if queue and place.topic == topic:
+            lengths[place.partition] = len(queue)
+    return lengths
 
 
 def drawn(partitions: Sequence[int], queued: Sequence[int] | None, random: Random) -> Iterator[int]:

@@ -141,6 +141,10 @@ class Gate:
             return None
         return _rows_of(chunk.route, self.broken)
 
+    def full(self, topic: TopicInfo, more: int) -> frozenset[int]:
+        """Partitions that can't be given `more` bytes within their share of the buffer."""
+        return self._full(more).of(topic)
+
     def _late(self, chunk: Routed) -> NDArray[np.bool_] | None:
         """Mask of the rows whose partition has no room for them, shape (n,); None: all have."""
         full = self._full(chunk.size)

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.base.errors import BufferTimeoutError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
@@ -61,6 +63,15 @@ class Memory:
             if charge.holders == 0:
                 self.used -= charge.size
         charges.clear()
+
+    def stayed_full(self, size: int, max_block_ms: int) -> BufferTimeoutError:
+        """The error that there was no room for `size` bytes within max.block.ms."""
+        return BufferTimeoutError(
+            f"no room for {size:,} bytes within max.block.ms = {max_block_ms}: "
+            f"{self.used:,} of {self.limit:,} bytes wait for acknowledgement",
+            hint="check that the brokers take data; "
+            "raise kafka.buffer.memory or kafka.max.block.ms",
+        )
 
 
 def unpin(memory: Memory, batches: Collection[ProducerBatch], old: Iterable[ProducerBatch]) -> None:

@@ -169,7 +169,8 @@ class Partitioner:
         if not isinstance(members, slice):
             picked = pa.array(members, pa.int64())
             key, value = None if key is None else key.take(picked), value.take(picked)
-        return function.assign(topic, key, value)
+        answer = function.assign(topic, key, value)
+        return np.where(answer == UNDESIGNATED, np.int32(topic.partition_count), answer)
 
 
 def _by_topic(

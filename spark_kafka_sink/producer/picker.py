@@ -7,18 +7,18 @@ Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.producer.batch import UNDESIGNATED, TopicPartition
-from spark_kafka_sink.producer.designate import able, drawn
+from spark_kafka_sink.producer.designate import able, drawn, queued
 from spark_kafka_sink.producer.identity import IdentityState
 from spark_kafka_sink.producer.lane import Lane
 from spark_kafka_sink.producer.requests import Pick
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection, Iterator
 
     from spark_kafka_sink.client.client import Client
@@ -100,6 +100,7 @@ class Picker:
         # Outside the lock, which the writer wants too: connecting takes system calls.
         filling = _Filling({leader: self._room(leader, now) for leader in leaders}, now)
         more = False
+        self._accumulator.watch.silent = self._silent(now)
         with self._accumulator.lock:
             for place, led in waiting.items():
                 if place.partition == UNDESIGNATED:
@@ -156,6 +157,8 @@ class Picker:
             return leader in filling.picked
         lane = self._lane(place)
         queue = self._accumulator.queues.get(place)
+        if queue and self._accumulator.queues.get(TopicPartition(place.topic, UNDESIGNATED)):
+            queue = None  # rows without a partition that came before these may go to it as well
         batch = lane.next(queue, leader, filling.now) if self._may_send(lane, filling) else None
         if batch is None:
             return False
@@ -182,7 +185,7 @@ class Picker:
         for partition in self._drawn(place.topic, leaders, filling):
             self._designate(queue[0], partition, leaders[partition], filling)
             if not queue or not queue[0].ready:
-                return False
+                return not queue and self._has_followers(place.topic)
             if filling.is_full(brokers, queue[0].size):
                 break
         return not filling.picked.keys().isdisjoint(brokers)
@@ -192,31 +195,36 @@ class Picker:
         room, taken = filling.room, filling.taken(topic)
         partitions = [
             partition
-            for partition in able(leaders, self._silent(leaders, filling.now))
+            for partition in able(leaders, self._accumulator.watch.silent)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
-        queued = None
+        loads = None
         if self._config.partitioner_adaptive_partitioning_enable:
             lengths = self._queued(topic)
-            queued = [lengths.get(partition, 0) for partition in partitions]
-        return drawn(partitions, queued, self._client.random)
+            loads = [lengths[partition] for partition in partitions]
+        return drawn(partitions, loads, self._client.random)
 
-    def _silent(self, leaders: dict[int, int], now: float) -> frozenset[int]:
-        """Brokers that have owed an answer for partitioner.availability.timeout.ms."""
+    def _has_followers(self, topic: str) -> bool:
+        """Rows with a partition wait until the topic's undesignated ones have gone."""
+        return topic in self._accumulator.partitioned
+
+    def _silent(self, now: float) -> frozenset[int]:
+        """Brokers that have owed an answer for partitioner.availability.timeout.ms.
+
+        As in Java this is part of adaptive partitioning.
+        """
         timeout = self._config.partitioner_availability_timeout_ms / 1000
-        if not timeout:
+        if not timeout or not self._config.partitioner_adaptive_partitioning_enable:
             return frozenset()
-        since = {leader: self._network.waits_since(leader) for leader in set(leaders.values())}
+        nodes = self._metadata.cluster.nodes
+        since = {node_id: self._network.waits_since(node_id) for node_id in nodes}
         return frozenset(
             leader for leader, sent in since.items() if sent is not None and now - sent > timeout
         )
 
-    def _queued(self, topic: str) -> dict[int, int]:
+    def _queued(self, topic: str) -> Counter[int]:
         """Batches that wait for each partition of a topic or are under way to it, if any are."""
-        lengths: Counter[int] = Counter()
-        for place, queue in self._accumulator.queues.items():
-            if queue and place.topic == topic:
-                lengths[place.partition] += len(queue)
+        lengths = queued(self._accumulator.queues, topic)
         for place, lane in self._lanes.items():
             if (lane.under_way or lane.again) and place.topic == topic:
                 lengths[place.partition] += len(lane.under_way) + len(lane.again)
@@ -235,7 +243,12 @@ class Picker:
             self._take(lane, batch, leader, filling)
 
     def _is_full(self, place: TopicPartition, batch: ProducerBatch) -> bool:
-        """The partition, or its broker, has used up its share of the buffer."""
+        """The partition, or its broker, has used up its share of the buffer.
+
+        No share holds up what others wait behind: it could be used up by them.
+        """
+        if self._has_followers(place.topic):
+            return False
         cluster = self._metadata.cluster
         full = self._accumulator.shares.full(batch.held, cluster)
         return bool(full) and place.partition in full.of(cluster.topics[place.topic])

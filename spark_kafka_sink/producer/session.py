@@ -29,6 +29,7 @@ from spark_kafka_sink.producer.plan import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.poison_ward import PoisonWard
 from spark_kafka_sink.producer.sender import Sender
 from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.producer.sticky import Sticky
 from spark_kafka_sink.producer.topic_directory import TopicDirectory
 from spark_kafka_sink.producer.trace import Trace
 from spark_kafka_sink.records.batch import HEADER_SIZE
@@ -80,6 +81,7 @@ class ProducerSession:
         self._topics = TopicDirectory(client, self._accumulator)
         self._gate = Gate(client, self._accumulator, self._settings.pressure)
         self._partitioner = Partitioner(client.config, client.random)
+        self._sticky = Sticky(client, self._accumulator, self._gate)
         self._trace.opened(client.name, client.config.buffer_memory)
         books = Books(self._report, self._trace, self._ward, self._dead_letters)
         self._sender = Sender(client, self._accumulator, self.identity, books)
@@ -161,7 +163,7 @@ class ProducerSession:
         self._gate.await_rate(len(rows), reserved)
         self._accumulator.reserve(reserved)
         try:
-            route = self._partitioner.assign(rows, topics)
+            route = self._sticky.settle(self._partitioner.assign(rows, topics), sizes)
             whole = Routed(rows, sizes, route, reserved)
             broken = self._broken(whole)
             sound = whole if broken is None else whole.take(np.flatnonzero(broken == Flaw.NONE))

@@ -8,7 +8,8 @@ What is promised, with a share of s percent of buffer.memory:
 - Rows without a key wait undesignated, at nobody's expense, until a batch of them can be sent at
   once; a partition that has used up its share, or whose broker has, is given none. So they never
   wait for what is stalled, only for room in the whole buffer: it is theirs where all of their
-  topic is stalled.
+  topic is stalled. While rows of their topic that belong to one partition wait, they are given
+  partitions whose share is not used up, and count as theirs.
 - Rows that belong to one partition, by key or by number, wait when its share is used up. The
   chunk's other rows go first. But rows come in one order, and what comes after can't be taken
   until these are: then the writer stands still, for at most max.block.ms, while everything that

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.base.errors import ColumnError, ConfigError
+from spark_kafka_sink.producer.batch import UNDESIGNATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,9 @@ class UserPartitioner:
     """Calls ``function(key, value, partition_count)`` of n rows.
 
     `key` and `value` are Arrow binary arrays of length n, `key` None where no row has one. The
-    answer is an int32 array, of numpy or Arrow, with n partitions in 0 .. partition_count - 1. It
-    must depend on nothing but its arguments if equal keys are to stay together.
+    answer is an int32 array, of numpy or Arrow, with n partitions in 0 .. partition_count - 1, or
+    -1 where the choice is left as for rows without a key. It must depend on nothing but its
+    arguments if equal keys are to stay together.
 
     Raises:
         ConfigError: the function can't be imported here, or can't be called.
@@ -39,7 +41,7 @@ class UserPartitioner:
     def assign(
         self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
     ) -> NDArray[np.int32]:
-        """Partition of each row, shape (n,).
+        """Partition of each row, or UNDESIGNATED, shape (n,).
 
         Raises:
             ColumnError: the function raised, or answered something else than it should.
@@ -55,12 +57,12 @@ class UserPartitioner:
                 "partition per row",
                 topic,
             )
-        wrong = (partitions < 0) | (partitions >= topic.partition_count)
+        wrong = (partitions < UNDESIGNATED) | (partitions >= topic.partition_count)
         if wrong.any():
             row = int(wrong.argmax())
             raise self._wrong(
                 f"returned partition {int(partitions[row])} for its row {row}; the topic has "
-                f"partitions 0 to {topic.partition_count - 1}",
+                f"partitions 0 to {topic.partition_count - 1}, and -1 leaves the choice",
                 topic,
             )
         return partitions

@@ -30,6 +30,8 @@ class Watch:
     def __init__(self, config: PressureConfig | None = None) -> None:
         self.ramp = Ramp()
         """How far the rate limits are back after the latest trouble."""
+        self.silent: frozenset[int] = frozenset()
+        """Brokers that have owed an answer for partitioner.availability.timeout.ms."""
         self._config = (config or PressureConfig()).breaker
         self._each: dict[TopicPartition | int, Breaker] = {}
         self._job = Breaker(self._config, self._config.job)

@@ -18,6 +18,7 @@ from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.picker import _Filling
 from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.producer.watch import Watch
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.batch import BatchHeader
 from tests.unit.producer.harness.fake import FakeCluster, Fault
 from tests.unit.producer.harness.world import World, world
@@ -131,6 +132,36 @@ def test_a_partition_with_more_under_way_is_drawn_less_often(adaptive: str, shar
         one.finish()
 
 
+@pytest.mark.parametrize("keyed", [0, 1])
+def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
+    """Each batch is drawn alike, as in Java (KIP-794), however slow a partition's broker is."""
+    cluster = FakeCluster(nodes=4, topics={"t": 8})
+    options = {"partitioner_adaptive_partitioning_enable": "false", "linger_ms": 10**6}
+    with world(cluster, **options) as one:
+        counts: Counter[int] = Counter()
+        for turn in range(400):
+            if turn % 40 == 20:
+                cluster.release()
+            one.fault(Fault(hold=True) if turn % 3 == 0 else None)
+            one.send_batches(4, None)
+            for partition in range(8 * keyed):
+                one.send([b"keyed"], partition)
+            one.step()
+        close_all(one)
+        cluster.faults.clear()
+        for _ in range(100):
+            cluster.release()
+            one.steps(5)
+        one.finish()
+        for (_, partition), log in cluster.logs.items():
+            counts[partition] = sum(value != b"keyed" for value in log.values())
+        draws = sum(counts.values()) / 3
+        assert draws == pytest.approx(1_600, rel=0.01)
+        # Three standard deviations of the square sum of eight alike.
+        mean = draws / 8
+        assert sum((count / 3 - mean) ** 2 / mean for count in counts.values()) < 7 + 3 * 14**0.5
+
+
 def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
     with world() as one:
         one.fault(Fault(error=19), Fault(lose=True), Fault(error=7))
@@ -142,19 +173,63 @@ def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
         one.check_accounts()
 
 
-def test_keyed_rows_that_are_older_but_sent_later_also_go_again_later() -> None:
+def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later() -> None:
     with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
         prove(one)
-        one.send([b"older"])
         one.fault(Fault(error=19, hold=True), Fault(error=19))
-        one.send_batches(2, None)
-        one.run(lambda: len(one.cluster.seen) == 1)
+        values = one.send_batches(2, None)
+        one.send([b"newer"])
         close(one, TopicPartition("t", 0))
-        one.run(lambda: len(one.cluster.seen) == 2)
+        one.run(lambda: len(one.cluster.seen) == 3)
         one.cluster.release()
-        one.run(lambda: one.cluster.logs["t", 0].end == 7)
-        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 3, 6]
+        one.finish()
+        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 9, 3, 6, 9]
+        assert one.cluster.logs["t", 0].values()[3:] == [*values, b"newer"]
+        one.check_accounts()
+
+
+def test_rows_join_the_batch_of_rows_with_a_partition_that_still_wait() -> None:
+    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
+        for number, partition in enumerate([0, None] * 4):
+            one.send([b"%d" % number], partition)
         close_all(one)
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
+        assert len(sent(one)) == 1
+
+
+def test_rows_wait_undesignated_again_once_those_with_a_partition_are_sent() -> None:
+    with world(linger_ms=10**6) as one:
+        one.send([b"first"], 2)
+        one.send([b"second"], None)
+        assert undesignated_rows(one) == 0
+        close_all(one)
+        one.finish()
+        one.send([b"third"], None)
+        assert undesignated_rows(one) == 1
+        one.send([b"fourth"], 2)
+        assert [batch.records for batch in waiting(one)] == [1]
+        close_all(one)
+        one.finish()
+        one.check_accounts()
+
+
+def undesignated_rows(one: World) -> int:
+    open_batches = dict(one.session._accumulator.open_batches())
+    return open_batches[PLACE].records if PLACE in open_batches else 0
+
+
+def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
+    cluster = FakeCluster(topics={"t": 2})
+    cluster.mute.add(ApiKey.INIT_PRODUCER_ID)
+    with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as one:
+        one.send_batches(20, None)
+        shares, places = one.session._accumulator.shares, [TopicPartition("t", n) for n in (0, 1)]
+        for place in places:
+            while shares.held.get(place, 0) < 31_100:
+                one.send_batches(1, place.partition)
+        assert shares.full(900, one.client.metadata.cluster).partitions == set(places)
+        cluster.mute.clear()
         one.finish()
         one.check_accounts()
 
@@ -235,12 +310,12 @@ def test_a_broker_that_owes_an_answer_for_long_gets_nothing() -> None:
         one.check_accounts()
 
 
-def test_a_backlog_with_partitions_does_not_keep_back_what_has_none() -> None:
-    with world(FakeCluster(topics={"t": 2}), max_request_size=1_000) as one:
+def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
+    with world(FakeCluster(topics={"t": 2, "u": 2}), max_request_size=1_000) as one:
         prove(one)
         for _ in range(40):
             for partition in range(2):
-                one.send_batches(4, partition)
+                one.send_batches(4, partition, "u")
             one.steps(1)
         one.send_batches(1, None)
         close_all(one)

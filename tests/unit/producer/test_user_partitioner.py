@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.base.errors import ColumnError, ConfigError
+from spark_kafka_sink.producer.batch import UNDESIGNATED
 from tests.unit.producer.test_partitioner import assign, partitioner, partitions, places, rows
 
 if TYPE_CHECKING:
@@ -49,6 +50,23 @@ def test_rows_go_where_the_function_says(module: ModuleType, as_arrow: bool) -> 
         return pa.array(chosen) if as_arrow else chosen
 
     assert partitions(spread(module, function, count=3, keys=[b"x", None, b"y"])) == [4, 0, 2]
+
+
+def test_it_may_leave_the_choice_as_for_rows_without_a_key(module: ModuleType) -> None:
+    keys: list[bytes | None] = [b"a", b"b", b"c"]
+    answer = np.array([UNDESIGNATED, 4, UNDESIGNATED], np.int32)
+    found = spread(module, lambda *_: answer, count=3, keys=keys)
+    assert partitions(found) == [UNDESIGNATED, 4, UNDESIGNATED]
+    found = spread(
+        module,
+        lambda _, value, __: np.full(len(value), -1, np.int32),
+        5,
+        9,
+        count=3,
+        keys=keys,
+        topic_of=[1, 0, 1],
+    )
+    assert places(found) == [("b", UNDESIGNATED), ("a", UNDESIGNATED), ("b", UNDESIGNATED)]
 
 
 def test_without_a_key_column_the_key_is_none(module: ModuleType) -> None:
@@ -101,7 +119,7 @@ def test_a_nested_name(module: ModuleType) -> None:
         (np.zeros(2, np.int32), "returned shape (2,) for 3 rows"),
         (np.zeros((3, 1), np.int32), "returned shape (3, 1) for 3 rows"),
         (np.array([0, 5, 0], np.int32), "returned partition 5 for its row 1"),
-        (np.array([0, 4, -1], np.int32), "returned partition -1 for its row 2"),
+        (np.array([0, 4, -2], np.int32), "returned partition -2 for its row 2"),
         (pa.array([0, None, 1], pa.int32()), "returned nulls"),
         (pa.array([0, 0, 0], pa.int16()), "returned int16"),
     ],

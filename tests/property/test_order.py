@@ -1,0 +1,168 @@
+"""Rows of one task that meet in one partition keep their order, however they came to it.
+
+If row a comes before row b and both end up in partition p, a lies before b in p's log: with and
+without keys, with partitions of their own or the user's, over several chunks and topics, faults,
+retries, moves of leaders, splits, and whatever the codec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.base.report import DeliveryStatus
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
+from tests.property.test_faults import passing
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.world import World, world
+
+TOPICS = {"one": 1, "few": 3, "more": 8}
+NAMES = tuple(TOPICS)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a row is to go: a topic, a partition modulo the topic's or None, a key or None."""
+
+    topic: int
+    partition: int | None
+    key: bytes | None
+    size: int
+
+
+@dataclass
+class Chunk:
+    """Rows that come together, and the turns of the sender after them."""
+
+    rows: list[Row]
+    turns: int
+
+
+topics = st.sampled_from([0, 1, 2])
+no_key = st.builds(Row, topics, st.none(), st.none(), st.integers(0, 400))
+keyed = st.builds(
+    Row, topics, st.none(), st.sampled_from([b"a", b"b", b"c", b""]), st.integers(0, 400)
+)
+explicit = st.builds(Row, topics, st.integers(0, 7), st.none() | st.just(b"k"), st.integers(0, 400))
+rows_of_a_kind = st.one_of(
+    st.lists(no_key, min_size=1, max_size=30),
+    st.lists(keyed, min_size=1, max_size=30),
+    st.lists(st.one_of(no_key, keyed, explicit), min_size=1, max_size=30),
+    st.lists(st.one_of(no_key, explicit), min_size=1, max_size=30),
+)
+chunks = st.lists(st.builds(Chunk, rows_of_a_kind, st.integers(0, 6)), min_size=1, max_size=8)
+moves = st.lists(
+    st.tuples(st.integers(0, 60), st.sampled_from(NAMES), st.integers(0, 7)), max_size=3
+)
+# The codec, and the largest batch that the brokers take: 700 bytes split every full batch.
+codecs = st.sampled_from([("none", 10**6), ("none", 700), ("lz4", 10**6)])
+lingers = st.sampled_from([0, 10, 10**6])
+partitioners = st.sampled_from(["", "fnv1a_random", "tests.property.test_order:by_first_byte"])
+spreads = st.sampled_from(["true", "false"])
+
+
+def by_first_byte(
+    key: pa.BinaryArray | None, value: pa.BinaryArray, count: int
+) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    """A user's partitioner that leaves rows without a key to the producer."""
+    keys = [None] * len(value) if key is None else key.to_pylist()
+    chosen = [-1 if one is None else (one[0] if one else 0) % count for one in keys]
+    return np.array(chosen, np.int32)
+
+
+@dataclass
+class Plan:
+    """A task's chunks and what happens to the brokers meanwhile."""
+
+    chunks: list[Chunk]
+    moves: list[tuple[int, str, int]] = field(default_factory=list)
+    appended: int = 0
+    turn: int = 0
+
+    def play(self, one: World) -> None:
+        """Append the chunks in turn with the sender's work, then wait until all is settled."""
+        for chunk in self.chunks:
+            one.session.append(self.to_rows(chunk.rows))
+            self._turns(one, chunk.turns)
+        accumulator = one.session._accumulator
+        for place, _ in accumulator.open_batches():
+            with accumulator.lock:
+                accumulator._close(place, accumulator._open[place].reason)
+        for _ in range(8_000):
+            if not accumulator.unsettled:
+                return
+            self._turns(one, 1)
+        raise AssertionError("it takes for ever")
+
+    def to_rows(self, rows: list[Row]) -> Rows:
+        """A chunk whose values number the rows of the task."""
+        first, self.appended = self.appended, self.appended + len(rows)
+        values = [b"%06d" % n + b"." * row.size for n, row in enumerate(rows, first)]
+        asked = [
+            None if row.partition is None else row.partition % TOPICS[NAMES[row.topic]]
+            for row in rows
+        ]
+        return Rows(
+            columns=Columns(
+                value=pa.array(values, pa.binary()),
+                key=pa.array([row.key for row in rows], pa.binary()),
+            ),
+            topics=NAMES,
+            topic_of=np.array([row.topic for row in rows], np.int32),
+            partition=pa.array(asked, pa.int32()),
+        )
+
+    def _turns(self, one: World, count: int) -> None:
+        for _ in range(count):
+            for _, name, partition in (move for move in self.moves if move[0] == self.turn):
+                place = name, partition % TOPICS[name]
+                one.cluster.move(*place, 3 - one.cluster.logs[place].leader)
+            if not self.turn % 40:
+                one.cluster.release()
+            one.step()
+            self.turn += 1
+
+
+def check_order(one: World, appended: int) -> None:
+    """Every record once, and in each partition in the order of its rows."""
+    total = 0
+    for place, log in one.cluster.logs.items():
+        numbers = [int((value or b"")[:6]) for value in log.values()]
+        assert numbers == sorted(set(numbers)), place
+        total += len(numbers)
+    assert total == appended
+    assert one.statuses() == {DeliveryStatus.PERSISTED: appended}
+    assert one.session._accumulator.memory.used == 0
+
+
+@given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_rows_that_meet_in_a_partition_keep_their_order(
+    faults: list[Fault | None],
+    task: list[Chunk],
+    moved: list[tuple[int, str, int]],
+    codec: tuple[str, int],
+    linger: int,
+    partitioner: str,
+    adaptive: str,
+) -> None:
+    cluster = FakeCluster(nodes=2, topics=TOPICS)
+    options = {
+        "compression_type": codec[0],
+        "linger_ms": linger,
+        "partitioner_adaptive_partitioning_enable": adaptive,
+    }
+    if partitioner:
+        options["partitioner"] = partitioner
+    with world(cluster, **options) as one:
+        for log in cluster.logs.values():
+            log.max_batch = codec[1]
+        one.fault(*faults)
+        plan = Plan(task, moved)
+        plan.play(one)
+        check_order(one, plan.appended)
