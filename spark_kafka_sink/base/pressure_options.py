@@ -62,7 +62,8 @@ PRESSURE_OPTIONS: tuple[Option, ...] = (
     _count(
         "errors.breaker.failures",
         0,
-        "Batches failed for good at which the breaker of a partition or broker opens; 0: never.",
+        "Batches failed for good at which the breaker of a partition opens: those of a topic that "
+        "may not be written, which a task outlives with errors.tolerance=all. 0: never.",
     ),
     _percent(
         "errors.breaker.job.retryPercent",

@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.outcomes import (
     error_name,
     is_unclear,
 )
-from spark_kafka_sink.producer.refusal import Refusals
+from spark_kafka_sink.producer.refusal import Fault, Refusals, Remedy
 from spark_kafka_sink.producer.requests import PartitionAnswer, Pick, read_answers
 from spark_kafka_sink.producer.split import split
 
@@ -201,18 +201,22 @@ class Answers:
             case Action.FAIL | Action.FATAL | Action.FAIL_RECORDS:
                 self._fail_or_refuse(lane, batch, answer, decision)
         if outcome := _OUTCOMES.get(decision.action):
-            self._watch(batch, outcome, completion, error_name(answer.code), now)
+            self._watch(batch, outcome, completion, answer, now)
 
     def _watch(
         self,
         batch: ProducerBatch,
         outcome: Outcome,
         completion: Completion,
-        error: str,
+        answer: PartitionAnswer,
         now: float,
     ) -> None:
-        """Tell the circuit breakers, and stop if the job's has opened."""
-        watch, node_id = self._accumulator.watch, completion.node.node_id
+        """Tell the circuit breakers of what is to blame, and stop if the job's has opened."""
+        fault = Fault.of(answer) if outcome is Outcome.FAILED else Fault.OTHER
+        if fault is Fault.RECORDS:
+            return
+        node_id = None if fault is Fault.TOPIC else completion.node.node_id
+        watch, error = self._accumulator.watch, error_name(answer.code)
         if reason := watch.record(batch.partition, node_id, outcome, error, now):
             self.fail(reason)
 
@@ -220,8 +224,14 @@ class Answers:
         self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, decision: Decision
     ) -> None:
         """Set the records aside that the broker refused, where that is asked for; else fail."""
-        if decision.action is not Action.FATAL and self._refusals.apply_to(batch, answer):
+        remedy = self._refusals.remedy(batch, answer)
+        if decision.action is Action.FATAL:
+            remedy = Remedy.NONE
+        if remedy is Remedy.SET_ASIDE:
             self._refuse(lane, batch, answer)
+            return
+        if remedy is Remedy.HALVE:
+            self._split(lane, batch)
             return
         error = self._batch_error(batch, answer)
         lane.settled(batch)
@@ -229,7 +239,7 @@ class Answers:
         self.fail(error)
 
     def _refuse(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer) -> None:
-        """The named records become dead letters, the others go again.
+        """The refused records become dead letters, the others go again.
 
         The batch's sequences were never used up, so what follows it must be numbered anew.
         """

@@ -27,6 +27,9 @@ class Flaw(IntEnum):
     """The broker named the record in its refusal (KIP-467), or it is too large for the broker."""
     BREAKER_OPEN = 6
     """The circuit breaker of its partition is open."""
+    UNKNOWN_TOPIC = 7
+    TOPIC_UNAUTHORIZED = 8
+    INVALID_TOPIC = 9
 
     @property
     def error_class(self) -> str:
@@ -48,6 +51,9 @@ _ERROR_CLASSES = {
     Flaw.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
     Flaw.REFUSED: f"{_ERRORS}DeliveryError",
     Flaw.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
+    Flaw.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
+    Flaw.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
+    Flaw.INVALID_TOPIC: f"{_ERRORS}UnknownTopicError",
 }
 _MESSAGES = {
     Flaw.NONE: "",
@@ -57,14 +63,23 @@ _MESSAGES = {
     Flaw.OVERSIZED: "the record is larger than max.request.size; its value is left out",
     Flaw.REFUSED: "the broker refused the record",
     Flaw.BREAKER_OPEN: "the circuit breaker of the partition is open",
+    Flaw.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
+    Flaw.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
+    Flaw.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
 }
+TOPIC_FLAWS = {3: Flaw.UNKNOWN_TOPIC, 17: Flaw.INVALID_TOPIC, 29: Flaw.TOPIC_UNAUTHORIZED}
+"""What the rows of a topic have that the metadata has such an error of, by its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the rows are held against: topics as in `Rows.topics`, bytes of the largest record."""
+    """What the rows are held against.
 
-    topics: tuple[TopicInfo, ...]
+    `topics` are those of `Rows.topics`, or the flaw that all rows of one have; `largest` is the
+    bytes of the largest record.
+    """
+
+    topics: tuple[TopicInfo | Flaw, ...]
     largest: int
 
 
@@ -78,21 +93,36 @@ def find_flaws(rows: Rows, sizes: NDArray[np.int64], limits: Limits) -> NDArray[
     """
     oversized = sizes > limits.largest
     wrong = _out_of_range(rows, limits.topics)
-    if rows.flaws is None and wrong is None and not oversized.any():
+    of_topic = _of_topic(rows, limits.topics)
+    if rows.flaws is None and of_topic is None and wrong is None and not oversized.any():
         return None
     flaws = np.zeros(len(rows), np.int8) if rows.flaws is None else rows.flaws.copy()
+    if of_topic is not None:
+        flaws = np.where(flaws == Flaw.NONE, of_topic, flaws)
     if wrong is not None:
         flaws[(flaws == Flaw.NONE) & wrong] = Flaw.PARTITION_OUT_OF_RANGE
     flaws[(flaws == Flaw.NONE) & oversized] = Flaw.OVERSIZED
     return flaws if flaws.any() else None
 
 
-def _out_of_range(rows: Rows, topics: tuple[TopicInfo, ...]) -> NDArray[np.bool_] | None:
+def _of_topic(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.int8] | None:
+    """The flaw that each row has from its topic; None where every topic can be written."""
+    if not any(isinstance(topic, Flaw) for topic in topics):
+        return None
+    found = [topic if isinstance(topic, Flaw) else Flaw.NONE for topic in topics]
+    flaws = np.array(found, np.int8)
+    if rows.topic_of is None:
+        return np.full(len(rows), flaws[0])
+    return flaws[rows.topic_of]
+
+
+def _out_of_range(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.bool_] | None:
     """Rows with an explicit partition that their topic lacks; None when there is none."""
     column = rows.partition
     if column is None or not topics or column.null_count == len(column):
         return None
-    counts = np.array([topic.partition_count for topic in topics], np.int32)
+    known = [0 if isinstance(topic, Flaw) else topic.partition_count for topic in topics]
+    counts = np.array(known, np.int32)
     count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
     asked = np.asarray(column.fill_null(0))
     wrong: NDArray[np.bool_] = (asked < 0) | (asked >= count_of)

@@ -288,7 +288,8 @@ class Picker:
         self._doubt(node)
         if not can_take or not watch.may_send(node_id, under_way > 0, now):
             return 0
-        return self._config.max_request_size
+        # Half-open: the first batch has any size, and leaves no room for another.
+        return 1 if watch.is_probing(node_id, now) else self._config.max_request_size
 
     def _doubt(self, node: Node) -> None:
         """A leader that can't be connected to may be none any more: ask after each attempt."""

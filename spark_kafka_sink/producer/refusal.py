@@ -1,17 +1,18 @@
-"""Records that a broker refuses one by one: dead letters, while the rest of their batch goes again.
+"""What a broker's refusal is about, and what becomes of the records: dead letters, or another try.
 
 Rare, so records may be handled one by one here. Source: KIP-467 (record errors).
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
-from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.producer.flaws import TOPIC_FLAWS, Flaw
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.split import (
     closed_batch,
@@ -33,6 +34,34 @@ _ABOUT_DATA = frozenset({10, 18, 32, 87})
 """MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD."""
 
 
+class Fault(Enum):
+    """Whose fault a refusal is."""
+
+    RECORDS = auto()
+    """Of some records: partition and broker work."""
+    TOPIC = auto()
+    """Of the topic: the broker works."""
+    OTHER = auto()
+
+    @classmethod
+    def of(cls, answer: PartitionAnswer) -> Fault:
+        """Whose fault an answer that ends a batch is."""
+        if answer.record_errors or answer.code in _ABOUT_DATA:
+            return cls.RECORDS
+        return cls.TOPIC if answer.code in TOPIC_FLAWS else cls.OTHER
+
+
+class Remedy(Enum):
+    """What a refused batch needs."""
+
+    NONE = auto()
+    """Nothing helps: the task fails."""
+    SET_ASIDE = auto()
+    """The refused records are known: they become dead letters, the others go again."""
+    HALVE = auto()
+    """The answer does not tell them: halves go again until each bad record stands alone."""
+
+
 class Refusals:
     """Decides whether single records can be set aside, and takes their batch apart."""
 
@@ -40,28 +69,27 @@ class Refusals:
         self._config = config
         self._books = books
 
-    def apply_to(self, batch: ProducerBatch, answer: PartitionAnswer) -> bool:
-        """Whether the failure is about single records, and such are tolerated.
+    def remedy(self, batch: ProducerBatch, answer: PartitionAnswer) -> Remedy:
+        """What can be done about a batch that failed for good, where that is tolerated.
 
-        A dead letter that is refused itself is not: there is nowhere to send it. Nor is what the
-        log may hold: its records may have been taken before they were refused.
+        Nothing for a dead letter that is refused itself, as there is nowhere to send it; nor for
+        what the log may hold, as its records may have been taken before they were refused.
         """
-        if batch.ambiguous:
-            return False
-        letters = self._books.letters
-        if not self._books.ward.policy.tolerant:
-            return False
+        letters, fault = self._books.letters, Fault.of(answer)
+        if batch.ambiguous or not self._books.ward.policy.tolerant or fault is Fault.OTHER:
+            return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
-            return False
-        return bool(answer.record_errors) or (batch.records == 1 and answer.code in _ABOUT_DATA)
+            return Remedy.NONE
+        if fault is Fault.TOPIC or batch.records == 1 or _named(batch, answer):
+            return Remedy.SET_ASIDE
+        return Remedy.HALVE
 
     def divide(
         self, batch: ProducerBatch, answer: PartitionAnswer
     ) -> tuple[list[ProducerBatch], list[Record]]:
         """The rest of the batch (no batch, or one without a number), and the refused records."""
         records = records_of(batch)
-        named = {index for index, _ in answer.record_errors if 0 <= index < len(records)}
-        bad = named or set(range(len(records)))
+        bad = _named(batch, answer) or set(range(len(records)))
         refused = [record for index, record in enumerate(records) if index in bad]
         kept = [record for index, record in enumerate(records) if index not in bad]
         self._count(batch, answer, len(refused))
@@ -79,7 +107,7 @@ class Refusals:
         topic = self._books.letters
         if topic is None:
             return []
-        flaw = Flaw.OVERSIZED if answer.code in _TOO_LARGE else Flaw.REFUSED
+        flaw = Flaw.OVERSIZED if answer.code in _TOO_LARGE else _flaw(answer)
         rows = Rows(
             columns=columns_of(refused),
             topics=(batch.partition.topic,),
@@ -95,7 +123,18 @@ class Refusals:
     def _count(self, batch: ProducerBatch, answer: PartitionAnswer, count: int) -> None:
         place = f"{batch.partition.topic}-{batch.partition.partition}"
         texts = [text or "" for _, text in answer.record_errors] or [answer.message or ""]
-        self._books.ward.refused(Flaw.REFUSED, count, [f"{place}: {text}" for text in texts])
+        self._books.ward.refused(_flaw(answer), count, [f"{place}: {text}" for text in texts])
+
+
+def _named(batch: ProducerBatch, answer: PartitionAnswer) -> set[int]:
+    """The records of the batch that the answer names; all where it is about the topic."""
+    if Fault.of(answer) is Fault.TOPIC:
+        return set(range(batch.records))
+    return {index for index, _ in answer.record_errors if 0 <= index < batch.records}
+
+
+def _flaw(answer: PartitionAnswer) -> Flaw:
+    return TOPIC_FLAWS.get(answer.code, Flaw.REFUSED)
 
 
 def _details(answer: PartitionAnswer) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -34,6 +37,15 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    def with_topics(self, kept: Sequence[int]) -> Rows:
+        """The same rows; only these numbers are left of the topics, and each row has one."""
+        topic_of = self.topic_of
+        if topic_of is not None:
+            numbers = np.zeros(len(self.topics), np.int32)
+            numbers[list(kept)] = np.arange(len(kept), dtype=np.int32)
+            topic_of = numbers[topic_of] if len(kept) > 1 else None
+        return replace(self, topics=tuple(self.topics[n] for n in kept), topic_of=topic_of)
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows start..stop as views."""

@@ -98,23 +98,25 @@ class ProducerSession:
         self.client.check_process()
         if not len(rows):
             return
-        topics = self._topics.lookup(rows.topics) if rows.topics else ()
         sizes = size_bounds(rows.columns)
         if self._settings.poison.tolerant:
-            rows, sizes = self._set_aside(rows, topics, sizes)
-        self._write(rows, topics, sizes)
+            self._write_sound(rows, sizes)
+        else:
+            self._write(rows, self._topics.lookup(rows.topics), sizes)
 
-    def _set_aside(
-        self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]
-    ) -> tuple[Rows, NDArray[np.int64]]:
-        """Send the poison rows to the dead letter topic, if there is one; the others remain."""
+    def _write_sound(self, rows: Rows, sizes: NDArray[np.int64]) -> None:
+        """Send the poison rows to the dead letter topic, if there is one; write the others."""
         self._ward.seen(len(rows))
+        topics = self._topics.find(rows.topics)
         flaws = find_flaws(rows, sizes, Limits(topics, self._largest_record() - HEADER_SIZE))
-        if flaws is None:
-            return rows, sizes
-        self._bury(rows, flaws)
-        good = np.flatnonzero(flaws == Flaw.NONE)
-        return rows.take(good), sizes[good]
+        if flaws is not None:
+            self._bury(rows, flaws)
+            good = np.flatnonzero(flaws == Flaw.NONE)
+            rows, sizes = rows.take(good), sizes[good]
+        sound = [number for number, topic in enumerate(topics) if not isinstance(topic, Flaw)]
+        if len(sound) < len(topics):
+            rows = rows.with_topics(sound)
+        self._write(rows, tuple(t for t in topics if not isinstance(t, Flaw)), sizes)
 
     def _bury(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
         """Count the rows that have a flaw; write them to the dead letter topic, if there is one."""

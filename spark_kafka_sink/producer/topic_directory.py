@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.producer.flaws import TOPIC_FLAWS, Flaw
 from spark_kafka_sink.producer.outcomes import error_name
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class TopicDirectory:
         self._client = client
         self._config = client.config
         self._accumulator = accumulator
+        self._given_up: set[str] = set()
+        """Topics that `find` has waited for in vain: it does so once."""
 
     def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """What the cluster says of the topics; waits for it at most max.block.ms.
@@ -38,6 +41,37 @@ class TopicDirectory:
             if name not in known:
                 raise self._missing(name)
         return tuple(known[name] for name in names)
+
+    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
+        """What the cluster says of each topic, or why its rows are poison.
+
+        Waits at most max.block.ms for topics that are not there yet, once for each.
+
+        Raises:
+            UnknownTopicError: a topic can't be used for the time being, such as one without leader.
+            BrokerUnavailableError: no broker could be asked.
+        """
+        known = self._client.metadata.cluster.topics
+        new = tuple(name for name in names if name not in known and name not in self._given_up)
+        if new:
+            self._accumulator.want_topics(new)
+            wait = self._config.max_block_ms / 1000
+            self._accumulator.wait_for(lambda: all(map(self._is_clear, new)), wait)
+        cluster = self._client.metadata.cluster
+        found: list[TopicInfo | Flaw] = []
+        for name in names:
+            info = cluster.topics.get(name) or TOPIC_FLAWS.get(cluster.errors.get(name, 0))
+            if info is None:
+                raise self._missing(name)
+            found.append(info)
+        self._given_up.difference_update(names)
+        flawed = zip(names, found, strict=True)
+        self._given_up.update(name for name, info in flawed if isinstance(info, Flaw))
+        return tuple(found)
+
+    def _is_clear(self, name: str) -> bool:
+        metadata = self._client.metadata
+        return name in metadata.cluster.topics or metadata.is_fatal(name)
 
     def _settled(self, names: tuple[str, ...]) -> bool:
         metadata = self._client.metadata

@@ -41,11 +41,12 @@ class Watch:
     # What the sender tells.
 
     def record(
-        self, place: TopicPartition, node_id: int, outcome: Outcome, error: str, now: float
+        self, place: TopicPartition, node_id: int | None, outcome: Outcome, error: str, now: float
     ) -> DeliveryError | None:
         """A batch of `place`, led by `node_id`, was answered; the reason to stop, if there is one.
 
-        `error` is Kafka's name of it, and does not count where the batch was delivered.
+        `node_id` is None where the answer says nothing of the broker. `error` is Kafka's name of
+        it, and does not count where the batch was delivered.
         """
         self._recent.add(outcome, now)
         if outcome is not Outcome.DELIVERED:
@@ -53,7 +54,7 @@ class Watch:
             if self._recent.tally(now).reaches(STORM, _STORM_BATCHES):
                 self.ramp = Ramp(now)
         if self._config.each.enabled:
-            for thing in (place, node_id):
+            for thing in (place,) if node_id is None else (place, node_id):
                 self._breaker(thing).record(outcome, now)
         if self._config.job.enabled and self._job.record(outcome, now):
             return self._reason(now)
@@ -75,6 +76,10 @@ class Watch:
             return True
         state = self._state(thing, now)
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
+
+    def is_probing(self, thing: TopicPartition | int, now: float) -> bool:
+        """Whether a partition or broker has rested, and one batch is to find out how it is."""
+        return self._state(thing, now) is BreakerState.HALF_OPEN
 
     @property
     def has_breakers(self) -> bool:

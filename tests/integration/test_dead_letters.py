@@ -64,7 +64,9 @@ def _write(
         fixed_topic=None,
         tolerant=config.poison.tolerant,
     )
-    session = borrow_session(config.producer, SessionSettings(poison=config.poison, task=7))
+    session = borrow_session(
+        config.producer, SessionSettings(poison=config.poison, pressure=config.pressure, task=7)
+    )
     try:
         session.append(read_rows(batch, contract, SystemClock()))
         session.flush()
@@ -304,3 +306,79 @@ def test_rows_of_a_partition_whose_breaker_is_open_are_dead_letters() -> None:
         assert [(count.reason, count.dead_lettered) for count in report.poison] == [
             ("BREAKER_OPEN", 1)
         ]
+
+
+def test_rows_of_topics_that_are_not_there_are_dead_letters_and_others_go_on(
+    topics: tuple[str, str, str],
+) -> None:
+    servers, topic, letters = topics
+    options = {
+        **TOLERATE,
+        "errors.deadletterqueue.topic.name": letters,
+        "kafka.allow.auto.create.topics": "false",
+        "kafka.max.block.ms": "1500",
+    }
+    names = [topic, f"{topic}-gone", "not/a/name", topic]
+    report = _write(servers, _batch([(name, name, None, None) for name in names]), options)
+    assert [record.value for record in by_confluent(servers, topic)] == [topic.encode()] * 2
+    dead = by_confluent(servers, letters)
+    assert {record.value for record in dead} == {f"{topic}-gone".encode(), b"not/a/name"}
+    assert {count.reason: count.dead_lettered for count in report.poison} == {
+        "UNKNOWN_TOPIC": 1,
+        "INVALID_TOPIC": 1,
+    }
+
+
+def test_batches_larger_than_a_segment_are_halved_until_they_fit(
+    any_kafka: Any, unique_topic: str
+) -> None:
+    """RECORD_LIST_TOO_LARGE names no record; only the row that fits no segment is lost."""
+    servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
+    limits = {"segment.bytes": str(1 << 20), "max.message.bytes": str(8 << 20)}
+    admin = Admin(servers)
+    admin.create_topic(unique_topic, partitions=1, configs=limits)
+    admin.create_topic(letters, partitions=1)
+    options = {
+        **TOLERATE,
+        "errors.deadletterqueue.topic.name": letters,
+        "kafka.batch.size": str(4 << 20),
+        "kafka.max.request.size": str(8 << 20),
+        "kafka.linger.ms": "1000",
+    }
+    values = ["v" * (1_200_000 if row == 5 else 100_000) for row in range(20)]
+    report = _write(servers, _batch([(v, unique_topic, 0, None) for v in values]), options)
+    found = by_confluent(servers, unique_topic)
+    assert [len(record.value or b"") for record in found] == [100_000] * 19
+    (dead,) = by_confluent(servers, letters)
+    assert _context(dead, "topic") == unique_topic.encode()
+    assert report.persisted == 20
+    assert report.splits > 0
+
+
+def test_a_topic_without_the_right_to_write_does_not_end_the_others() -> None:
+    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
+    with EmbeddedBroker(topics={"secret": 2, "open": 1, "dead": 1}, faults=[refusals]) as kafka:
+        servers = kafka.bootstrap_servers
+        options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
+        batch = _batch([(f"{n}", "secret" if n % 3 else "open", None, None) for n in range(90)])
+        report = _write(servers, batch, options)
+        assert len(by_confluent(servers, "open")) == 30
+        dead = by_confluent(servers, "dead")
+        assert len(dead) == 60
+        assert b"TOPIC_AUTHORIZATION_FAILED" in (_context(dead[0], "exception.message") or b"")
+        assert [(c.reason, c.dead_lettered) for c in report.poison] == [("TOPIC_UNAUTHORIZED", 60)]
+        with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
+            _write(servers, batch, {})
+
+
+def test_the_jobs_breaker_counts_batches_that_a_task_outlives() -> None:
+    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
+    with EmbeddedBroker(topics={"secret": 1}, faults=[refusals]) as kafka:
+        options = {
+            **TOLERATE,
+            "errors.breaker.job.failures": "3",
+            "kafka.batch.size": "1000",
+            "kafka.linger.ms": "0",
+        }
+        with pytest.raises(DeliveryError, match=r"breaker opened.* 3 failures for good"):
+            _write(kafka.bootstrap_servers, _batch([("v" * 900, "secret", 0, None)] * 20), options)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
+from concurrent.futures import Future
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.settings import SessionSettings
 
 TICK = 0.005
+PATIENCE = 20.0
 MANY_STEPS = 4_000
 
 
@@ -122,6 +126,25 @@ class World:
         self.send(values, partition, topic)
         return values
 
+    def append_stepping(self, rows: Rows, tick: float = TICK) -> None:
+        """Append in another thread, and turn the clock until that is done; raises what it did."""
+        outcome: Future[None] = Future()
+
+        def append() -> None:
+            try:
+                outcome.set_result(self.session.append(rows))
+            except BaseException as error:  # noqa: BLE001
+                outcome.set_exception(error)
+
+        Thread(target=append, daemon=True).start()
+        deadline = time.monotonic() + PATIENCE
+        while not outcome.done():
+            assert time.monotonic() < deadline, "it takes for ever"
+            self.step(tick)
+            with self.session._accumulator.lock:
+                self.session._accumulator.changed.notify_all()
+        outcome.result()
+
     def finish(self, tick: float = TICK) -> None:
         """Steps until everything is settled; raises what ended the session."""
         accumulator = self.session._accumulator
@@ -147,8 +170,12 @@ class World:
     def check_accounts(self) -> None:
         """Every record has one outcome, persisted means in a log, and no memory is charged."""
         assert sum(self.statuses().values()) == self.appended
+        self.check_accounts_of_memory()
         in_logs = sum(log.end for log in self.cluster.logs.values())
         assert self.statuses().get(DeliveryStatus.PERSISTED, 0) <= in_logs
+
+    def check_accounts_of_memory(self) -> None:
+        """Nothing is charged and nothing is waited for."""
         assert self.session._accumulator.memory.used == 0
         assert self.session._accumulator.unsettled == 0
 

@@ -1,0 +1,332 @@
+"""errors.tolerance=all against refusals: whose fault each is, who pays for it, who goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError, UnknownTopicError
+from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
+from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.records.columns import Columns
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.log import FakeLog
+from tests.unit.producer.harness.world import World, world
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.records.decoder import Record
+
+DEAD = "dead"
+ONCE = BreakerConfig(each=Thresholds(failures=1), job=Thresholds(failures=1))
+NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
+
+
+def tolerant(breaker: BreakerConfig | None = None, *, letters: bool = True) -> SessionSettings:
+    topic = DEAD if letters else None
+    return SessionSettings(
+        poison=PoisonPolicy(tolerance=Tolerance.ALL, dead_letter_topic=topic),
+        pressure=PressureConfig(breaker=breaker or BreakerConfig()),
+    )
+
+
+def cluster(nodes: int = 1, **topics: int) -> FakeCluster:
+    return FakeCluster(nodes, {"t": 4, DEAD: 1} | topics)
+
+
+def letters(one: World) -> list[Record]:
+    return one.cluster.logs[DEAD, 0].records()
+
+
+def reason(record: Record) -> str:
+    return (dict(record.headers)["__connect.errors.exception.message"] or b"").decode()
+
+
+def counts(one: World) -> dict[str, tuple[int, int]]:
+    """Dead letters and dropped rows, by reason."""
+    return {c.reason: (c.dead_lettered, c.dropped) for c in one.report().poison}
+
+
+class Picky(FakeLog):
+    """Refuses batches that hold a value with this in it, and names no record."""
+
+    def __init__(self, code: int, word: bytes = b"bad") -> None:
+        super().__init__(leader=1)
+        self.code, self.word, self.judged = code, word, 0
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        self.judged += 1
+        if self.word in data:
+            return self.code, -1
+        return super().append(data)
+
+
+# Whose fault.
+
+
+@pytest.mark.parametrize("code", [10, 18, 32, 87])
+@pytest.mark.parametrize("extra", [{}, NAMED])
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_refused_records_open_no_breaker(
+    code: int, extra: dict[str, object], *, tolerates: bool
+) -> None:
+    settings = tolerant(ONCE) if tolerates else SessionSettings(pressure=_pressure(ONCE))
+    with world(cluster(), settings) as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(*[Fault(error=code, extra=extra)] * (1 if tolerates else 3))
+        one.send([b"bad", b"worse"] if extra else [b"bad"])
+        if tolerates:
+            one.finish()
+        else:
+            with pytest.raises(DeliveryError, match="failed for good"):
+                one.finish()
+        watch, now = one.session._accumulator.watch, one.clock.monotonic()
+        assert not watch.is_open(TopicPartition("t", 0), 1, now)
+        assert watch._job.tally(now).failed == 0
+
+
+def _pressure(breaker: BreakerConfig) -> PressureConfig:
+    return PressureConfig(breaker=breaker)
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 3])
+def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(threshold: int) -> None:
+    breaker = BreakerConfig(job=Thresholds(failures=threshold))
+    with world(cluster(), tolerant(breaker, letters=False)) as one:
+        one.fault(*[Fault(error=29)] * 10)
+        for number in range(threshold - 1):
+            one.send([b"no right"], number % 4)
+            one.finish()
+        one.send([b"no right"])
+        with pytest.raises(DeliveryError, match="circuit breaker opened") as caught:
+            one.finish()
+        assert f"{threshold} failures for good" in str(caught.value)
+        assert len(one.cluster.seen) == threshold
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 3])
+def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: int) -> None:
+    breaker = BreakerConfig(each=Thresholds(failures=threshold), open_for=60.0)
+    with world(cluster(u=1), tolerant(breaker)) as one:
+        watch = one.session._accumulator.watch
+        for number in range(threshold):
+            assert not watch.is_open(TopicPartition("t", 0), 1, one.clock.monotonic())
+            one.fault(Fault(error=29))
+            one.send([b"no right %d" % number])
+            one.finish()
+        assert watch.is_open(TopicPartition("t", 0), 1, one.clock.monotonic())
+        one.send([b"too late"])
+        one.send([b"good"], 0, "u")  # of the same broker, which is not to blame
+        one.finish()
+        assert one.cluster.logs["u", 0].values() == [b"good"]
+        assert one.cluster.logs["t", 0].end == 0
+        assert [record.value for record in letters(one)] == [
+            *(b"no right %d" % number for number in range(threshold)),
+            b"too late",
+        ]
+        assert counts(one) == {"TOPIC_UNAUTHORIZED": (threshold, 0), "BREAKER_OPEN": (1, 0)}
+
+
+def test_one_batch_alone_tries_a_broker_that_has_rested() -> None:
+    breaker = BreakerConfig(each=Thresholds(retry_percent=100), min_batches=4, open_for=5.0)
+    with world(cluster(), SessionSettings(pressure=_pressure(breaker))) as one:
+        for partition in range(4):
+            one.send([b"first"], partition)
+        one.finish()
+        one.clock.advance(60.0)
+        before = len(one.cluster.seen)
+        one.fault(Fault(error=19), Fault(error=19))
+        for partition in range(4):
+            one.send([b"second"], partition)
+        one.run(lambda: len(one.cluster.seen) > before, 0.1)
+        one.finish(0.1)
+        later = [len(seen.batches) for seen in one.cluster.seen[before:]]
+        assert later[:3] == [4, 1, 1]  # opened by four refusals; the first probe fails too
+        one.check_accounts()
+
+
+# Topics that may not be written, or are not there.
+
+
+@pytest.mark.parametrize(("code", "flaw"), [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC")])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_topic_that_is_refused_does_not_end_the_others(
+    code: int, flaw: str, *, keep: bool
+) -> None:
+    with world(cluster(u=1), tolerant(letters=keep)) as one:
+        one.fault(Fault(error=code))
+        one.send([b"a", b"b"])
+        one.finish()
+        one.send([b"good"], 0, "u")
+        one.finish()
+        assert one.cluster.logs["u", 0].values() == [b"good"]
+        assert counts(one) == {flaw: (2, 0) if keep else (0, 2)}
+        assert [record.value for record in letters(one)] == ([b"a", b"b"] if keep else [])
+        if keep:
+            assert dict(letters(one)[0].headers)["__connect.errors.topic"] == b"t"
+            assert "AUTHORIZATION" in reason(letters(one)[0]) or "INVALID" in reason(
+                letters(one)[0]
+            )
+        assert one.session._accumulator.memory.used == 0
+        assert one.session._accumulator.unsettled == 0
+
+
+def test_rows_after_those_of_a_refused_topic_are_still_numbered_without_a_gap() -> None:
+    with world(cluster(), tolerant()) as one:
+        one.send([b"0"])
+        one.finish()
+        one.fault(Fault(error=29))
+        one.send_batches(4)
+        one.finish()
+        one.send([b"last"])
+        one.finish()
+        assert len(letters(one)) == 3
+        assert one.cluster.logs["t", 0].end == 1 + 9 + 1
+
+
+def test_without_tolerance_a_refused_topic_ends_the_task() -> None:
+    with world(cluster()) as one:
+        one.fault(Fault(error=29))
+        one.send([b"a"])
+        with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
+            one.finish()
+
+
+def test_a_doubtful_batch_of_a_refused_topic_ends_the_task() -> None:
+    with world(cluster(), tolerant()) as one:
+        one.fault(Fault(lose=True), Fault(error=29))
+        one.send([b"a"])
+        with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
+            one.finish()
+        assert letters(one) == []
+
+
+def test_a_dead_letter_topic_that_is_refused_ends_the_task() -> None:
+    with world(cluster(), tolerant()) as one:
+        one.fault(Fault(error=29), Fault(error=29))
+        one.send([b"a"])
+        with pytest.raises(DeliveryError, match="topic=dead"):
+            one.finish()
+        one.check_accounts_of_memory()
+
+
+# Topics that the metadata refuses: the writer's thread waits for them, so the test turns the clock
+# in another one (see `appending`).
+
+
+@pytest.mark.parametrize(
+    ("code", "flaw"),
+    [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC"), (3, "UNKNOWN_TOPIC")],
+)
+@pytest.mark.parametrize("keep", [True, False])
+def test_rows_of_a_topic_that_the_metadata_refuses_are_poison(
+    code: int, flaw: str, *, keep: bool
+) -> None:
+    with world(cluster(u=2), tolerant(letters=keep), max_block_ms=500) as one:
+        one.cluster.metadata_errors["nope"] = code
+        one.append_stepping(_rows(["u", "nope", "u", "nope", "t"]))
+        one.append_stepping(_rows(["nope"]))
+        one.append_stepping(_rows(["u"]))
+        one.finish()
+        assert one.cluster.logs["t", 0].end + one.cluster.logs["t", 1].end <= 1
+        written = [log.end for (name, _), log in one.cluster.logs.items() if name in {"t", "u"}]
+        assert sum(written) == 4
+        assert counts(one) == {flaw: (3, 0) if keep else (0, 3)}
+        dead = letters(one)
+        assert [record.value for record in dead] == ([b"1", b"3", b"0"] if keep else [])
+        assert {dict(r.headers)["__connect.errors.topic"] for r in dead} <= {b"nope"}
+
+
+def test_a_missing_topic_is_waited_for_only_once() -> None:
+    with world(cluster(), tolerant(), max_block_ms=2_000) as one:
+        one.append_stepping(_rows(["nope"]))
+        before = one.clock.monotonic()
+        one.append_stepping(_rows(["nope"]))
+        assert one.clock.monotonic() - before < 1.0
+        assert counts(one) == {"UNKNOWN_TOPIC": (2, 0)}
+
+
+def test_a_topic_that_comes_later_is_written() -> None:
+    with world(cluster(), tolerant(), max_block_ms=500) as one:
+        one.append_stepping(_rows(["late"]))
+        one.cluster.create("late", 1)
+        one.run(lambda: "late" in one.client.metadata.cluster.topics)
+        one.append_stepping(_rows(["late"]))
+        one.finish()
+        assert one.cluster.logs["late", 0].end == 1
+        assert counts(one) == {"UNKNOWN_TOPIC": (1, 0)}
+
+
+def test_a_missing_dead_letter_topic_still_ends_the_task() -> None:
+    with (
+        world(FakeCluster(topics={"t": 1}), tolerant(), max_block_ms=300) as one,
+        pytest.raises(UnknownTopicError, match="topic=dead"),
+    ):
+        one.append_stepping(_rows(["nope"]))
+
+
+def _rows(topics: list[str]) -> Rows:
+    names = sorted(set(topics))
+    column = pa.array([names.index(name) for name in topics], pa.int32()).to_numpy()
+    values = pa.array([b"%d" % number for number in range(len(topics))], pa.binary())
+    return Rows(
+        columns=Columns(value=values),
+        topics=tuple(names),
+        topic_of=column if len(names) > 1 else None,
+    )
+
+
+# Batches that are refused without a word on which record it is.
+
+
+@pytest.mark.parametrize("code", [18, 32, 87])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_refused_batch_that_names_no_record_is_halved_until_the_bad_ones_are_found(
+    code: int, *, keep: bool
+) -> None:
+    with world(cluster(), tolerant(letters=keep), batch_size=16_384) as one:
+        picky = one.cluster.logs["t", 0] = Picky(code)
+        values = [b"bad%03d" % n if n in {0, 17, 63} else b"%06d" % n for n in range(64)]
+        one.send(values)
+        one.send([b"after"])
+        one.finish()
+        good = [value for value in values if not value.startswith(b"bad")]
+        assert picky.values() == [*good, b"after"]
+        bad = [b"bad000", b"bad017", b"bad063"]
+        dead = sorted(record.value or b"" for record in letters(one))
+        assert dead == ((bad if code != 18 else [b""] * 3) if keep else [])
+        assert counts(one) == {"REFUSED": (3, 0) if keep else (0, 3)}
+        assert picky.judged < 64
+        assert one.session._accumulator.memory.used == 0
+
+
+def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
+    nobody = {"record_errors": [{"batch_index": 9, "batch_index_error_message": "?"}]}
+    with world(cluster(), tolerant()) as one:
+        one.fault(Fault(error=87, extra=nobody))
+        one.send([b"a", b"b", b"c"])
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == [b"a", b"b", b"c"]
+        assert counts(one) == {}
+
+
+def test_a_doubtful_batch_is_never_halved() -> None:
+    with world(cluster(), tolerant()) as one:
+        one.fault(Fault(lose=True), *[Fault(error=87)] * 9)
+        one.send([b"a", b"b"])
+        with pytest.raises(DeliveryError, match="INVALID_RECORD"):
+            one.finish()
+
+
+def test_without_tolerance_a_refused_batch_is_not_halved() -> None:
+    with world(cluster()) as one:
+        one.fault(Fault(error=87))
+        one.send([b"a", b"b"])
+        with pytest.raises(DeliveryError, match="INVALID_RECORD"):
+            one.finish()
+        assert len(one.cluster.seen) == 1
