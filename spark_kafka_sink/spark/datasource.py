@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource
 
 from spark_kafka_sink.base.config import SinkConfig
 from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.spark.continuous import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
@@ -49,7 +50,8 @@ class KafkaProdDataSource(DataSource):
         if overwrite:
             raise ConfigError(
                 "save mode overwrite: a Kafka topic can't be overwritten",
-                hint="use .mode('append'); to start over, delete and create the topic",
+                hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
+                "delete and create the topic",
             )
         return KafkaProdWriter(self._task_writer(schema))
 
@@ -57,9 +59,10 @@ class KafkaProdDataSource(DataSource):
         """The writer of a stream, made anew for each micro-batch and again for its commit.
 
         Raises:
-            ConfigError: an option is wrong, or the output mode is complete.
+            ConfigError: an option is wrong, the output mode is complete, or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
         """
+        refuse_continuous()
         if overwrite:
             raise ConfigError(
                 "output mode complete: a Kafka topic can't be overwritten by every micro-batch",

@@ -73,9 +73,10 @@ def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, s
     if not found:
         raise ConfigError(
             "the write has no options, so kafka.bootstrap.servers is missing",
-            hint="Spark does not pass on the OPTIONS of a table that was created with columns: "
-            "create it without, or use INSERT INTO t WITH ('kafka.bootstrap.servers' = '...', "
-            "'topic' = '...') ...",
+            hint="Spark passes on neither the OPTIONS of a table to such a write, nor those of "
+            "insertInto: use df.write.format('kafkaprod').options(...).mode('append').save(), "
+            "df.writeTo(t).options(...).append(), or INSERT INTO t WITH "
+            "('kafka.bootstrap.servers' = '...', 'topic' = '...') ...",
         )
     return found
 

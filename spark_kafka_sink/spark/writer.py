@@ -7,15 +7,10 @@ Delivery is at least once: a task that Spark runs again writes its rows again.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from spark_kafka_sink.base.clock import SystemClock
 from spark_kafka_sink.base.exporters import export_metrics
@@ -24,25 +19,20 @@ from spark_kafka_sink.base.report_file import write_report
 from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.spark.columns import read_rows
+from spark_kafka_sink.spark.messages import DeliveryMessage, delivered, finished
 from spark_kafka_sink.spark.session_conf import hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.base.config import SinkConfig
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
 
 _LOG = logging.getLogger("spark_kafka_sink")
-
-
-@dataclass
-class DeliveryMessage(WriterCommitMessage):
-    """What a task tells the driver: its delivery report, which carries its own version."""
-
-    report: DeliveryReport
 
 
 class TaskWriter:
@@ -94,7 +84,7 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
-        report = _merged(messages)
+        report = delivered(messages)
         _LOG.warning("%s", report.summary())
         path = self._task.config.report_path
         if path is not None:
@@ -118,7 +108,7 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
-        report = _merged(messages)
+        report = delivered(messages)
         _LOG.warning("micro-batch %d: %s", batchId, report.summary())
         path = self._task.config.report_path
         if path is not None:
@@ -141,13 +131,8 @@ def _task_info() -> TaskInfo:
     )
 
 
-def _merged(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
-    reports = [message.report for message in messages if isinstance(message, DeliveryMessage)]
-    return DeliveryReport.merge_all(reports)
-
-
 def _log_abort(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
-    report = _merged(messages)
+    report = finished(messages)
     _LOG.warning(
         "%s failed; the tasks that had finished delivered this, and it stays in Kafka:\n%s",
         what,

@@ -1,0 +1,32 @@
+"""Tries every way to write in a Spark Connect session: `connect_child FOLDER SERVERS`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.spark.ways import Write, attempt
+from tests.spark.ways_batch import BATCH
+from tests.spark.ways_sql import SQL
+from tests.spark.ways_stream import STREAMS
+
+
+def main(folder: Path, servers: str) -> None:
+    """Write by every way, and put what each said into `errors.json`."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.chdir(folder)
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    errors = {
+        way.name: attempt(way, Write(spark, servers, f"connect-{way.name}", folder / way.name))
+        for way in (*BATCH, *SQL, *STREAMS)
+    }
+    (folder / "errors.json").write_text(json.dumps(errors))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,79 @@
+"""No way to write loses rows in silence: each writes them all, or refuses and says why."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.ways import Way, Write, attempt
+from tests.spark.ways_batch import BATCH
+from tests.spark.ways_sql import SQL
+from tests.spark.ways_stream import STREAMS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from spark_kafka_sink.broker import EmbeddedBroker
+
+WAYS = (*BATCH, *SQL, *STREAMS)
+_CONNECT_S = 900
+
+
+def _name(way: Way) -> str:
+    return way.name
+
+
+def _judge(way: Way, error: str | None, broker: EmbeddedBroker, topic: str) -> None:
+    if way.refused is None:
+        assert error is None
+    else:
+        assert error is not None, "it was not refused"
+        assert re.search(way.refused, error), error
+    expected = 0 if way.refused else way.rows
+    assert sum(broker.end_offsets(topic)) == expected
+
+
+@pytest.mark.parametrize("way", WAYS, ids=_name)
+def test_all_rows_or_a_refusal(
+    way: Way, spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic = f"classic-{way.name}"
+    embedded_broker.create_topic(topic, 2)
+    error = attempt(way, Write(spark, embedded_broker.bootstrap_servers, topic, tmp_path))
+    _judge(way, error, embedded_broker, topic)
+
+
+@pytest.fixture(scope="module")
+def connect_errors(
+    embedded_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str | None]:
+    """What each way said with Spark Connect, which needs a process of its own."""
+    for way in WAYS:
+        embedded_broker.create_topic(f"connect-{way.name}", 2)
+    folder = tmp_path_factory.mktemp("connect")
+    command = [sys.executable, "-m", "tests.spark.connect_child", str(folder)]
+    done = subprocess.run(
+        [*command, embedded_broker.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=_CONNECT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    errors: dict[str, str | None] = json.loads((folder / "errors.json").read_text())
+    return errors
+
+
+@pytest.mark.timeout(_CONNECT_S)
+@pytest.mark.parametrize("way", WAYS, ids=_name)
+def test_all_rows_or_a_refusal_with_spark_connect(
+    way: Way, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
+) -> None:
+    _judge(way, connect_errors[way.name], embedded_broker, f"connect-{way.name}")

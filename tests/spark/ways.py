@@ -1,0 +1,108 @@
+"""Every way in which Spark can write, with what must come of it: the rows, or a sentence."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 60
+WAIT_S = 60
+OURS = "kafkaprod"
+PARTITIONING = "partitioning or clustering columns"
+NO_OPTIONS = r"the write has no options.*writeTo\(t\).options"
+OVERWRITE = "a Kafka topic can't be overwritten|does not support (dynamic overwrite|overwrite by)"
+_tables = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Write:
+    """One write: where it goes, and the frames that it may take."""
+
+    spark: SparkSession
+    servers: str
+    topic: str
+    folder: Path
+    table: str = field(default_factory=lambda: f"way_{next(_tables)}")
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the sink needs to know."""
+        return {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
+
+    def frame(self, rows: int = ROWS, tasks: int = 3) -> DataFrame:
+        """Rows of a string value."""
+        return self.spark.range(0, rows, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
+
+    def writer(self, mode: str | None = "append") -> Any:
+        """A DataFrameWriter with the sink's options."""
+        writer = self.frame().write.format(OURS).options(**self.options)
+        return writer if mode is None else writer.mode(mode)
+
+    def sql(self, text: str) -> None:
+        """Run a statement; {t} is the table, {o} the options as OPTIONS takes them, {w} as WITH."""
+        pairs = self.options.items()
+        given = ", ".join(f"'{name}' '{value}'" for name, value in pairs)
+        equal = ", ".join(f"'{name}' = '{value}'" for name, value in pairs)
+        self.spark.sql(text.format(t=self.table, o=f"OPTIONS ({given})", w=f"WITH ({equal})"))
+
+    def make_table(self) -> Write:
+        """Create the table, its options with it."""
+        self.sql("CREATE TABLE {t} USING kafkaprod {o}")
+        return self
+
+    def table_rows(self) -> DataFrame:
+        """Rows that fit the table."""
+        return self.frame().selectExpr(
+            "CAST(NULL AS BINARY) AS key",
+            "CAST(value AS BINARY) AS value",
+            "CAST(NULL AS STRING) AS topic",
+            "CAST(NULL AS INT) AS partition",
+            "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+        )
+
+    def files(self) -> DataFrame:
+        """A stream of two files."""
+        source = self.folder / "input"
+        if not source.exists():
+            source.mkdir(parents=True)
+            for number in range(2):
+                lines = [f"{number}-{line}\n" for line in range(ROWS // 2)]
+                (source / f"{number}.txt").write_text("".join(lines))
+        return self.spark.readStream.option("maxFilesPerTrigger", "1").text(str(source))
+
+    def rate(self) -> DataFrame:
+        """A stream that never ends, of a source that knows continuous mode."""
+        rates = self.spark.readStream.format("rate").option("rowsPerSecond", "50")
+        return rates.option("numPartitions", "2").load().selectExpr("CAST(value AS STRING) value")
+
+    def stream(self, frame: DataFrame, mode: str, trigger: dict[str, Any]) -> Any:
+        """A DataStreamWriter; an empty trigger is Spark's default."""
+        writer = frame.writeStream.format(OURS).outputMode(mode).options(**self.options)
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        return writer.trigger(**trigger) if trigger else writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to write. `refused`: what the error says, instead of any row."""
+
+    name: str
+    act: Callable[[Write], None]
+    rows: int = ROWS
+    refused: str | None = None
+
+
+def attempt(way: Way, write: Write) -> str | None:
+    """Write; what the refusal says, None when there was none."""
+    try:
+        way.act(write)
+    except Exception as error:  # noqa: BLE001 - what is raised is what is looked at
+        return " ".join(str(error).partition("JVM stacktrace:")[0].split())
+    return None

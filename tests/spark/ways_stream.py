@@ -1,0 +1,98 @@
+"""The ways of a stream: every trigger with every output mode, tables, foreachBatch."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.spark.ways import WAIT_S, Way, Write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+
+def to_the_end(query: StreamingQuery) -> None:
+    """Wait until a query has written both files, or ends by itself.
+
+    Raises:
+        TimeoutError: it did neither.
+    """
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while query.isActive:
+            progress = query.lastProgress
+            if (
+                progress is not None
+                and progress["batchId"] >= 1
+                and not query.status["isDataAvailable"]
+                and not query.status["isTriggerActive"]
+            ):
+                break
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"still active: {query.status}")
+            time.sleep(0.05)
+        error = query.exception()
+        if error is not None:
+            raise error
+    finally:
+        query.stop()
+
+
+def _stream(mode: str, trigger: dict[str, Any]) -> Callable[[Write], None]:
+    def act(write: Write) -> None:
+        frame = write.files()
+        if mode == "complete":  # Spark wants an aggregation
+            frame = frame.groupBy("value").count()
+        to_the_end(write.stream(frame, mode, trigger).start())
+
+    return act
+
+
+def _continuous(write: Write) -> None:
+    to_the_end(write.stream(write.rate(), "append", {"continuous": "1 second"}).start())
+
+
+def _to_table(write: Write) -> None:
+    frame = write.files().selectExpr("CAST(value AS BINARY) AS value")
+    write.sql("CREATE TABLE {t} (value BINARY) USING kafkaprod")
+    to_the_end(write.stream(frame, "append", {"availableNow": True}).toTable(write.table))
+
+
+def _foreach_batch(write: Write) -> None:
+    servers, topic = write.servers, write.topic
+
+    def each(frame: DataFrame, number: int) -> None:
+        writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
+        writer.option("kafka.bootstrap.servers", servers).save()
+
+    stream = write.files().writeStream.foreachBatch(each).trigger(availableNow=True)
+    to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
+
+
+_TRIGGERS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "processing-time": {"processingTime": "100 milliseconds"},
+    "once": {"once": True},
+    "available-now": {"availableNow": True},
+}
+
+STREAMS = (
+    *(
+        Way(name=f"stream-append-{name}", act=_stream("append", trigger))
+        for name, trigger in _TRIGGERS.items()
+    ),
+    *(
+        Way(name=f"stream-{mode}-{name}", act=_stream(mode, trigger), refused=refused)
+        for name, trigger in _TRIGGERS.items()
+        for mode, refused in (
+            ("update", "(?i)update"),
+            ("complete", "output mode complete.*append"),
+        )
+    ),
+    Way(name="stream-continuous", act=_continuous, refused="write none.*processingTime"),
+    Way(name="stream-to-table", act=_to_table),
+    Way(name="stream-for-each-batch", act=_foreach_batch),
+)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.datasource import WriterCommitMessage
+
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.messages import DeliveryMessage
+from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
+
+KNOWN = DeliveryMessage(DeliveryReport(tasks=1))
+UNKNOWN = (None, WriterCommitMessage(), "text", DeliveryReport())
+MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOWN]
+
+
+def _task() -> TaskWriter:
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
+    places = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    return TaskWriter(SinkConfig.parse(options), Contract(value=0, fixed_topic="t", **places))
+
+
+@pytest.mark.parametrize("messages", MIXES, ids=repr)
+def test_a_commit_of_what_is_no_delivery_report_fails(messages):
+    with pytest.raises(DeliveryError, match=f"1 of {len(messages)} partitions have no delivery"):
+        KafkaProdWriter(_task()).commit(messages)
+    with pytest.raises(DeliveryError, match="processingTime"):
+        KafkaProdStreamWriter(_task()).commit(messages, 3)
+
+
+@pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=repr)
+def test_an_abort_takes_whatever_spark_has(messages):
+    KafkaProdWriter(_task()).abort(messages)
+    KafkaProdStreamWriter(_task()).abort(messages, 3)
+
+
+def test_a_commit_of_reports_alone():
+    KafkaProdWriter(_task()).commit((KNOWN, KNOWN))
+    KafkaProdStreamWriter(_task()).commit((KNOWN, KNOWN), 3)
