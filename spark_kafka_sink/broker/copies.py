@@ -74,6 +74,16 @@ class Copies:
         """Let a follower have everything at once."""
         self.ends[node] = end
 
+    def begin(self, end: int) -> None:
+        """Begin to have followers: what the leader alone had is committed."""
+        self.seen_end = self.high_watermark = end
+        self._steps.clear()
+
+    def forget(self, node: int) -> None:
+        """Drop the copy of a node that is no replica any more."""
+        self.ends.pop(node, None)
+        self._caught_up.pop(node, None)
+
     def truncate(self, end: int) -> None:
         """Forget what lies behind `end`: its leader has gone with it."""
         self.seen_end = end

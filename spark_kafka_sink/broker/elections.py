@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kio.schema.errors import ErrorCode
+
 from spark_kafka_sink.base.errors import KafkaProdError
 
 if TYPE_CHECKING:
@@ -54,6 +56,36 @@ class Elections:
             if partition.leader != first and first in partition.in_sync:
                 self._lead(partition, first)
 
+    def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
+        """Hold the election that ElectLeaders asks for (KIP-460).
+
+        The preferred leader is the first replica. An unclean election is held where there is no
+        leader: it takes a replica that lives, in sync or not, and what that one lacks is lost.
+        """
+        first = partition.replicas[0]
+        if partition.leader == first or (unclean and partition.leader != NO_LEADER):
+            return ErrorCode.election_not_needed
+        if not unclean:
+            if first not in partition.in_sync or not self._nodes[first].counts:
+                return ErrorCode.preferred_leader_not_available
+            self._lead(partition, first)
+            return ErrorCode.none
+        living = [node for node in partition.replicas if self._nodes[node].counts]
+        if not living:
+            return ErrorCode.eligible_leaders_not_available
+        node = next((node for node in living if node in partition.in_sync), living[0])
+        partition.in_sync = [node]
+        self._take_over(partition, node)
+        return ErrorCode.none
+
+    def keep(self, partition: Partition, replicas: list[int]) -> None:
+        """Let a partition have these of its replicas, and a leader among them."""
+        partition.replicas = list(replicas)
+        partition.in_sync = [node for node in partition.in_sync if node in replicas]
+        if partition.leader not in replicas:
+            self._elect(partition)
+        self._wake(partition)
+
     def move(self, partition: Partition, node: int) -> None:
         """Make a living node the leader, with all data; it becomes a replica if it was none.
 
@@ -92,6 +124,9 @@ class Elections:
             partition.copies.catch_up(old, partition.log.end_offset)
         elif node != NO_LEADER:
             partition.copies.catch_up(node, partition.log.end_offset)
+        self._take_over(partition, node)
+
+    def _take_over(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
         if node != NO_LEADER and len(partition.replicas) > 1:

@@ -19,6 +19,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.group_offsets import GroupOffsets
 from spark_kafka_sink.broker.journal import Journal
 from spark_kafka_sink.broker.members import Joining, Member, Reply
+from spark_kafka_sink.broker.subscriptions import subscribed_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -219,6 +220,13 @@ class Group:
                 return ErrorCode.unknown_member_id
         known_id = member_id in self.members
         return ErrorCode.none if known_id else ErrorCode.unknown_member_id
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a consumer reads the topic; also where one does not tell what it reads."""
+        if not self.members or not self.protocol:
+            return bool(self.members)
+        told = [subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()]
+        return any(topics is None or topic in topics for topics in told)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
         """Judge whether a member speaks for the current generation."""

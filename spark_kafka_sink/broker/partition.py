@@ -37,6 +37,7 @@ class AppendResult:
 class Partition:
     """One partition; `replicas` and `in_sync` are node ids, all data is in one place.
 
+    While it is reassigned, `adding` and `removing` are those of the replicas that come and go.
     `leader` is -1 while no node in sync lives; `copies` says how far the followers are.
     """
 
@@ -45,6 +46,8 @@ class Partition:
     leader: int
     replicas: list[int]
     in_sync: list[int]
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: ProducerTable = field(default_factory=ProducerTable)

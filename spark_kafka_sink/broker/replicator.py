@@ -34,7 +34,7 @@ class Replicator:
     def replicated(self) -> Iterable[Partition]:
         """Every partition that has followers."""
         for topic in self._topics.all():
-            if topic.replication_factor > 1:
+            if topic.is_replicated:
                 yield from topic.partitions
 
     def tick(self, now: float) -> None:

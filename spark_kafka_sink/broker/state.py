@@ -17,6 +17,7 @@ from spark_kafka_sink.broker.markers import Markers
 from spark_kafka_sink.broker.node_states import NodeStates
 from spark_kafka_sink.broker.offsets_partition import OffsetsPartition
 from spark_kafka_sink.broker.producer_ids import ProducerIds
+from spark_kafka_sink.broker.reassignments import Reassignments
 from spark_kafka_sink.broker.replicator import Replicator
 from spark_kafka_sink.broker.storages import open_backend
 from spark_kafka_sink.broker.switch import Switch
@@ -69,6 +70,7 @@ class Cluster:
         self.switch = Switch(self.node_states, self.elections, clock, self._nodes_changed)
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replicator = Replicator(self.node_states, self.topics, self.delayed, max_lag)
+        self.reassignments = Reassignments(self.topics, self.elections)
         self.groups = Groups(self.journal)
         self._producer_ids = ProducerIds(self.journal)
         offsets = OffsetsPartition(self.journal)
@@ -140,6 +142,7 @@ class Cluster:
         self.transactions.tick()
         self.housekeeping.tick()
         self.replicator.tick(now)
+        self.reassignments.tick()
         self.delayed.poll(now)
 
     def close(self) -> None:

@@ -23,6 +23,11 @@ TOPIC = "topic"
 LOG_START = "log start"
 
 
+def _lasting(partition: Partition) -> list[int]:
+    """The replicas that are left when a reassignment ends: a restart ends it."""
+    return [node for node in partition.replicas if node not in partition.removing]
+
+
 class TopicStore:
     """Makes, finds and drops the logs of topics.
 
@@ -44,7 +49,7 @@ class TopicStore:
     def save(self, topic: Topic) -> None:
         """Keep what is said of a topic, as it is now."""
         partitions = [
-            {"replicas": one.replicas, "leader": one.leader, "leader_epoch": one.leader_epoch}
+            {"replicas": _lasting(one), "leader": one.leader, "leader_epoch": one.leader_epoch}
             for one in topic.partitions
         ]
         value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}

@@ -9,13 +9,14 @@ from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.assignments import Brokers
 from spark_kafka_sink.broker.log import PartitionLog
 from spark_kafka_sink.broker.log_limits import LogLimits
 from spark_kafka_sink.broker.partition import Partition
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.topic_store import TopicStore
@@ -53,7 +54,7 @@ class NewTopic:
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
-    assignments: Mapping[int, list[int]] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -65,6 +66,8 @@ class Topic:
     id: UUID = field(default_factory=uuid4)
     config: TopicConfig
     partitions: list[Partition]
+    is_replicated: bool = False
+    """Whether a partition has, or has had, more than one replica."""
 
     @property
     def replication_factor(self) -> int:
@@ -79,20 +82,20 @@ class Topic:
 class Topics:
     """All topics, by name and by id."""
 
-    __slots__ = ("_by_id", "_by_name", "_config", "_nodes", "store")
+    __slots__ = ("_brokers", "_by_id", "_by_name", "_config", "store")
 
     def __init__(self, config: BrokerConfig, nodes: list[int], store: TopicStore) -> None:
         self.store = store
         self._config = config
-        self._nodes = nodes
+        self._brokers = Brokers(tuple(nodes), frozenset(nodes))
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         for topic in store.load(nodes, config.message_max_bytes):
             self._keep(topic)
 
     def set_nodes(self, nodes: list[int]) -> None:
-        """Place new topics on these nodes."""
-        self._nodes = nodes
+        """Note which nodes live: they lead new partitions."""
+        self._brokers = replace(self._brokers, active=frozenset(nodes))
 
     def all(self) -> list[Topic]:
         """Every topic, by name."""
@@ -123,19 +126,19 @@ class Topics:
             )
         if new.name in self._by_name:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
-        if new.assignments and (problem := _misassigned(new, self._nodes)):
+        if new.assignments and (problem := _misassigned(new, self._brokers)):
             raise problem
         if new.partitions != DEFAULT and new.partitions < 1:
             raise TopicError(
                 ErrorCode.invalid_partitions, "Number of partitions must be larger than 0."
             )
         if new.replication_factor != DEFAULT and not (
-            1 <= new.replication_factor <= len(self._nodes)
+            1 <= new.replication_factor <= len(self._brokers.registered)
         ):
             raise TopicError(
                 ErrorCode.invalid_replication_factor,
                 f"Unable to replicate the partition {new.replication_factor} time(s): "
-                f"{len(self._nodes)} broker(s) are registered.",
+                f"{len(self._brokers.registered)} broker(s) are registered.",
             )
         if wrong := problem_with(new.configs):
             raise TopicError(ErrorCode.invalid_config, wrong)
@@ -179,13 +182,37 @@ class Topics:
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        topic.is_replicated = any(len(one.replicas) > 1 for one in topic.partitions)
 
-    def add_partitions(self, topic: Topic, count: int) -> None:
-        """Let a topic have `count` partitions, more than it has."""
-        new = NewTopic(name=topic.name, replication_factor=topic.replication_factor)
-        for index in range(len(topic.partitions), count):
-            log = self.store.new_log(topic.name, index, topic.config)
-            topic.partitions.append(self._partition(new, index, log))
+    def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
+        """Say why a partition can't move to these nodes, None if it can."""
+        return self._brokers.problem_with(replicas, None)
+
+    def check_replicas(self, topic: Topic, replicas: Sequence[int]) -> None:
+        """See whether a new partition of a topic could be on these nodes.
+
+        Raises:
+            TopicError: it could not.
+        """
+        if problem := self._brokers.problem_with_new(replicas, topic.replication_factor):
+            raise TopicError(ErrorCode.invalid_replica_assignment, problem)
+
+    def add_partitions(
+        self, topic: Topic, count: int, assignments: Mapping[int, Sequence[int]]
+    ) -> None:
+        """Let a topic have `count` partitions, more than it has; some of them on certain nodes.
+
+        Raises:
+            TopicError: there is no place for them.
+        """
+        factor = topic.replication_factor
+        new = NewTopic(name=topic.name, replication_factor=factor, assignments=assignments)
+        indexes = range(len(topic.partitions), count)
+        try:
+            logs = [self.store.new_log(topic.name, index, topic.config) for index in indexes]
+        except OSError as error:
+            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
+        topic.partitions += [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
         self.store.save(topic)
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
@@ -196,17 +223,17 @@ class Topics:
         self.store.save(topic)
 
     def _partition(self, new: NewTopic, index: int, log: PartitionLog) -> Partition:
-        default = min(self._config.replication_factor, len(self._nodes))
+        default = self._config.replication_factor
         copies = default if new.replication_factor == DEFAULT else new.replication_factor
-        nodes = self._nodes
-        turn = [nodes[(index + copy) % len(nodes)] for copy in range(copies)]
-        replicas = list(new.assignments.get(index, turn))
+        assigned = new.assignments.get(index)
+        replicas = self._brokers.place(index, copies) if assigned is None else list(assigned)
+        living = self._brokers.living(replicas)
         return Partition(
             topic=new.name,
             index=index,
-            leader=replicas[0],
+            leader=living[0],
             replicas=replicas,
-            in_sync=list(replicas),
+            in_sync=living,
             log=log,
         )
 
@@ -217,7 +244,7 @@ class Topics:
         del self._by_id[topic.id]
 
 
-def _misassigned(new: NewTopic, nodes: list[int]) -> TopicError | None:
+def _misassigned(new: NewTopic, brokers: Brokers) -> TopicError | None:
     """What is wrong with a topic's assignments, as ReplicationControlManager.createTopic says."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(
@@ -229,13 +256,8 @@ def _misassigned(new: NewTopic, nodes: list[int]) -> TopicError | None:
             ErrorCode.invalid_replica_assignment,
             "The assignments must be those of consecutive partitions from 0.",
         )
-    sizes = {len(replicas) for replicas in new.assignments.values()}
-    good = all(
-        r and len(set(r)) == len(r) and set(r) <= set(nodes) for r in new.assignments.values()
-    )
-    if not good or len(sizes) != 1:
-        return TopicError(
-            ErrorCode.invalid_replica_assignment,
-            f"Each partition needs as many different nodes as the others, of {nodes}.",
-        )
+    size = len(new.assignments[0])
+    for replicas in new.assignments.values():
+        if problem := brokers.problem_with_new(replicas, size):
+            return TopicError(ErrorCode.invalid_replica_assignment, problem)
     return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.compare.admin_scenarios import admin_scenarios
 from tests.compare.group_scenarios import group_scenarios
+from tests.compare.placement_scenarios import placement_scenarios
 from tests.compare.plain import differing
 from tests.compare.produce_scenarios import produce_scenarios
 from tests.compare.read_scenarios import read_scenarios
@@ -44,6 +45,7 @@ def scenarios() -> list[Scenario]:
         *read_scenarios(),
         *admin_scenarios(),
         *group_scenarios(),
+        *placement_scenarios(),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -20,6 +21,7 @@ from spark_kafka_sink.broker.handlers import (
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
+    elect_leaders,
     end_txn,
     fetch,
     find_coordinator,
@@ -30,9 +32,11 @@ from spark_kafka_sink.broker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
@@ -78,6 +82,10 @@ _MODULES = (
     describe_topic_partitions,
     incremental_alter_configs,
     offset_for_leader_epoch,
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+    offset_delete,
 )
 _SERVED = [module.HANDLER for module in _MODULES]
 

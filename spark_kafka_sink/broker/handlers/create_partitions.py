@@ -1,7 +1,7 @@
-"""CreatePartitions 0-3: a topic gets more partitions; explicit assignments are counted only.
+"""CreatePartitions 0-3: a topic gets more partitions, on the nodes that are asked for.
 
-A count that is not larger is INVALID_PARTITIONS, a wrong number of assignments
-INVALID_REPLICA_ASSIGNMENT, a topic named twice INVALID_REQUEST.
+A count that is not larger is INVALID_PARTITIONS, a topic named twice INVALID_REQUEST. A wrong
+number of assignments, or one to other nodes than there are, is INVALID_REPLICA_ASSIGNMENT.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ def handle(call: Call) -> Answer:
 
 
 def _grow(call: Call, item: Any, names: list[str]) -> Values:
+    topics = call.cluster.topics
     try:
-        topic = _checked(call.cluster.topics.named(item.name), item, names)
+        topic = _checked(topics.named(item.name), item, names)
+        asked = [list(one.broker_ids) for one in item.assignments or ()]
+        for replicas in asked:
+            topics.check_replicas(topic, replicas)
+        if not call.request.validate_only:
+            topics.add_partitions(topic, item.count, dict(enumerate(asked, len(topic.partitions))))
     except TopicError as error:
-        return {"name": item.name, "error_code": error.error, "error_message": error.message}
-    if not call.request.validate_only:
-        call.cluster.topics.add_partitions(topic, item.count)
+        message = error.message or None
+        return {"name": item.name, "error_code": error.error, "error_message": message}
     return {"name": item.name}
 
 
@@ -39,9 +44,7 @@ def _checked(topic: Topic | None, item: Any, names: list[str]) -> Topic:
     if names.count(item.name) > 1:
         raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
     if topic is None:
-        raise TopicError(
-            ErrorCode.unknown_topic_or_partition, f"Topic '{item.name}' does not exist."
-        )
+        raise TopicError(ErrorCode.unknown_topic_or_partition, "")
     present = len(topic.partitions)
     if item.count == present:
         raise TopicError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")

@@ -34,6 +34,9 @@ def _create(call: Call, item: Any, names: list[str]) -> dict[str, Any]:
     )
     if names.count(item.name) > 1:
         return _refused(new, TopicError(ErrorCode.invalid_request, "Duplicate topic name."))
+    if len(new.assignments) < len(item.assignments):
+        twice = "Found multiple manual partition assignments for one partition."
+        return _refused(new, TopicError(ErrorCode.invalid_replica_assignment, twice))
     try:
         topics.check(new)
         return _created(topics.draft(new) if call.request.validate_only else topics.create(new))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
-from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS
+from spark_kafka_sink.broker.handlers.authorized_operations import of_cluster
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def handle(call: Call) -> Answer:
             {"broker_id": node.id, "host": node.host, "port": node.port}
             for node in cluster.nodes.values()
         ],
-        "cluster_authorized_operations": NO_OPERATIONS,
+        "cluster_authorized_operations": of_cluster(call),
     }
 
 

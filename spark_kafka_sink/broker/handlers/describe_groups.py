@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.group import GroupState
-from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS
+from spark_kafka_sink.broker.handlers.authorized_operations import NOT_ASKED, of_group
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _describe(call: Call, group_id: str) -> Values:
             "group_state": "Dead",
             "error_code": error,
             "error_message": None if known else f"Group {group_id} not found.",
-            "authorized_operations": NO_OPERATIONS,
+            "authorized_operations": of_group(call) if known else NOT_ASKED,
         }
     stable = group.state is GroupState.STABLE
     return {
@@ -45,7 +45,7 @@ def _describe(call: Call, group_id: str) -> Values:
         "protocol_type": group.protocol_type,
         "protocol_data": group.protocol if stable else "",
         "members": [_member(member, group) for member in group.members.values()],
-        "authorized_operations": NO_OPERATIONS,
+        "authorized_operations": of_group(call),
     }
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
-from spark_kafka_sink.broker.handlers.metadata import NO_OPERATIONS, describe_partition
+from spark_kafka_sink.broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from spark_kafka_sink.broker.handlers.metadata import describe_partition
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _names(call: Call) -> list[str]:
 
 def _topic(call: Call, name: str, wanted: range) -> Values:
     topic = call.cluster.topics.named(name)
-    about = {"name": name, "topic_authorized_operations": NO_OPERATIONS}
+    about = {"name": name, "topic_authorized_operations": TOPIC_OPERATIONS}
     if topic is None:
         error = ErrorCode.unknown_topic_or_partition
         return about | {"error_code": error, "topic_id": None, "partitions": []}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.authorized_operations import of_cluster, of_topic
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing
 from spark_kafka_sink.broker.topics import NewTopic, Topic, TopicError
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
 NULL_NAME_VERSION = 12
-NO_OPERATIONS = -(2**31)
-"""The bit field of authorized operations where there is no authorizer."""
 
 
 def handle(call: Call) -> Answer:
@@ -41,7 +40,7 @@ def handle(call: Call) -> Answer:
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": NO_OPERATIONS,
+        "cluster_authorized_operations": of_cluster(call),
     }
 
 
@@ -53,7 +52,7 @@ def _find(call: Call, item: Any) -> Values:
         return _describe(call, topic)
     if by_id is not None:
         name = None if call.version >= NULL_NAME_VERSION else ""
-        return {"error_code": missing(item), "topic_id": by_id, "name": name}
+        return _missing(call, missing(item), name) | {"topic_id": by_id}
     return _create_or_miss(call, item.name or "")
 
 
@@ -64,15 +63,19 @@ def _create_or_miss(call: Call, name: str) -> Values:
         if call.cluster.config.auto_create_topics and call.get("allow_auto_topic_creation", True):
             return _describe(call, call.cluster.topics.create(new))
     except TopicError as error:
-        return {"error_code": error.error, "name": name}
-    return {"error_code": ErrorCode.unknown_topic_or_partition, "name": name}
+        return _missing(call, error.error, name)
+    return _missing(call, ErrorCode.unknown_topic_or_partition, name)
+
+
+def _missing(call: Call, error: ErrorCode, name: str | None) -> dict[str, Any]:
+    return {"error_code": error, "name": name, "topic_authorized_operations": of_topic(call)}
 
 
 def _describe(call: Call, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
-        "topic_authorized_operations": NO_OPERATIONS,
+        "topic_authorized_operations": of_topic(call),
         "partitions": [describe_partition(call, partition) for partition in topic.partitions],
     }
 

@@ -1,0 +1,36 @@
+"""ListPartitionReassignments 0 (KIP-455): partitions whose replicas change now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    asked = call.request.topics
+    wanted = None
+    if asked is not None:
+        wanted = {(item.name, index) for item in asked for index in item.partition_indexes}
+    by_topic: dict[str, list[Values]] = {}
+    for partition in call.cluster.reassignments.ongoing():
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            by_topic.setdefault(partition.topic, []).append(
+                {
+                    "partition_index": partition.index,
+                    "replicas": partition.replicas,
+                    "adding_replicas": partition.adding,
+                    "removing_replicas": partition.removing,
+                }
+            )
+    return {"topics": [{"name": name, "partitions": some} for name, some in by_topic.items()]}
+
+
+HANDLER = Handler(
+    api=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=VersionRange(0, 0), handle=handle
+)
