@@ -12,6 +12,7 @@ from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.producer.batch_error import batch_error, timeout_error
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.outcomes import (
     DISCONNECTED,
@@ -114,6 +115,7 @@ class Answers:
     def expire(self, now: float) -> None:
         """Fail what delivery.timeout.ms has overtaken, wherever it is."""
         born_before = now - self._config.delivery_timeout_ms / 1000
+        reasons = self._client.network.failures
         for lane in self._lanes.values():
             late = [batch for batch in lane.under_way if batch.created <= born_before]
             for batch in late:
@@ -124,10 +126,10 @@ class Answers:
                 lane.again.remove(batch)
             for batch in again + late:
                 self._fail_batch(batch, _status(batch), _EXPIRED)
-                self.fail(self._timeout_error(batch))
+                self.fail(timeout_error(batch, self._config.delivery_timeout_ms, reasons))
         for batch in self._accumulator.take_expired(born_before):
             self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _EXPIRED)
-            self.fail(self._timeout_error(batch))
+            self.fail(timeout_error(batch, self._config.delivery_timeout_ms, reasons))
 
     def renumber(self, lane: Lane) -> None:
         """Give a partition the new epoch that it needs, once nothing of it is under way.
@@ -143,7 +145,7 @@ class Answers:
             if batch.ambiguous:
                 lane.again.remove(batch)
                 self._fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, "UNKNOWN_PRODUCER_ID")
-                self.fail(self._batch_error(batch, PartitionAnswer(code=59)))
+                self.fail(batch_error(batch, PartitionAnswer(code=59)))
             else:
                 batch.unnumber()
 
@@ -233,7 +235,7 @@ class Answers:
         if remedy is Remedy.HALVE:
             self._split(lane, batch)
             return
-        error = self._batch_error(batch, answer)
+        error = batch_error(batch, answer)
         lane.settled(batch)
         self._fail_batch(batch, decision.status, error_name(answer.code))
         self.fail(error)
@@ -338,43 +340,6 @@ class Answers:
         self._report.failed(topic, partition, batch.records, status, error)
         self._trace.failed(batch, status, error)
         self._accumulator.settle(batch)
-
-    def _timeout_error(self, batch: ProducerBatch) -> DeliveryError:
-        reasons = self._client.network.failures
-        seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
-        return DeliveryError(
-            f"records were not acknowledged within delivery.timeout.ms = "
-            f"{self._config.delivery_timeout_ms}" + (f" ({seen})" if seen else ""),
-            topic=batch.partition.topic,
-            partition=batch.partition.partition,
-            hint="check that the partition has a leader that can be reached, "
-            "then run the write again",
-        )
-
-    def _batch_error(self, batch: ProducerBatch, answer: PartitionAnswer) -> DeliveryError:
-        details = [answer.message] if answer.message else []
-        details += [f"record {index}: {text}" for index, text in answer.record_errors[:5]]
-        return DeliveryError(
-            f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
-            + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
-            + (f": {'; '.join(details)}" if details else ""),
-            topic=batch.partition.topic,
-            partition=batch.partition.partition,
-            error=error_name(answer.code),
-            hint=_HINTS.get(answer.code, "see Kafka's documentation of this error"),
-        )
-
-
-_HINTS = {
-    10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
-    29: "grant Write on the topic",
-    17: "correct the topic's name",
-    45: "records before these may be gone from the log, or these may be in it already after an "
-    "answer that was lost: read the partition before it is written again",
-    DISCONNECTED: "check the connection to the brokers, then run the write again",
-    NOT_SENT: "check the connection to the brokers, then run the write again",
-    87: "correct the records that are named, or the topic's settings (compaction needs keys)",
-}
 
 
 def _status(batch: ProducerBatch) -> DeliveryStatus:

@@ -1,0 +1,54 @@
+"""The error that the failure of a batch becomes: what happened where, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.producer.outcomes import DISCONNECTED, NOT_SENT, error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.producer.batch import ProducerBatch
+    from spark_kafka_sink.producer.requests import PartitionAnswer
+
+_HINTS = {
+    10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
+    29: "grant Write on the topic",
+    17: "correct the topic's name",
+    45: "records before these may be gone from the log, or these may be in it already after an "
+    "answer that was lost: read the partition before it is written again",
+    DISCONNECTED: "check the connection to the brokers, then run the write again",
+    NOT_SENT: "check the connection to the brokers, then run the write again",
+    87: "correct the records that are named, or the topic's settings (compaction needs keys)",
+}
+
+
+def batch_error(batch: ProducerBatch, answer: PartitionAnswer) -> DeliveryError:
+    """A batch failed for good with this answer."""
+    details = [answer.message] if answer.message else []
+    details += [f"record {index}: {text}" for index, text in answer.record_errors[:5]]
+    return DeliveryError(
+        f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
+        + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
+        + (f": {'; '.join(details)}" if details else ""),
+        topic=batch.partition.topic,
+        partition=batch.partition.partition,
+        error=error_name(answer.code),
+        hint=_HINTS.get(answer.code, "see Kafka's documentation of this error"),
+    )
+
+
+def timeout_error(
+    batch: ProducerBatch, timeout_ms: int, reasons: Mapping[str, str]
+) -> DeliveryError:
+    """A batch was overtaken by delivery.timeout.ms; `reasons` says why connections failed."""
+    seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
+    return DeliveryError(
+        f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
+        + (f" ({seen})" if seen else ""),
+        topic=batch.partition.topic,
+        partition=batch.partition.partition,
+        hint="check that the partition has a leader that can be reached, then run the write again",
+    )
