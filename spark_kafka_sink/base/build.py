@@ -17,13 +17,15 @@ from spark_kafka_sink.base.choices import (
 from spark_kafka_sink.base.debug import parse_contexts
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.base.exporters import require_extra
-from spark_kafka_sink.base.names import PREFIX, did_you_mean, supported
+from spark_kafka_sink.base.names import supported
+from spark_kafka_sink.base.option import PREFIX
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.base.parsing import parse_value
+from spark_kafka_sink.base.parsing import parse_value, wrong_value
 from spark_kafka_sink.base.poison import PoisonPolicy
 from spark_kafka_sink.base.pressure import PressureConfig
 from spark_kafka_sink.base.profiles import load_profile
 from spark_kafka_sink.base.rules import apply_rules
+from spark_kafka_sink.base.similarity import did_you_mean
 from spark_kafka_sink.base.uris import refuse_credentials
 
 if TYPE_CHECKING:
@@ -39,11 +41,13 @@ _LEVELS = {
     Codec.LZ4: "compression.lz4.level",
     Codec.ZSTD: "compression.zstd.level",
 }
+_LEVEL = "compression.level"
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
 _CONVERTED = frozenset(
     {
         "acks",
         "compression.type",
+        _LEVEL,
         "debug",
         "metadata.recovery.strategy",
         "partitioner",
@@ -71,7 +75,7 @@ def build(options: Mapping[str, str]) -> Settings:
     sink_values = _typed(SINK_OPTIONS, sink, "")
     profile = Profile(sink_values["profile"])
     return Settings(
-        producer=_producer_fields(load_profile(profile) | producer),
+        producer=_producer_fields(load_profile(profile), producer),
         sink=_sink_fields(sink_values) | {"profile": profile},
     )
 
@@ -85,7 +89,8 @@ def _typed(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> di
     }
 
 
-def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
+def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
+    given = {**profile, **own}
     if BOOTSTRAP not in given:
         raise ConfigError(
             f"option {PREFIX}{BOOTSTRAP} is required",
@@ -102,10 +107,29 @@ def _producer_fields(given: Mapping[str, str]) -> dict[str, Any]:
         "acks": Acks.named(values["acks"]),
         "metadata_recovery_strategy": RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
-        "compression_level": values[_LEVELS[codec]] if codec in _LEVELS else None,
+        "compression_level": _level(values, codec, own),
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
         **_partitioner(values["partitioner"], values["partitioner.class"]),
     }
+
+
+def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> int | None:
+    """The codec's level: by librdkafka's one name for all, or by Java's name for each."""
+    if codec not in _LEVELS:
+        return None
+    name = _LEVELS[codec]
+    general, special = int(values[_LEVEL]), int(values[name])
+    if general == -1:
+        return special
+    option = next(each for each in PRODUCER_OPTIONS if each.name == name)
+    if not option.accepts(general):
+        raise wrong_value(option, str(general), f"{PREFIX}{_LEVEL}")
+    if name in own and special != general:
+        raise ConfigError(
+            f"options {PREFIX}{_LEVEL} and {PREFIX}{name} mean the same and have different values",
+            hint="Leave one of them out.",
+        )
+    return general
 
 
 def _partitioner(word: str, java_class: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.base.names import did_you_mean
+from spark_kafka_sink.base.similarity import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

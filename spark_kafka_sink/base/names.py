@@ -3,52 +3,51 @@
 from __future__ import annotations
 
 import logging
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base import known_keys
+from spark_kafka_sink.base.aliases import ALIASES, ProducerValues
 from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.base.option import PREFIX
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.base.similarity import CLOSE, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-PREFIX = "kafka."
 PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
 SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
-CLOSE = 0.8
+_RECOGNISED = (
+    PRODUCER_NAMES
+    | ALIASES.keys()
+    | known_keys.IGNORED_KEYS
+    | known_keys.CALLBACKS
+    | known_keys.COUNTERPARTS.keys()
+)
+"""What a mistyped name may have been."""
 
 _logger = logging.getLogger(__name__)
-
-
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name most like `name`, None when nothing is."""
-    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=cutoff)), None)
-
-
-def did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str | None:
-    """A hint that names the nearest of `names`, None when nothing is near."""
-    match = nearest(name, names)
-    return None if match is None else f"Did you mean {prefix}{match}?"
 
 
 def supported(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into the producer's and the sink's, both by their table names.
 
+    An alias of librdkafka's counts as the option that it stands for.
+
     Only options of the table are returned: the value of any other key is dropped unread, so that a
     secret among them goes nowhere.
 
     Raises:
-        ConfigError: a name is unknown or refused.
+        ConfigError: a name is unknown or refused, or two names for the same contradict.
     """
-    producer: dict[str, str] = {}
+    producer = ProducerValues()
     sink: dict[str, str] = {}
     for key, value in options.items():
         name = key.lower()
         if name.startswith(PREFIX):
             if check_producer_name(name.removeprefix(PREFIX), value):
-                producer[name.removeprefix(PREFIX)] = value
+                producer.give(name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
             sink[SINK_NAMES[name]] = value
         else:
@@ -62,16 +61,15 @@ def check_producer_name(name: str, value: str) -> bool:
     Raises:
         ConfigError: nobody knows the name, or ignoring it would not be safe.
     """
-    if name in PRODUCER_NAMES:
+    if name in PRODUCER_NAMES or name in ALIASES:
         return True
     if name == "security.protocol":
         return _check_security(value)
     _refuse_unsafe(name)
     if name not in known_keys.IGNORED_KEYS:
-        known = PRODUCER_NAMES | known_keys.IGNORED_PRODUCER_KEYS
         raise ConfigError(
             f"unknown option {PREFIX}{name}",
-            hint=did_you_mean(name, known, PREFIX) or "It is not a Kafka producer option.",
+            hint=_hint(name),
         )
     warn_ignored(name)
     return False
@@ -83,7 +81,25 @@ def warn_ignored(name: str) -> None:
     _logger.warning("Option %s%s is not supported and has no effect", PREFIX, name)
 
 
+def _hint(name: str) -> str:
+    known = nearest(name, _RECOGNISED, CLOSE)
+    if known is None:
+        return "It is not a Kafka producer option."
+    return _use(known) or f"Did you mean {PREFIX}{known}?"
+
+
+def _use(name: str) -> str | None:
+    """The hint for a name that other clients, or older ones, have for something that is here."""
+    other = known_keys.COUNTERPARTS.get(name)
+    return None if other is None else f"Use {other}."
+
+
 def _refuse_unsafe(name: str) -> None:
+    if name in known_keys.CALLBACKS:
+        raise ConfigError(
+            f"option {PREFIX}{name} is not supported: no option can hold what a program in C sets",
+            hint=_use(name) or "Leave it out.",
+        )
     if name in known_keys.SERIALIZERS:
         raise ConfigError(
             f"option {PREFIX}{name} is not allowed",
@@ -111,7 +127,8 @@ def _check_foreign_name(name: str) -> None:
     """Spark passes any option on, so only a likely typo of ours is an error."""
     if name in known_keys.SPARK_OPTIONS:
         return
-    if name in PRODUCER_NAMES:
+    protects = name == "security.protocol" or name.startswith(known_keys.PROTECTING)
+    if name in PRODUCER_NAMES or name in ALIASES or protects:
         raise ConfigError(f"unknown option {name}", hint=f"Did you mean {PREFIX}{name}?")
     match = nearest(name, SINK_NAMES, CLOSE)
     if match is not None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 _WORDS = {"boolean": "true or false", "list": "host:port,host:port"}
+PREFIX = "kafka."
+"""Before the names of the producer's options."""
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 

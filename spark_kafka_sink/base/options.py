@@ -122,6 +122,14 @@ _COMPRESSION = (
         importance=HIGH,
     ),
     _int(
+        "compression.level",
+        -1,
+        "librdkafka's: level of whichever codec; -1 leaves it to the options below.",
+        low=-131_072,
+        high=22,
+        of_java=False,
+    ),
+    _int(
         "compression.gzip.level",
         -1,
         "Level with gzip; -1 is zlib's own default.",

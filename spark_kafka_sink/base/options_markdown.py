@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.base.known_keys import IGNORED_PRODUCER_KEYS
+from spark_kafka_sink.base.aliases import ALIASES
+from spark_kafka_sink.base.known_keys import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.base.options import PRODUCER_OPTIONS, SINK_OPTIONS
 
 if TYPE_CHECKING:
@@ -21,17 +22,34 @@ _HEAD = ("| option | default here | Java's default | allowed | meaning |", "|---
 
 def render_options() -> str:
     """Two tables, the sink's own options and the producer's, and the list of ignored names."""
-    ignored = ", ".join(f"`kafka.{name}`" for name in sorted(IGNORED_PRODUCER_KEYS))
     return "\n".join(
         (
             *_table(SINK_OPTIONS, ""),
             "",
             *_table(PRODUCER_OPTIONS, "kafka."),
             "",
-            f"Java keys accepted with a warning and without effect: {ignored}.",
+            f"librdkafka's other names for these are accepted: {_aliases()}.",
+            "",
+            _ignored(),
             "",
         )
     )
+
+
+def _aliases() -> str:
+    return ", ".join(
+        f"`kafka.{name}` (`{alias.option}`{', in KiB' if alias.unit == 1024 else ''})"
+        for name, alias in sorted(ALIASES.items())
+    )
+
+
+def _ignored() -> str:
+    java, librdkafka = _listed(IGNORED_PRODUCER_KEYS), _listed(IGNORED_LIBRDKAFKA_KEYS)
+    return f"Accepted with a warning and without effect: Java's {java}; librdkafka's {librdkafka}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`kafka.{name}`" for name in sorted(names))
 
 
 def _table(options: Iterable[Option], prefix: str) -> list[str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.addresses import parse_addresses
 from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.base.names import did_you_mean
 from spark_kafka_sink.base.option import Kind
+from spark_kafka_sink.base.similarity import did_you_mean
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.option import Option

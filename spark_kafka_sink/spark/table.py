@@ -21,7 +21,8 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.base.names import PREFIX, SINK_NAMES, supported
+from spark_kafka_sink.base.names import SINK_NAMES, supported
+from spark_kafka_sink.base.option import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

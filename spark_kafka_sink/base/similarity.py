@@ -1,0 +1,23 @@
+"""Which known name a mistyped one is most like, for hints."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CLOSE = 0.8
+"""Likeness (difflib's ratio) of a typo; names with less in common are different names."""
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name most like `name`, None when nothing is."""
+    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """A hint that names the nearest of `names`, None when nothing is near."""
+    match = nearest(name, names)
+    return None if match is None else f"Did you mean {match}?"
