@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker.call import Call
@@ -16,27 +15,38 @@ from spark_kafka_sink.protocol.messages import read_request_header, read_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.call import Handler
     from spark_kafka_sink.broker.connection import Connection
-    from spark_kafka_sink.broker.refusals import Refusals
+    from spark_kafka_sink.broker.exchange import Network
     from spark_kafka_sink.broker.state import Cluster
 
-Answered: TypeAlias = Callable[["Connection"], None]
+_ABOUT_THE_CLUSTER: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.METADATA,
+    }
+)
+
+
+def gets_no_answer(api: int, call: Call) -> bool:
+    """Whether it is a Produce request with acks=0."""
+    return api == ApiKey.PRODUCE and call.request.acks == 0
 
 
 class Dispatcher:
-    """Hands requests to handlers; `answered` is told when a connection may go on."""
+    """Hands requests to handlers."""
 
-    __slots__ = ("_answered", "_cluster", "_injector", "_refusals")
+    __slots__ = ("_cluster", "_injector", "_network")
 
-    def __init__(self, cluster: Cluster, answered: Answered, refusals: Refusals) -> None:
+    def __init__(self, cluster: Cluster, network: Network) -> None:
         self._cluster = cluster
-        self._answered = answered
-        self._refusals = refusals
+        self._network = network
         self._injector = Injector(cluster)
 
-    def dispatch(self, frame: memoryview, connection: Connection) -> None:
-        """Serve one request.
+    def read(self, frame: memoryview, connection: Connection) -> tuple[Exchange, Call] | None:
+        """Understand a request, without looking at the cluster; None if it is answered already.
 
         Raises:
             ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
@@ -44,14 +54,14 @@ class Dispatcher:
         api, version, correlation_id = read_request_start(frame)
         handler = HANDLERS.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = self._exchange(handler, (0, correlation_id), connection)
+            oldest = Exchange(handler, (0, correlation_id), connection, self._network)
             oldest.send(unsupported_version())
-            return
+            return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(f"a request of API {api} version {version} is not served here")
         header = read_request_header(frame)
         request, _ = decode(request_type(api, version), frame, header.body_offset)
-        exchange = self._exchange(handler, (version, correlation_id), connection)
+        exchange = Exchange(handler, (version, correlation_id), connection, self._network)
         call = Call(
             cluster=self._cluster,
             node=connection.node,
@@ -62,9 +72,20 @@ class Dispatcher:
             reply=exchange.reply,
             is_closed=lambda: connection.closed,
         )
+        return exchange, call
+
+    def serve(self, exchange: Exchange, call: Call) -> None:
+        """Serve a request.
+
+        Raises:
+            ProtocolError: the connection has to end.
+        """
         self._injector.serve(exchange, call)
 
-    def _exchange(
-        self, handler: Handler, about: tuple[int, int], connection: Connection
-    ) -> Exchange:
-        return Exchange(handler, about, connection, self._answered, self._refusals)
+    def needs_logs(self, exchange: Exchange, call: Call) -> bool:
+        """Whether a request may have to wait for a storage: all but those about the cluster."""
+        if exchange.api not in _ABOUT_THE_CLUSTER or self._cluster.faults:
+            return True
+        topics = self._cluster.topics
+        asked = call.get("topics", None) if exchange.api == ApiKey.METADATA else None
+        return any(topics.named(item.name) is None for item in asked or ())

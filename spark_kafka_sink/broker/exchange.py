@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import ProtocolError
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.refusals import Refusals
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What answers need of the event loop.
+
+    Args:
+        answered: told when a connection may go on, outside of its turn.
+        deliver: runs on the loop's thread what touches a connection.
+        refusals: where errors in answers are logged.
+    """
+
+    answered: Callable[[Connection], None]
+    deliver: Callable[[Callable[[], None]], None]
+    refusals: Refusals
+
+
 class Exchange:
     """Hands a request to its handler, and the answer to its connection.
 
@@ -30,7 +46,9 @@ class Exchange:
         "_answered",
         "_connection",
         "_correlation_id",
+        "_deliver",
         "_handler",
+        "_let_go",
         "_refusals",
         "_version",
         "changes",
@@ -43,14 +61,15 @@ class Exchange:
         handler: Handler,
         about: tuple[int, int],
         connection: Connection,
-        answered: Callable[[Connection], None],
-        refusals: Refusals,
+        network: Network,
     ) -> None:
         self._handler = handler
         self._version, self._correlation_id = about
         self._connection = connection
-        self._answered = answered
-        self._refusals = refusals
+        self._answered = network.answered
+        self._deliver = network.deliver
+        self._refusals = network.refusals
+        self._let_go = False
         self.changes: list[Callable[[Values], Values]] = []
         self.cut: int | None = None
         self.lost = False
@@ -69,8 +88,8 @@ class Exchange:
         answer = self._handler.handle(call)
         if answer is Outcome.CLOSE:
             raise ProtocolError("a request without an answer failed, so the connection ends")
-        if answer is Outcome.SILENT:
-            self._connection.answered(())
+        if answer is Outcome.SILENT and not self._let_go:
+            self._deliver(lambda: self._connection.answered(()))
         elif not isinstance(answer, Outcome):
             self.send(answer)
 
@@ -79,12 +98,20 @@ class Exchange:
         self.send(values)
         self.went_on()
 
+    def let_go(self) -> None:
+        """Let the connection go on before the request is handled, as it gets no answer."""
+        self._let_go = True
+        self._connection.answered(())
+
     def went_on(self) -> None:
         """Let the connection go on, outside of its turn."""
-        self._answered(self._connection)
+        self._deliver(lambda: self._answered(self._connection))
 
     def end(self) -> None:
         """End the connection once everything is sent."""
+        self._deliver(self._end)
+
+    def _end(self) -> None:
         self._connection.ending = True
 
     def send(self, values: Values) -> None:
@@ -98,7 +125,7 @@ class Exchange:
         if self.cut is not None:
             parts = _first_bytes(parts, self.cut)
             self.end()
-        self._connection.answered(parts)
+        self._deliver(lambda: self._connection.answered(parts))
 
     def _parts(self, values: Values) -> list[bytes | memoryview]:
         kind = response_type(self.api, self._version)

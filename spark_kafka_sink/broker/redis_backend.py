@@ -11,6 +11,7 @@ from spark_kafka_sink.broker.redis_log import Allocation, RedisStorage
 from spark_kafka_sink.broker.redis_place import RedisPlace
 from spark_kafka_sink.broker.redis_replicas import PartitionReplicas, RedisReplicas
 from spark_kafka_sink.broker.redis_streams import RedisStreams, StreamKeys
+from spark_kafka_sink.broker.state_lock import StateLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +35,12 @@ class RedisBackend:
         BrokerUnavailableError: Redis does not answer.
     """
 
-    __slots__ = ("_allocation", "_journal", "_link", "_place", "_replicas")
+    __slots__ = ("_allocation", "_journal", "_link", "_place", "_replicas", "state_lock")
 
     def __init__(self, url: str, clock: Clock, news: Callable[[Place], None]) -> None:
         place = self._place = RedisPlace.parse(url)
-        self._link = RedisLink(place)
+        self.state_lock = StateLock()
+        self._link = RedisLink(place, self.state_lock)
         self._allocation = Allocation(ids=place.ids, clock=clock)
         self._replicas: RedisReplicas | None = None
         if place.replicas:

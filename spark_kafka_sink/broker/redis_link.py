@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.broker.state_lock import StateLock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,15 +29,17 @@ class RedisFailedError(OSError):
 class RedisLink:
     """Sends commands over one connection, made when it is needed and again after a failure.
 
-    It is used by one thread. Commands are never repeated: whoever sent them decides.
+    It is used by one thread, which lets go of the lock on the cluster's state while it waits for
+    replies. Commands are never repeated: whoever sent them decides.
 
     Raises:
         ConfigError: redis-py is not installed, or it can't use the URL.
     """
 
-    __slots__ = ("_address", "_connection", "_errors", "_is_failing", "_resting_until")
+    __slots__ = ("_address", "_connection", "_errors", "_is_failing", "_lock", "_resting_until")
 
-    def __init__(self, place: RedisPlace) -> None:
+    def __init__(self, place: RedisPlace, lock: StateLock | None = None) -> None:
+        self._lock = lock or StateLock()
         self._address = place.address
         self._resting_until = 0.0
         self._is_failing = False
@@ -63,10 +66,11 @@ class RedisLink:
             raise RedisFailedError(f"{self._address} did not answer in time a moment ago")
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
-            self._connection.send_packed_command(
-                [b"".join(self._connection.pack_commands(commands))]
-            )
-            replies = [self._reply() for _ in commands]
+            with self._lock.released():
+                self._connection.send_packed_command(
+                    [b"".join(self._connection.pack_commands(commands))]
+                )
+                replies = [self._reply() for _ in commands]
         except timeout as error:
             self._connection.disconnect()
             self._resting_until = time.monotonic() + REST_SECONDS

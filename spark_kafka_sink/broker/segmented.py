@@ -242,6 +242,7 @@ class MemoryBackend:
     """
 
     __slots__ = ("_now_ms",)
+    state_lock = None
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

@@ -6,19 +6,25 @@ import errno
 import logging
 import selectors
 import socket
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker.connection import Connection
-from spark_kafka_sink.broker.dispatch import Dispatcher
+from spark_kafka_sink.broker.dispatch import Dispatcher, gets_no_answer
+from spark_kafka_sink.broker.exchange import Network
+from spark_kafka_sink.broker.loop_sockets import LoopSockets
 from spark_kafka_sink.broker.refusals import Refusals
 from spark_kafka_sink.broker.repeat_log import RepeatLog
+from spark_kafka_sink.broker.request_handler import RequestHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink.broker.call import Call
+    from spark_kafka_sink.broker.exchange import Exchange
     from spark_kafka_sink.broker.state import Cluster
 
 LOG = logging.getLogger(__name__)
@@ -52,12 +58,25 @@ class Server:
         self._shared = memoryview(bytearray(RECEIVE))
         self._log = RepeatLog(LOG)
         self._refusals = Refusals(self._log)
-        self._dispatcher = Dispatcher(cluster, self._answered.append, self._refusals)
+        self._thread = 0
+        self._requests: RequestHandler | None = None
+        if cluster.state_lock is not None:
+            self._requests = RequestHandler(cluster, cluster.state_lock)
+        network = Network(
+            answered=self._answered.append,
+            deliver=self._deliver,
+            refusals=self._refusals,
+        )
+        self._dispatcher = Dispatcher(cluster, network)
         self._resting: dict[int, float] = {}
         self._stopping = False
         self._listeners = listeners
         self._muted: set[int] = set()
-        cluster.switch.sockets = self
+        cluster.switch.sockets = (
+            self
+            if cluster.state_lock is None
+            else LoopSockets(self, self._on_loop, cluster.state_lock)
+        )
         cluster.call_soon = self.call_soon
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -67,7 +86,19 @@ class Server:
             self._selector.register(listener, selectors.EVENT_READ, node)
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Run a function on the loop's thread."""
+        """Run a function on the thread that owns the cluster's state."""
+        if self._requests is not None:
+            self._requests.submit(function)
+        else:
+            self._on_loop(function)
+
+    def _deliver(self, function: Callable[[], None]) -> None:
+        if self._requests is None or threading.get_ident() == self._thread:
+            function()
+        else:
+            self._on_loop(function)
+
+    def _on_loop(self, function: Callable[[], None]) -> None:
         self._calls.append(function)
         self._wake()
 
@@ -84,10 +115,15 @@ class Server:
 
     def run(self) -> None:
         """Serve until `stop`; then close every socket."""
+        self._thread = threading.get_ident()
+        if self._requests is not None:
+            self._requests.start()
         try:
             while not self._stopping:
                 self._safe_turn()
         finally:
+            if self._requests is not None:
+                self._requests.stop()
             self._close_all()
 
     def _safe_turn(self) -> None:
@@ -109,12 +145,13 @@ class Server:
             self._wake_listeners()
         while self._calls:
             self._calls.popleft()()
-        self._cluster.tick()
+        if self._requests is None:
+            self._cluster.tick()
         while self._answered:
             self._advance(self._answered.popleft())
 
     def _timeout(self) -> float:
-        deadline = self._cluster.next_deadline()
+        deadline = None if self._requests is not None else self._cluster.next_deadline()
         if deadline is None:
             return TICK_SECONDS
         return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
@@ -201,17 +238,43 @@ class Server:
     def _answer_all(self, connection: Connection) -> bool:
         while (frame := connection.next_request()) is not None:
             try:
-                self._dispatcher.dispatch(frame, connection)
-            except ProtocolError as error:
-                self._refusals.disconnected(connection, error)
-                return False
-            except OSError as error:
-                self._refusals.disconnected(connection, f"the storage failed its request: {error}")
-                return False
-            except Exception:
-                LOG.exception("a request of %s failed: %s", connection.peer, frame[:4].hex(" ", 2))
+                request = self._dispatcher.read(frame, connection)
+                if request is not None:
+                    self._dispatch(connection, *request)
+            except Exception as error:  # noqa: BLE001 - one client's request ends no other's
+                self._failed(connection, error)
                 return False
         return True
+
+    def _dispatch(self, connection: Connection, exchange: Exchange, call: Call) -> None:
+        lock = self._cluster.state_lock
+        if self._requests is None or lock is None:
+            self._dispatcher.serve(exchange, call)
+        elif self._dispatcher.needs_logs(exchange, call):
+            if gets_no_answer(exchange.api, call) and self._requests.has_room:
+                exchange.let_go()
+            self._requests.submit(lambda: self._serve_beside(connection, exchange, call))
+        else:
+            with lock:
+                self._dispatcher.serve(exchange, call)
+
+    def _serve_beside(self, connection: Connection, exchange: Exchange, call: Call) -> None:
+        """Serve a request on the thread of requests, and tell the loop."""
+        try:
+            self._dispatcher.serve(exchange, call)
+        except Exception as error:  # noqa: BLE001 - one client's request ends no other's
+            self._failed(connection, error)
+            self._on_loop(lambda: self._close(connection))
+        else:
+            self._on_loop(lambda: self._answered.append(connection))
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        if isinstance(error, ProtocolError):
+            self._refusals.disconnected(connection, error)
+        elif isinstance(error, OSError):
+            self._refusals.disconnected(connection, f"the storage failed its request: {error}")
+        else:
+            LOG.error("a request of %s failed", connection.peer, exc_info=error)
 
     def _send(self, connection: Connection) -> bool:
         client = self._sockets[connection]

@@ -61,6 +61,8 @@ class Cluster:
             sorted(self.nodes), config.follower_lag_ms / 1000, config.session_timeout_ms / 1000
         )
         backend = open_backend(config, self.clock, self._storage_news)
+        self.state_lock = backend.state_lock
+        """Held by whoever touches the state, where requests are handled beside the event loop."""
         self.journal = backend.open_journal()
         store = TopicStore(backend, self.journal)
         self.topics = Topics(config, self.node_states.counting(), store)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.journal import Journal
     from spark_kafka_sink.broker.log_limits import LogLimits
+    from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.records.batch import BatchHeader
 
 Seen: TypeAlias = Callable[["BatchHeader", memoryview], None]
@@ -128,7 +129,15 @@ class LogStorage(Protocol):
 
 
 class StorageBackend(Protocol):
-    """Makes the storages of a cluster's partitions."""
+    """Makes the storages of a cluster's partitions.
+
+    `state_lock` is what it lets go of while it waits for a network; None of those that never do.
+    """
+
+    @property
+    def state_lock(self) -> StateLock | None:
+        """See the class."""
+        ...
 
     def open_journal(self) -> Journal:
         """What the cluster knows besides its logs; called once."""
