@@ -142,6 +142,7 @@ class Client:
     def _take_switches(self) -> None:
         while self._switches:
             self._loop, done = self._switches.popleft()
+            self.metadata.let_go()
             done.set()
 
     def _turn(self) -> None:

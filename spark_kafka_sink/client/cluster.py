@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 NO_LEADER = -1
 
@@ -93,6 +93,14 @@ class Cluster:
     def without_nodes(self) -> Cluster:
         """The cluster with no broker known, so that no partition has a leader."""
         return replace(self, nodes=MappingProxyType({}))
+
+    def only(self, names: Collection[str]) -> Cluster:
+        """The cluster without what is known of other topics than these."""
+        return replace(
+            self,
+            topics=MappingProxyType({k: v for k, v in self.topics.items() if k in names}),
+            errors=MappingProxyType({k: v for k, v in self.errors.items() if k in names}),
+        )
 
     def updated(self, response: Any) -> Cluster:
         """The cluster after a MetadataResponse of any version; topics it omits are kept."""

@@ -59,6 +59,8 @@ class Metadata:
         self._config = config
         self._random = random
         self._topics: set[str] = set()
+        self._asked: set[str] = set()
+        """What the latest request was about."""
         self._due_at = 0.0
         self._under_way = False
         self._failures = 0
@@ -75,19 +77,24 @@ class Metadata:
         random.shuffle(self._bootstrap)
 
     def want(self, topics: set[str]) -> None:
-        """From now on the snapshot must cover these topics."""
-        if topics - self._topics:
-            self._topics |= topics
+        """From now on the snapshot must cover these topics, and no others.
+
+        Those of a session that has ended are not asked for any more: to ask is to create a topic,
+        where brokers do that, also one that somebody has just deleted. What is known of them may
+        still serve the next session until the next answer comes.
+        """
+        if any(name not in self.cluster.topics for name in topics - self._topics):
             self._due_at = 0.0
+        self._topics = topics
+
+    def let_go(self) -> None:
+        """No session wants any topic now; what was wrong with one may not be so any more."""
+        self.want(set())
+        self.cluster = self.cluster.only(self.cluster.topics)
 
     def refresh(self) -> None:
         """Something says that the snapshot is stale: ask again, after a back-off."""
         self._stale = True
-
-    def is_fatal(self, topic: str) -> bool:
-        """Whether a topic's latest error will not go away by waiting."""
-        code = self.cluster.errors.get(topic, 0)
-        return code != 0 and code not in _RETRIABLE
 
     def pump(self, network: Network, now: float) -> None:
         """Send the next request when it is due and a broker is ready."""
@@ -101,7 +108,7 @@ class Metadata:
         node = self.pick(network, now)
         self._blocked = node is None
         if node is not None:
-            self._under_way = True
+            self._under_way, self._asked = True, self._topics
             correlation = network.send(node.node_id, self._request(network, node), now)
             if (tell := self.debug.metadata) is not None:
                 topics = ",".join(sorted(self._topics))
@@ -141,7 +148,7 @@ class Metadata:
             self._retry_later(now)
             return
         self._recovery.answered()
-        before, self.cluster = self.cluster, self.cluster.updated(response)
+        before, self.cluster = self.cluster, self.cluster.updated(response).only(self._topics)
         self.updates, self.updated_at = self.updates + 1, now
         self._tell(completion, before)
         self._stale = False
@@ -149,9 +156,10 @@ class Metadata:
         pending = any(self._is_pending(topic) for topic in self._topics)
         if pending or not self.cluster.nodes:
             self._retry_later(now)
-        else:
-            self._failures = 0
-            self._due_at = now + self._config.metadata_max_age_ms / 1000
+            return
+        self._failures = 0
+        is_whole = self._topics <= self._asked
+        self._due_at = now + self._config.metadata_max_age_ms / 1000 if is_whole else now
 
     def _begin_anew(self, network: Network, now: float) -> None:
         """Forget the brokers: only the bootstrap servers are left to be asked."""
@@ -229,6 +237,12 @@ class Metadata:
             include_topic_authorized_operations=False,
         )
         return Request(api=ApiKey.METADATA, version=version, body=[encode(payload)], context=self)
+
+
+def is_fatal(cluster: Cluster, topic: str) -> bool:
+    """Whether a topic's latest error will not go away by waiting."""
+    code = cluster.errors.get(topic, 0)
+    return code != 0 and code not in _RETRIABLE
 
 
 def _first_few(partitions: list[int]) -> str:

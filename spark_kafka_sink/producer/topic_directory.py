@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.producer.flaws import TOPIC_FLAWS, Flaw
 from spark_kafka_sink.producer.outcomes import error_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.client.cluster import Cluster, TopicInfo
     from spark_kafka_sink.producer.accumulator import Accumulator
 
 
@@ -21,6 +24,7 @@ class TopicDirectory:
         self._client = client
         self._config = client.config
         self._accumulator = accumulator
+        self._wanted: set[str] = set()
         self._given_up: set[str] = set()
         """Topics that `find` has waited for in vain: it does so once."""
 
@@ -31,16 +35,11 @@ class TopicDirectory:
             UnknownTopicError: a topic does not exist, or may not be used.
             BrokerUnavailableError: no broker could be asked.
         """
-        known = self._client.metadata.cluster.topics
-        if all(name in known for name in names):
-            return tuple(known[name] for name in names)
-        self._accumulator.want_topics(names)
-        self._accumulator.wait_for(lambda: self._settled(names), self._config.max_block_ms / 1000)
-        known = self._client.metadata.cluster.topics
+        cluster = self._await(names, self._settled)
         for name in names:
-            if name not in known:
-                raise self._missing(name)
-        return tuple(known[name] for name in names)
+            if name not in cluster.topics:
+                raise self._missing(name, cluster)
+        return tuple(cluster.topics[name] for name in names)
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
         """What the cluster says of each topic, or why its rows are poison.
@@ -51,42 +50,63 @@ class TopicDirectory:
             UnknownTopicError: a topic can't be used for the time being, such as one without leader.
             BrokerUnavailableError: no broker could be asked.
         """
-        known = self._client.metadata.cluster.topics
-        new = tuple(name for name in names if name not in known and name not in self._given_up)
-        if new:
-            self._accumulator.want_topics(new)
-            wait = self._config.max_block_ms / 1000
-            self._accumulator.wait_for(lambda: all(map(self._is_clear, new)), wait)
-        cluster = self._client.metadata.cluster
+        cluster = self._await(names, self._clear)
         found: list[TopicInfo | Flaw] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_FLAWS.get(cluster.errors.get(name, 0))
             if info is None:
-                raise self._missing(name)
+                raise self._missing(name, cluster)
             found.append(info)
         self._given_up.difference_update(names)
         flawed = zip(names, found, strict=True)
         self._given_up.update(name for name, info in flawed if isinstance(info, Flaw))
         return tuple(found)
 
-    def _is_clear(self, name: str) -> bool:
-        metadata = self._client.metadata
-        return name in metadata.cluster.topics or metadata.is_fatal(name)
+    def _await(
+        self, names: tuple[str, ...], done: Callable[[Cluster, tuple[str, ...]], bool]
+    ) -> Cluster:
+        """The snapshot that `done` was content with, or the one after max.block.ms.
 
-    def _settled(self, names: tuple[str, ...]) -> bool:
-        metadata = self._client.metadata
-        if any(metadata.is_fatal(name) for name in names):
+        The snapshot that is looked at afterwards must be that one: what an earlier session knew of
+        a topic may go with the next answer, if that was asked for before this one wanted it.
+        """
+        if not self._wanted.issuperset(names):
+            self._wanted.update(names)
+            self._accumulator.want_topics(names)
+        cluster = self._client.metadata.cluster
+
+        def look() -> bool:
+            nonlocal cluster
+            cluster = self._client.metadata.cluster
+            return done(cluster, names)
+
+        if not done(cluster, names):
+            self._accumulator.wait_for(look, self._config.max_block_ms / 1000)
+        return cluster
+
+    def _clear(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
+        return all(
+            name in cluster.topics or is_fatal(cluster, name) or self._is_given_up(cluster, name)
+            for name in names
+        )
+
+    def _is_given_up(self, cluster: Cluster, name: str) -> bool:
+        return name in self._given_up and name in cluster.errors
+
+    @staticmethod
+    def _settled(cluster: Cluster, names: tuple[str, ...]) -> bool:
+        if any(is_fatal(cluster, name) for name in names):
             return True
-        return all(name in metadata.cluster.topics for name in names)
+        return all(name in cluster.topics for name in names)
 
-    def _missing(self, topic: str) -> UnknownTopicError | BrokerUnavailableError:
-        cluster, waited = self._client.metadata.cluster, self._config.max_block_ms
+    def _missing(self, topic: str, cluster: Cluster) -> UnknownTopicError | BrokerUnavailableError:
+        waited = self._config.max_block_ms
         code = cluster.errors.get(topic)
         if code is None:
             return self._unreachable()
         return UnknownTopicError(
             f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
-            if not self._client.metadata.is_fatal(topic)
+            if not is_fatal(cluster, topic)
             else "the brokers refuse the topic",
             topic=topic,
             error=error_name(code),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,3 +118,31 @@ def test_a_forked_child_leaves_its_parents_connections_alone(
     finally:
         discard_session(session)
     assert [record.value for record in by_confluent(servers, unique_topic)] == [b"before", b"after"]
+
+
+def test_a_kept_client_does_not_bring_a_deleted_topic_back(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    """Brokers create what they are asked about: a later task must not ask about it."""
+    admin = Admin(any_kafka.bootstrap_servers)
+    deleted, other = f"{unique_topic}-deleted", f"{unique_topic}-other"
+    settings = config(
+        any_kafka.bootstrap_servers, {"client_id": unique_topic, "metadata_max_age_ms": 100}
+    )
+    session = borrow_session(settings)
+    session.append(numbered(deleted, 0, 10, 1))
+    session.flush()
+    give_back_session(session)
+    admin.delete_topic(deleted)
+    session = borrow_session(settings)
+    session.append(numbered(other, 0, 10, 1))
+    session.flush()
+    updates = session.client.metadata.updates
+    until = time.monotonic() + 30
+    while session.client.metadata.updates < updates + 5:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    give_back_session(session)
+    topics = admin.client().list_topics(timeout=10).topics
+    assert other in topics
+    assert deleted not in topics

@@ -145,6 +145,10 @@ class FakeCluster:
         self.metadata_errors: dict[str, int] = {}
         self.metadata_refusals: deque[int] = deque()
         """For the next Metadata requests: the error code of the whole answer."""
+        self.asked_about: list[set[str]] = []
+        """The topics of each Metadata request."""
+        self.creates_topics = False
+        """auto.create.topics.enable."""
         self.mute: set[ApiKey] = set()
         """Requests that get no answer."""
         self.room: dict[int, int] = {}

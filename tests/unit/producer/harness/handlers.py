@@ -38,6 +38,11 @@ def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
     if cluster.metadata_refusals:
         return {"error_code": error_code(cluster.metadata_refusals.popleft())}
+    names = {topic.name for topic in request.topics}
+    cluster.asked_about.append(names)
+    if cluster.creates_topics and request.allow_auto_topic_creation:
+        for name in sorted(names - cluster.ids.keys()):
+            cluster.create(name, 1)
     listed = sorted(cluster.listed() - cluster.nameless)
     nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
     topics = [_describe(cluster, topic.name) for topic in request.topics]

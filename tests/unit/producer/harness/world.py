@@ -73,15 +73,16 @@ class World:
         self.codec = session._codec = _Later()
         return session
 
-    def next_session(self) -> None:
-        """Another task on the same client and identity."""
+    def next_session(self, topics: tuple[str, ...] | None = None) -> None:
+        """Another task on the same client and identity, which wants these topics, or all."""
         self.session.close()
         self.session = self._open(self.session.identity)
         self.appended = 0
+        self.learn(topics)
 
-    def learn(self) -> None:
-        """Let the client learn of all topics."""
-        names = tuple(self.cluster.ids)
+    def learn(self, topics: tuple[str, ...] | None = None) -> None:
+        """Let the client learn of these topics, or of all."""
+        names = tuple(self.cluster.ids) if topics is None else topics
         self.session._accumulator.want_topics(names)
         self.run(lambda: all(name in self.client.metadata.cluster.topics for name in names))
 

@@ -1,0 +1,114 @@
+"""Topics are asked for on behalf of the session that wants them, and no longer than it lasts."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.cluster import Cluster
+from tests.unit.producer.harness.fake import FakeCluster
+from tests.unit.producer.harness.offline import config, topic
+from tests.unit.producer.harness.world import World, world
+
+MAX_AGE_S = 1.0
+
+
+def two_topics(**options: object) -> World:
+    """A world whose session has written to the first of two topics, and asks every second."""
+    cluster = FakeCluster(topics={"old": 1, "new": 1})
+    made = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)
+    made.next_session(("old",))
+    made.send_batches(1, topic="old")
+    made.finish()
+    return made
+
+
+def delete(cluster: FakeCluster, name: str) -> None:
+    del cluster.ids[name]
+    for place in [place for place in cluster.logs if place[0] == name]:
+        del cluster.logs[place]
+
+
+def test_a_deleted_topic_is_not_made_again_by_a_later_session() -> None:
+    one = two_topics()
+    delete(one.cluster, "old")
+    one.cluster.creates_topics = True
+    one.next_session(("new",))
+    one.cluster.asked_about.clear()
+    one.steps(50, tick=0.1)
+    assert one.cluster.asked_about
+    assert set().union(*one.cluster.asked_about) == {"new"}
+    assert "old" not in one.cluster.ids
+    assert "old" not in one.client.metadata.cluster.topics
+    one.close()
+
+
+def test_a_session_that_wants_nothing_asks_for_nothing() -> None:
+    one = two_topics()
+    one.next_session(())
+    one.cluster.asked_about.clear()
+    one.steps(50, tick=0.1)
+    assert one.cluster.asked_about
+    assert all(asked == set() for asked in one.cluster.asked_about)
+    one.close()
+
+
+def test_the_next_session_needs_no_answer_for_a_topic_that_is_known() -> None:
+    with world(metadata_max_age_ms=300_000) as one:
+        one.send_batches(1)
+        one.finish()
+        before = len(one.cluster.asked_about)
+        for _ in range(5):
+            one.next_session(())
+            one.steps(3)
+            one.send_batches(1)
+            one.finish()
+        assert len(one.cluster.asked_about) == before
+
+
+def test_a_known_topic_is_looked_after_from_then_on() -> None:
+    """The writer found it in the snapshot, and so never had to wait for it."""
+    one = two_topics()
+    one.next_session(())
+    one.steps(2)
+    one.send_batches(1, topic="old")
+    one.cluster.asked_about.clear()
+    one.steps(30, tick=0.1)
+    assert one.cluster.asked_about
+    assert all(asked == {"old"} for asked in one.cluster.asked_about)
+    one.close()
+
+
+def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> None:
+    """Else what an earlier session knew of it would live on beyond metadata.max.age.ms."""
+    one = two_topics()
+    one.next_session(())
+    one.clock.advance(MAX_AGE_S)
+    one.cluster.asked_about.clear()
+    one.step(0.0)  # asks, as it is time to; no topic is wanted yet
+    one.session._accumulator.want_topics(("old",))
+    one.steps(20, tick=0.001)
+    assert one.cluster.asked_about == [set(), {"old"}]
+    one.close()
+
+
+class _Idle:
+    """A loop that does nothing."""
+
+    def run_once(self) -> None: ...
+
+    def crashed(self, error: BaseException) -> None: ...
+
+
+def test_errors_of_topics_end_with_the_session() -> None:
+    """The next one may have been granted what this one was refused."""
+    client = Client(config(bootstrap_servers="127.0.0.1:1"))
+    client.attach(_Idle())
+    client.metadata.want({"t", "refused"})
+    client.metadata.cluster = Cluster(
+        topics=MappingProxyType({"t": topic("t", 1)}), errors=MappingProxyType({"refused": 29})
+    )
+    client.detach()
+    assert dict(client.metadata.cluster.errors) == {}
+    assert list(client.metadata.cluster.topics) == ["t"]
+    client.close()
