@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from spark_kafka_sink.base.clock import Clock, SystemClock
 from spark_kafka_sink.base.debug import Debug, new_id
 from spark_kafka_sink.base.errors import DeliveryError, text_of
+from spark_kafka_sink.client.batch_ceilings import BatchCeilings
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.observer import Observer
@@ -57,6 +58,7 @@ class Client:
         self.random = random or Random()
         self.network = Network(config, self.random, connect, resolver)
         self.metadata = Metadata(config, self.random)
+        self.ceilings = BatchCeilings()
         self.name = new_id()
         """What debug events call the client."""
         self.network.observer = Observer(Debug(config.debug, client=self.name))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
 from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.batch_ceilings import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
 from spark_kafka_sink.producer.batch_error import batch_error, timeout_error
 from spark_kafka_sink.producer.breaker import Outcome
@@ -199,7 +200,8 @@ class Answers:
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
                 self._retry(lane, batch, answer, decision, now)
             case Action.SPLIT:
-                self._split(lane, batch)
+                ceilings, topic = self._client.ceilings, batch.partition.topic
+                self._split(lane, batch, ceilings.refused(topic, batch.raw_size, now))
             case Action.FAIL | Action.FATAL | Action.FAIL_RECORDS:
                 self._fail_or_refuse(lane, batch, answer, decision)
         if outcome := _OUTCOMES.get(decision.action):
@@ -233,7 +235,7 @@ class Answers:
             self._refuse(lane, batch, answer)
             return
         if remedy is Remedy.HALVE:
-            self._split(lane, batch)
+            self._split(lane, batch, half(batch.raw_size))
             return
         error = batch_error(batch, answer)
         lane.settled(batch)
@@ -316,8 +318,8 @@ class Answers:
             nodes = {int(e.node_id): Node(int(e.node_id), e.host, int(e.port)) for e in endpoints}
             self._client.metadata.cluster = self._client.metadata.cluster.with_nodes(nodes)
 
-    def _split(self, lane: Lane, batch: ProducerBatch) -> None:
-        pieces = split(batch, batch.codec, self._config.compression_level)
+    def _split(self, lane: Lane, batch: ProducerBatch, size: int) -> None:
+        pieces = split(batch, size, self._config.compression_level)
         self._report.split()
         self._trace.split(batch, pieces)
         lane.split(batch, pieces)

@@ -30,10 +30,14 @@ MAX_BATCH_RECORDS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Most bytes of a batch, its header included, and most records; one larger record is alone."""
+    """Most bytes of a batch, its header included, and most records; one larger record is alone.
+
+    `lower` is the most bytes of a target's batches, where that is less than `size`.
+    """
 
     size: int
     records: int = MAX_BATCH_RECORDS
+    lower: Callable[[int], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +141,14 @@ class _Cutter:
         self._ends = ends
         self._timestamps = timestamps
         self._open_batch = open_batch
+        self._limits = limits
         self._batch_size = limits.size
         self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
         self._touched: dict[int, OpenBatch] = {}
 
     def cut(self, target: int, start: int, stop: int) -> None:
+        if self._limits.lower is not None:
+            self._batch_size = min(self._limits.size, self._limits.lower(target))
         known = self._touched.get(target) or self._open_batch(target)
         batch = known or OpenBatch(0, HEADER_SIZE, self._stamp(start))
         while start < stop:

@@ -201,10 +201,18 @@ class ProducerSession:
             sizes,
             stamps,
             lambda target: self._accumulator.open_batch(names[target]),
-            self._limits,
+            self._limits_of(names) if self.client.ceilings else self._limits,
         )
         framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
         return _cut(framed, layout, names, stamps)
+
+    def _limits_of(self, names: _Names) -> BatchLimits:
+        """The limits where a topic is known to take smaller batches than batch.size."""
+        ceilings, now = self.client.ceilings, self._clock.monotonic()
+        largest = self._limits.size
+        return replace(
+            self._limits, lower=lambda target: ceilings.of(names[target].topic, now) or largest
+        )
 
     def _largest_record(self) -> int:
         return min(self._config.max_request_size, self._config.buffer_memory)

@@ -1,4 +1,4 @@
-"""Taking a batch apart that a broker finds too large; rare, so it may be slow.
+"""Taking a batch apart that a broker finds too large, or some of whose records it refuses.
 
 The pieces keep the batch's sequences: together they number the same records, so what was sent
 after it stays valid. Source: ``ProducerBatch.split``.
@@ -12,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.producer.batch import ProducerBatch
-from spark_kafka_sink.records.batch import NO_SEQUENCE
+from spark_kafka_sink.producer.plan import BatchLimits, plan
+from spark_kafka_sink.records.batch import NO_SEQUENCE, BatchHeader
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.decoder import Record, read_records
-from spark_kafka_sink.records.encoder import encode_headers, frame, records_section
+from spark_kafka_sink.records.decoder import records_section as read_section
+from spark_kafka_sink.records.encoder import encode_headers, frame, records_section, renumbered
+from spark_kafka_sink.records.fields import Tails, read_tails
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.config import Codec
@@ -25,12 +28,19 @@ if TYPE_CHECKING:
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 
 
-def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[ProducerBatch]:
-    """Two batches with half of the records each; a batch of one record can't be split."""
-    records = records_of(batch)
-    half = len(records) // 2
-    pieces = [piece_of(batch, records[:half]), piece_of(batch, records[half:])]
-    sequence = batch.sequence
+def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBatch]:
+    """Batches of at most `size` bytes before compression, headers included.
+
+    A record that is larger has a batch of its own; a batch of one record can't be split. There are
+    two at least where `size` is no more than `half` of the whole.
+    """
+    codec, sequence = batch.codec, batch.sequence
+    whole = b"".join(bytes(part) for part in batch.encode())
+    found = read_tails(read_section(whole, BatchHeader.parse(whole)), batch.records)
+    limits = BatchLimits(size)
+    targets = np.zeros(batch.records, np.int8)
+    layout = plan(targets, found.sizes, 0, lambda _: None, limits)
+    pieces = [_part(batch, found, each.start, each.stop) for each in layout.segments]
     for number, piece in enumerate(pieces):
         piece.label, piece.order = (*batch.label, number), (*batch.order, number)
         piece.ambiguous, piece.by_name = batch.ambiguous, batch.by_name
@@ -39,6 +49,18 @@ def split(batch: ProducerBatch, codec: Codec, level: int | None) -> list[Produce
             sequence = piece.next_sequence
         recompress(piece, codec, level)
     return pieces
+
+
+def _part(batch: ProducerBatch, found: Tails, start: int, stop: int) -> ProducerBatch:
+    """The records start..stop of a batch as one of their own."""
+    deltas = found.time_deltas[start:stop]
+    first, last = int(deltas[0]), int(deltas.max())
+    base = batch.base_timestamp + first
+    piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
+    framed = renumbered(found.tails.slice(start, stop - start), deltas - first)
+    section = records_section(framed, 0, stop - start)
+    piece.add(section, stop - start, batch.base_timestamp + last)
+    return piece
 
 
 def records_of(batch: ProducerBatch) -> list[Record]:

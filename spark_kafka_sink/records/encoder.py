@@ -70,6 +70,23 @@ def frame(
     return body.join(length, order)
 
 
+def renumbered(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
+    """Records of a batch of their own, put together from what does not depend on the batch.
+
+    Args:
+        tails: key, value and headers of n records as they are on the wire.
+        time_deltas: milliseconds after the batch's base timestamp, shape (n,).
+    """
+    body = Row(len(tails))
+    body.constant(_ATTRIBUTES)
+    body.varints(time_deltas)
+    body.varints(np.arange(len(tails), dtype=np.int32))
+    body.column(tails)
+    length = Row(len(tails))
+    length.varints(body.sizes)
+    return body.join(length)
+
+
 def records_section(framed: pa.BinaryArray, start: int, stop: int) -> memoryview:
     """The bytes of encoded records start..stop, as a view of the array's data buffer."""
     offsets = offsets_of(framed)

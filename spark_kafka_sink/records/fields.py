@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.records.record_positions import SMALLEST_RECORD, record_positions
+from spark_kafka_sink.records.varint import binary_array
 from spark_kafka_sink.records.varint_reader import (
     INT_BYTES,
     LONG_BYTES,
@@ -61,6 +63,41 @@ def read_fields(section: memoryview | bytes, count: int) -> Fields:
     reader.skip_headers(reader.number())
     reader.leave()
     return Fields(time_deltas=time_deltas, offset_deltas=offset_deltas, key_sizes=key_sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tails:
+    """Records without what numbers them in their batch; one value per record.
+
+    `tails` is key, value and headers as they are in the section.
+    """
+
+    sizes: Column
+    time_deltas: Column
+    tails: pa.BinaryArray
+
+
+def read_tails(section: memoryview | bytes, count: int) -> Tails:
+    """Read an uncompressed records section of `count` records, of less than 2 GiB.
+
+    Raises:
+        ProtocolError: it holds something else.
+    """
+    end = len(section)
+    data = b"".join((section, _PADDING))
+    reader = _Reader(data)
+    starts = record_positions(data, end, count)
+    reader.enter(starts, end)
+    reader.at = reader.at + 1
+    time_deltas = reader.number(LONG_BYTES)
+    reader.number()
+    # Every other entry is a tail; what lies between two is where the next record begins.
+    edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
+    return Tails(
+        sizes=reader.ends - starts,
+        time_deltas=time_deltas,
+        tails=binary_array(edges, pa.py_buffer(data)).take(2 * np.arange(count)),
+    )
 
 
 def _read_few(data: bytes, end: int, count: int) -> Fields:

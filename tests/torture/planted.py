@@ -58,8 +58,8 @@ def split_without_drain() -> Iterator[None]:
     """The pieces are numbered anew as if nothing had been sent behind the batch."""
     original = Answers._split
 
-    def split(self: Answers, lane: Lane, batch: ProducerBatch) -> None:
-        original(self, lane, batch)
+    def split(self: Answers, lane: Lane, batch: ProducerBatch, size: int) -> None:
+        original(self, lane, batch, size)
         for piece in [one for one in lane.again if one.order[:-1] == batch.order]:
             piece.unnumber()
         self._identity.sequences[batch.partition].next = batch.sequence

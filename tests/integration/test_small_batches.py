@@ -1,0 +1,56 @@
+"""A topic whose max.message.bytes is far below batch.size: only what was closed before is split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.producer import pool
+from tests.integration.producing import config, rows
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.base.config import ProducerConfig
+
+LIMIT = 65_536
+CHUNK, CHUNKS = 5_000, 20
+VALUE = b"%08d" + b"." * 92
+
+
+def _task(settings: ProducerConfig, topic: str, first: int) -> DeliveryReport:
+    session = pool.borrow_session(settings)
+    try:
+        for chunk in range(CHUNKS):
+            start = first + chunk * CHUNK
+            values = [VALUE % number for number in range(start, start + CHUNK)]
+            session.append(rows(topic, values, partitions=[0] * CHUNK))
+        session.flush()
+        report = session.report(TaskInfo())
+    except BaseException:
+        pool.discard_session(session)
+        raise
+    pool.give_back_session(session)
+    return report
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_the_limit_is_learned_once_and_for_the_next_task_too(
+    any_kafka: Any, unique_topic: str, codec: str
+) -> None:
+    servers = any_kafka.bootstrap_servers
+    limit = LIMIT if codec == "none" else LIMIT // 8
+    Admin(servers).create_topic(
+        unique_topic, partitions=1, configs={"max.message.bytes": str(limit)}
+    )
+    settings = config(servers, {"compression_type": codec, "client_id": unique_topic})
+    first = _task(settings, unique_topic, 0)
+    second = _task(settings, unique_topic, CHUNK * CHUNKS)
+    total = 2 * CHUNK * CHUNKS
+    assert first.persisted + second.persisted == total
+    assert 0 < first.splits <= 40  # of eleven batches that were closed before
+    assert second.splits == 0
+    found = [record.value for record in by_confluent(servers, unique_topic)]
+    assert found == [VALUE % number for number in range(total)]
