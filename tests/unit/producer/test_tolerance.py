@@ -243,11 +243,11 @@ def test_rows_of_a_topic_that_the_metadata_refuses_are_poison(
 
 
 def test_a_missing_topic_is_waited_for_only_once() -> None:
-    with world(cluster(), tolerant(), max_block_ms=2_000) as one:
+    with world(cluster(), tolerant(), max_block_ms=60_000) as one:
         one.append_stepping(_rows(["nope"]))
         before = one.clock.monotonic()
         one.append_stepping(_rows(["nope"]))
-        assert one.clock.monotonic() - before < 1.0
+        assert one.clock.monotonic() - before < 30.0
         assert counts(one) == {"UNKNOWN_TOPIC": (2, 0)}
 
 
