@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.jars import OLD_KAFKA
+from tests.kafka.zookeeper import ZooKeeperCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink.broker import EmbeddedBroker
 
@@ -35,6 +38,27 @@ def real_kafka3() -> Iterator[KafkaCluster]:
     """Three nodes of a real Apache Kafka; a test that stops one starts it again."""
     with KafkaCluster(nodes=3) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def old_kafkas() -> Iterator[Mapping[str, ZooKeeperCluster]]:
+    """Two nodes of each older release, by release; a test that stops one starts it again."""
+    clusters = {release: ZooKeeperCluster(release) for release in OLD_KAFKA}
+    with ExitStack() as stack:
+        for cluster in clusters.values():
+            stack.callback(cluster.close)
+            cluster.start()
+        for cluster in clusters.values():
+            cluster.wait_ready()
+        yield clusters
+
+
+@pytest.fixture(params=OLD_KAFKA)
+def old_kafka(
+    request: pytest.FixtureRequest, old_kafkas: Mapping[str, ZooKeeperCluster]
+) -> ZooKeeperCluster:
+    """Every test that takes this runs on each older release."""
+    return old_kafkas[request.param]
 
 
 @pytest.fixture(scope="session")

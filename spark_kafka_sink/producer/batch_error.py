@@ -17,6 +17,8 @@ _HINTS = {
     10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
     29: "grant Write on the topic",
     17: "correct the topic's name",
+    43: "the topic keeps a message format older than Kafka 0.11, which has no producer ids: set "
+    "kafka.enable.idempotence=false, or raise message.format.version of the topic",
     45: "records before these may be gone from the log, or these may be in it already after an "
     "answer that was lost: read the partition before it is written again",
     DISCONNECTED: "check the connection to the brokers, then run the write again",

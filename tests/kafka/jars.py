@@ -76,6 +76,38 @@ KAFKA = JarSet(
     transitive=True,
     least=80,
 )
+OLD_KAFKA = {
+    # Its own ZooKeeper client, 3.4.13, can't read addresses as Java 14 and later write them.
+    "2.1.1": JarSet(
+        name="kafka-2.1.1",
+        coordinates=(
+            "org.apache.kafka:kafka_2.12:2.1.1",
+            "org.apache.zookeeper:zookeeper:3.5.9",
+            "org.scala-lang:scala-library:2.12.7",
+        ),
+        transitive=True,
+        least=24,
+    ),
+    "2.8.2": JarSet(
+        name="kafka-2.8.2",
+        coordinates=(
+            "org.apache.kafka:kafka_2.13:2.8.2",
+            "org.slf4j:slf4j-reload4j:1.7.36",
+        ),
+        transitive=True,
+        least=36,
+    ),
+    "3.9.1": JarSet(
+        name="kafka-3.9.1",
+        coordinates=(
+            "org.apache.kafka:kafka_2.13:3.9.1",
+            "org.slf4j:slf4j-reload4j:1.7.36",
+        ),
+        transitive=True,
+        least=50,
+    ),
+}
+"""Releases before 4.0 by number; each with the ZooKeeper that it was made for, but for 2.1.1."""
 # One set serves every tested pyspark: the sink's classes of 4.1 also load in later 4.x.
 SPARK_SINK = JarSet(
     name="spark-sql-kafka-4.1.0",
@@ -153,9 +185,9 @@ def _locked(jars: JarSet) -> Iterator[None]:
 
 
 def main() -> None:
-    """Fetch both sets: `python -m tests.kafka.jars [maven|spark]`."""
+    """Fetch all sets: `python -m tests.kafka.jars [maven|spark]`."""
     resolver = Resolver(sys.argv[1]) if len(sys.argv) > 1 else Resolver.AUTO
-    for jars in (KAFKA, SPARK_SINK):
+    for jars in (KAFKA, *OLD_KAFKA.values(), SPARK_SINK):
         count = len(ensure(jars, resolver).paths())
         sys.stdout.write(f"{jars.name}: {count} archives in {jars.folder}\n")
 

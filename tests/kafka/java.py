@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.kafka.jars import KAFKA, ensure
+from tests.kafka.jars import KAFKA, JarSet, ensure
 from tests.tools.needs import find_java
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ class JavaError(RuntimeError):
     """Java is missing or too old, or a Java tool failed; the message ends with its output."""
 
 
-def command(main: str, arguments: Sequence[str], options: Sequence[str] = _QUICK) -> list[str]:
+def command(
+    main: str, arguments: Sequence[str], options: Sequence[str] = _QUICK, jars: JarSet = KAFKA
+) -> list[str]:
     """The command line that runs a class of Kafka's archives, tied to this process's life.
 
     Raises:
@@ -31,7 +33,7 @@ def command(main: str, arguments: Sequence[str], options: Sequence[str] = _QUICK
     java = find_java()
     if java is None:
         raise JavaError("Java is not on the path")
-    classpath = ensure(KAFKA).classpath()
+    classpath = ensure(jars).classpath()
     launcher = [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid())]
     return [*launcher, java, *options, "-cp", classpath, main, *arguments]
 

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.kafka.jars import KAFKA, JarSet
 from tests.kafka.java import command, run_tool
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class KafkaNode:
     controller_port: int
     heap_mib: int
     java_options: tuple[str, ...] = ()
+    jars: JarSet = KAFKA
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,7 +78,6 @@ class KafkaNode:
 
     def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Write server.properties and format the storage with Kafka's StorageTool."""
-        self.folder.mkdir(parents=True)
         listeners = f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller_port}"
         own = {
             "process.roles": "broker,controller",
@@ -86,20 +87,23 @@ class KafkaNode:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.log_dir),
         }
-        lines = [f"{name}={value}\n" for name, value in {**own, **settings}.items()]
-        (self.folder / "server.properties").write_text("".join(lines))
+        self.write_properties({**own, **settings})
         (self.folder / "log4j2.properties").write_text(_LOG4J)
         run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
 
     def start(self) -> None:
         """Start the process; it is not ready yet."""
         heap = (f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m")
-        log4j = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-        line = command("kafka.Kafka", [self._properties], (*heap, *self.java_options, log4j))
+        options = (*heap, *self.java_options, self.log_option())
+        line = command("kafka.Kafka", [self._properties], options, self.jars)
         with self.server_log.open("ab") as log:
             self.process = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
             )
+
+    def log_option(self) -> str:
+        """Java's option that names the file with the settings of what is logged."""
+        return f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
 
     def wait_listening(self) -> None:
         """Block until the port answers.
@@ -143,6 +147,12 @@ class KafkaNode:
     def log_end(self) -> str:
         """The last lines that the server logged."""
         return self.server_log.read_text(errors="replace")[-3000:]
+
+    def write_properties(self, settings: Mapping[str, str]) -> None:
+        """Write server.properties into the node's folder, which is made."""
+        self.folder.mkdir(parents=True)
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        (self.folder / "server.properties").write_text("".join(lines))
 
     @property
     def _properties(self) -> str:

@@ -33,6 +33,28 @@ for uri in sys.argv[2:]:
     jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(jvm.java.net.URI(uri))
 gateway.shutdown()
 """
+# Spark's resolver leaves the Scala library out, whoever asks for it; Ivy itself does not.
+_IVY = """
+import shutil
+import sys
+from pyspark.java_gateway import launch_gateway
+gateway = launch_gateway()
+jvm = gateway.jvm
+jvm.java.lang.System.setProperty("user.home", sys.argv[1])
+option = jvm.scala.Option.apply
+repositories = jvm.java.lang.System.getProperty("spark.jars.repositories")
+settings = jvm.org.apache.spark.util.MavenUtils.buildIvySettings(
+    option(repositories), option(sys.argv[1]), True, jvm.java.lang.System.err
+)
+module = jvm.org.apache.ivy.core.module.id.ModuleRevisionId.newInstance(*sys.argv[3].split(":"))
+options = jvm.org.apache.ivy.core.resolve.ResolveOptions()
+options.setTransitive(False)
+report = jvm.org.apache.ivy.Ivy.newInstance(settings).resolve(module, options, False)
+for artifact in report.getAllArtifactsReports():
+    shutil.copy(artifact.getLocalFile().getPath(), sys.argv[2])
+gateway.shutdown()
+"""
+_SCALA = "org.scala-lang:scala-library:"
 
 
 class ResolverError(RuntimeError):
@@ -55,17 +77,23 @@ def by_maven(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
 
 def by_spark(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
     """Copy the archives of `coordinates` into `into` with the installed pyspark's resolver."""
+    scala = [c for c in coordinates if c.startswith(_SCALA)]
+    others = [c for c in coordinates if c not in scala]
     with tempfile.TemporaryDirectory(prefix="sks-ivy-") as ivy:
         query = f"?transitive={str(transitive).lower()}"
-        _run([sys.executable, "-c", _SPARK, ivy, *(f"ivy://{c}{query}" for c in coordinates)])
+        _run([sys.executable, "-c", _SPARK, ivy, *(f"ivy://{c}{query}" for c in others)])
         for jar in (Path(ivy) / "jars").glob("*.jar"):
             shutil.copy(jar, into / jar.name)
-    for organisation, artifact, version in (c.split(":") for c in coordinates):
+        for library in scala:
+            _run([sys.executable, "-c", _IVY, ivy, str(into), library])
+    for organisation, artifact, version in (c.split(":") for c in others):
         name = f"{artifact}-{version}.jar"
         prefixed = into / f"{organisation}_{name}"
         if prefixed.is_file():
             prefixed.rename(into / name)
-    if transitive:
+        for other in into.glob(f"{organisation}_{artifact}-[0-9]*.jar"):
+            other.unlink()  # a dependency of another one asks for another version
+    if transitive and not scala:
         _copy_scala(into)
 
 

@@ -1,0 +1,205 @@
+"""Brokers of releases before 4.0: what is written arrives, as it does on the newest."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.base.errors import DeliveryError, UnknownTopicError
+from spark_kafka_sink.base.report import TaskInfo
+from tests.integration.producing import numbered, produce, rows, session
+from tests.kafka.foreign import ForeignRecord, in_order
+from tests.kafka.readers import by_confluent, by_kafka_python
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.kafka.foreign import Headers
+    from tests.kafka.zookeeper import ZooKeeperCluster
+
+ROWS = 300
+FIRST_MS = 1_700_000_000_000
+KEYS = (None, b"", b"key", "Schl\u00fcssel".encode(), b"k" * 300)
+HEADERS: tuple[Headers, ...] = (
+    (),
+    (("trace", b"abc"),),
+    (("a", b"1"), ("a", b""), ("nothing", None)),
+)
+
+
+def records(topic: str, partition: int) -> list[ForeignRecord]:
+    """Keys, null keys, headers, timestamps, empty values and tombstones."""
+    return [
+        ForeignRecord(
+            topic=topic,
+            partition=partition,
+            offset=number,
+            timestamp=FIRST_MS + number * 37 % 1_000,
+            key=KEYS[number % len(KEYS)],
+            value=None if number % 7 == 0 else b"value %d " % number * (number % 60),
+            headers=HEADERS[number % len(HEADERS)],
+        )
+        for number in range(ROWS)
+    ]
+
+
+def write(kafka: ZooKeeperCluster, given: Sequence[ForeignRecord], **options: object) -> None:
+    """Write records of one topic through a session of its own."""
+    chunk = rows(
+        given[0].topic,
+        [record.value for record in given],
+        keys=[record.key for record in given],
+        headers=[record.headers for record in given],
+        timestamps=[record.timestamp for record in given],
+        partitions=[record.partition for record in given],
+    )
+    report = produce(kafka.bootstrap_servers, chunk, batch_size=20_000, **options)
+    assert sum(part.persisted for part in report.partitions) == len(given)
+
+
+def numbers(kafka: ZooKeeperCluster, topic: str) -> list[int]:
+    """The numbers that are in a topic."""
+    found = by_confluent(kafka.bootstrap_servers, topic)
+    return sorted(int(record.value or b"-1") for record in found)
+
+
+def test_every_codec_is_read_back(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+    old_kafka.admin.create_topic(unique_topic, len(Codec), 2)
+    expected = []
+    for codec in Codec:
+        given = records(unique_topic, codec.value)
+        write(old_kafka, given, compression_type=codec.name.lower())
+        expected += given
+    for reader in (by_confluent, by_kafka_python):
+        assert reader(old_kafka.bootstrap_servers, unique_topic) == in_order(expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"acks": "0", "enable_idempotence": "false"},
+        {"acks": "1", "enable_idempotence": "false"},
+        {"acks": "all", "enable_idempotence": "false"},
+        {"enable_gapless_guarantee": "true"},
+        {"max_in_flight_requests_per_connection": "1"},
+    ],
+    ids=lambda options: ",".join(f"{name}={value}" for name, value in options.items()),
+)
+def test_every_kind_of_acknowledgement(
+    old_kafka: ZooKeeperCluster, unique_topic: str, options: dict[str, str]
+) -> None:
+    old_kafka.admin.create_topic(unique_topic, 3, 2)
+    produce(old_kafka.bootstrap_servers, numbered(unique_topic, 0, 2_000, 3), **options)
+    assert numbers(old_kafka, unique_topic) == list(range(2_000))
+
+
+OLD_FORMAT = {"message.format.version": "0.10.2"}
+
+
+@pytest.mark.parametrize(
+    ("config", "idempotence"),
+    [
+        ({"compression.type": "gzip"}, True),
+        ({"message.timestamp.type": "LogAppendTime"}, True),
+        (OLD_FORMAT, False),
+    ],
+    ids=["gzip", "LogAppendTime", "format 0.10.2"],
+)
+def test_topics_that_change_what_is_written(
+    old_kafka: ZooKeeperCluster, unique_topic: str, config: dict[str, str], idempotence: bool
+) -> None:
+    """The broker writes the batches anew, in another codec or an older format."""
+    old_kafka.admin.create_topic(unique_topic, 1, 2, config)
+    options = {"compression_type": "lz4", "enable_idempotence": str(idempotence).lower()}
+    with session(old_kafka.bootstrap_servers, **options) as producer:
+        for start in range(0, 3_000, 500):
+            producer.append(numbered(unique_topic, start, 500, 1))
+            producer.flush()
+    assert numbers(old_kafka, unique_topic) == list(range(3_000))
+
+
+def test_a_format_without_producer_ids_is_named(
+    old_kafka: ZooKeeperCluster, unique_topic: str
+) -> None:
+    """Brokers since 3.0 have no such format any more."""
+    old_kafka.admin.create_topic(unique_topic, 1, 2, OLD_FORMAT)
+    chunk = numbered(unique_topic, 0, 10, 1)
+    if old_kafka.release.startswith("3."):
+        produce(old_kafka.bootstrap_servers, chunk)
+        return
+    with pytest.raises(DeliveryError, match="UNSUPPORTED_FOR_MESSAGE_FORMAT") as caught:
+        produce(old_kafka.bootstrap_servers, chunk)
+    assert "enable.idempotence=false" in str(caught.value.hint)
+
+
+def test_a_topic_is_created_when_it_is_written(
+    old_kafka: ZooKeeperCluster, unique_topic: str
+) -> None:
+    produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"1", b"2"], keys=[b"a", None]))
+    assert numbers(old_kafka, unique_topic) == [1, 2]
+
+
+def test_an_unknown_topic_is_not_created_where_that_is_not_wanted(
+    old_kafka: ZooKeeperCluster, unique_topic: str
+) -> None:
+    options = {"allow_auto_create_topics": "false", "max_block_ms": "1500"}
+    with pytest.raises(UnknownTopicError, match=unique_topic):
+        produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"1"]), **options)
+    assert unique_topic not in old_kafka.admin.client().list_topics(timeout=10).topics
+
+
+def test_batches_too_large_are_split(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+    old_kafka.admin.create_topic(unique_topic, 1, 2, {"max.message.bytes": "5000"})
+    values = [b"%06d" % number * 100 for number in range(200)]
+    report = produce(old_kafka.bootstrap_servers, rows(unique_topic, values), batch_size=60_000)
+    found = by_confluent(old_kafka.bootstrap_servers, unique_topic)
+    assert [record.value for record in found] == values
+    assert report.splits > 0
+
+
+def test_a_record_too_large_is_refused(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+    old_kafka.admin.create_topic(unique_topic, 1, 2, {"max.message.bytes": "5000"})
+    with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE") as caught:
+        produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"small", b"x" * 9_000]))
+    assert (caught.value.topic, caught.value.partition) == (unique_topic, 0)
+
+
+def test_a_leader_that_dies_and_comes_back(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+    """Its partitions move to the other broker; nothing is lost, doubled or out of order."""
+    old_kafka.admin.create_topic(unique_topic, 2, 2)
+    servers = old_kafka.bootstrap_servers
+    with session(servers, linger_ms=0, batch_size=1_000, request_timeout_ms=5_000) as producer:
+        producer.append(numbered(unique_topic, 0, 2_000, 2))
+        producer.flush()
+        producer.append(numbered(unique_topic, 2_000, 2_000, 2))
+        old_kafka.node(1).kill()
+        producer.append(numbered(unique_topic, 4_000, 2_000, 2))
+        producer.flush()
+        old_kafka.restart(1)
+        producer.append(numbered(unique_topic, 6_000, 2_000, 2))
+        producer.flush()
+    found = by_confluent(servers, unique_topic)
+    for partition in range(2):
+        values = [int(record.value or b"-1") for record in found if record.partition == partition]
+        assert values == list(range(partition, 8_000, 2))
+
+
+def test_a_broker_that_hangs_for_a_while(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+    """Requests time out, connections break, the same batches go again."""
+    old_kafka.admin.create_topic(unique_topic, 2, 2)
+    options = {"linger_ms": 0, "batch_size": 1_000, "request_timeout_ms": 1_000}
+    with session(old_kafka.bootstrap_servers, **options) as producer:
+        producer.append(numbered(unique_topic, 0, 2_000, 2))
+        producer.flush()
+        old_kafka.node(2).pause()
+        try:
+            producer.append(numbered(unique_topic, 2_000, 2_000, 2))
+            while not producer.report(TaskInfo()).retries:
+                time.sleep(0.05)
+        finally:
+            old_kafka.node(2).resume()
+        producer.flush()
+    assert numbers(old_kafka, unique_topic) == list(range(4_000))
