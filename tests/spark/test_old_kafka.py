@@ -1,0 +1,54 @@
+"""Spark writes to brokers of releases before 4.0."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.readers import by_confluent
+from tests.kafka.zookeeper import ZooKeeperCluster
+from tests.spark.sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+ROWS = 3_000
+RELEASES = ("2.8.2", "3.9.1")
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[Mapping[str, ZooKeeperCluster]]:
+    """A broker of each release; they start side by side."""
+    made = {release: ZooKeeperCluster(release, nodes=1) for release in RELEASES}
+    with ExitStack() as stack:
+        for kafka in made.values():
+            stack.callback(kafka.close)
+            kafka.start()
+        for kafka in made.values():
+            kafka.wait_ready()
+        yield made
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_write_to_an_older_release(
+    spark: SparkSession, brokers: Mapping[str, ZooKeeperCluster], release: str
+) -> None:
+    kafka = brokers[release]
+    kafka.admin.create_topic("t", 3)
+    frame = spark.range(0, ROWS, 1, 3).selectExpr(
+        "if(id % 3 = 0, null, cast(id AS string)) AS key",
+        "concat('value ', id) AS value",
+        "array(named_struct('key', 'from', 'value', cast('spark' AS binary))) AS headers",
+    )
+    sink = Sink(spark, kafka.bootstrap_servers)
+    sink.write(frame, topic="t", kafka__compression__type="zstd")
+    found = by_confluent(kafka.bootstrap_servers, "t")
+    assert {record.value: record.key for record in found} == {
+        b"value %d" % number: b"%d" % number if number % 3 else None for number in range(ROWS)
+    }
+    assert len(found) == ROWS
+    assert all(record.headers == (("from", b"spark"),) for record in found)
