@@ -16,14 +16,16 @@ from spark_kafka_sink.base.poison import PoisonCount, merge_poison
 from spark_kafka_sink.base.report_summary import summarise
 from spark_kafka_sink.base.task_info import TaskTime
 from spark_kafka_sink.base.transaction_info import TransactionInfo
+from spark_kafka_sink.base.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.base.status import PartitionStatus
 
-VERSION = 2
-"""2 added `metrics`, `poison`, and leader, sequences and append times of a partition."""
+VERSION = 3
+"""2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
+`error` and `written_at`."""
 SLOWEST_KEPT = 10
 
 
@@ -36,6 +38,11 @@ class DeliveryReport:
     """
 
     version: int = VERSION
+    status: WriteStatus = WriteStatus.SUCCEEDED
+    error: str = ""
+    """Why the write has failed, or what is missing in this report; empty otherwise."""
+    written_at: str = ""
+    """When the driver wrote this, in UTC as ISO 8601; empty before."""
     tasks: int = 0
     retried_tasks: int = 0
     """Tasks whose report comes from a second or later attempt: what the first one got into Kafka
@@ -98,6 +105,9 @@ class DeliveryReport:
         reports = list(parts)
         slowest = sorted((time for one in reports for time in one.slowest), reverse=True)
         return cls(
+            status=max((one.status for one in reports), default=WriteStatus.SUCCEEDED),
+            error=max((one.error for one in reports), default=""),
+            written_at=max((one.written_at for one in reports), default=""),
             tasks=sum(one.tasks for one in reports),
             retried_tasks=sum(one.retried_tasks for one in reports),
             partitions=_merge_partitions(reports),
@@ -131,6 +141,9 @@ class DeliveryReport:
     def _to_dict(self) -> dict[str, Any]:
         return {
             "version": self.version,
+            "status": self.status.name.lower(),
+            "error": self.error,
+            "written_at": self.written_at,
             "records": self.records,
             "persisted": self.persisted,
             **{name: getattr(self, name) for name in _COUNTERS},
@@ -162,6 +175,9 @@ class DeliveryReport:
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(
             **{name: int(data[name]) for name in _COUNTERS},
+            status=WriteStatus[data.get("status", "succeeded").upper()],
+            error=str(data.get("error", "")),
+            written_at=str(data.get("written_at", "")),
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=Histogram.from_dict(data["request_latency"]),
             queue_latency=Histogram.from_dict(data["queue_latency"]),

@@ -9,10 +9,11 @@ there is no port to scrape: a file for node_exporter where there is one, a Pushg
 from __future__ import annotations
 
 import logging
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
+from spark_kafka_sink.base.deadline import within
 from spark_kafka_sink.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.delivery_report import DeliveryReport
 
 _LOG = logging.getLogger("spark_kafka_sink")
+TIMEOUT_S = 30.0
 _EXTRAS = {"prometheus": "prometheus_client", "opentelemetry": "opentelemetry"}
 
 
@@ -59,7 +61,8 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
         if target is None:
             continue
         try:
-            _exporter(kind, target, client_id).export(report)
+            exporter = _exporter(kind, target, client_id)
+            within(TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("metrics could not be handed to %s: %s", kind, error)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.advisor import advise
 from spark_kafka_sink.base.status import DeliveryStatus
+from spark_kafka_sink.base.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from spark_kafka_sink.base.delivery_report import DeliveryReport
@@ -22,6 +23,7 @@ MB = 1_000_000
 def summarise(report: DeliveryReport, duration_ms: int) -> str:
     """The block; its length does not depend on how many partitions or errors there are."""
     rows = [
+        *_write_status(report),
         ("records", _statuses(report)),
         ("size", _size(report)),
         ("spread", _spread(report)),
@@ -34,6 +36,14 @@ def summarise(report: DeliveryReport, duration_ms: int) -> str:
         *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
     ]
     return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
+
+
+def _write_status(report: DeliveryReport) -> list[tuple[str, str]]:
+    """Nothing where all is well."""
+    if report.status is WriteStatus.SUCCEEDED and not report.error:
+        return []
+    name = report.status.name.lower()
+    return [("status", f"{name}: {report.error}" if report.error else name)]
 
 
 def _statuses(report: DeliveryReport) -> str:

@@ -55,6 +55,8 @@ def _console() -> Console:
 def _totals(report: DeliveryReport) -> Table:
     table = Table(title="Delivery", show_header=False)
     rows = (
+        ("status", f"{report.status.name.lower()} {report.error}".strip()),
+        ("written at", report.written_at or "unknown"),
         ("records", f"{report.records:,}"),
         ("persisted", f"{report.persisted:,}"),
         ("MiB encoded", f"{report.bytes_uncompressed / MIB:,.1f}"),

@@ -5,6 +5,7 @@ Everything here runs on the driver. A wrong option or column fails here, before 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -13,11 +14,14 @@ from spark_kafka_sink.base.config import SinkConfig
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.spark.continuous import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.publish import Publication, check_report_folder
 from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+_PLANNER = "pyspark.sql.worker.write_into_data_source"
 
 
 class KafkaProdDataSource(DataSource):
@@ -46,6 +50,7 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: an option is wrong, or the save mode is overwrite.
             ColumnError: the DataFrame breaks the column contract.
+            ReportError: the report can't be written where reportPath says.
         """
         if overwrite:
             raise ConfigError(
@@ -53,7 +58,9 @@ class KafkaProdDataSource(DataSource):
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
                 "delete and create the topic",
             )
-        return KafkaProdWriter(self._task_writer(schema))
+        task = self._task_writer(schema)
+        Publication.of_write(task.config).announce()
+        return KafkaProdWriter(task)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaProdStreamWriter:  # noqa: N802
         """The writer of a stream, made anew for each micro-batch and again for its commit.
@@ -61,15 +68,28 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: an option is wrong, the output mode is complete, or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
+            ReportError: the report can't be written where reportPath says.
         """
-        refuse_continuous()
         if overwrite:
             raise ConfigError(
                 "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
-        return KafkaProdStreamWriter(self._task_writer(schema))
+        task = self._task_writer(schema)
+        if _planning():
+            refuse_continuous()
+            check_report_folder(task.config)
+        return KafkaProdStreamWriter(task)
 
     def _task_writer(self, schema: StructType) -> TaskWriter:
         config = SinkConfig.parse(write_options(schema, self.options))
         return TaskWriter(config, Contract.of(schema, config))
+
+
+def _planning() -> bool:
+    """Whether Spark plans a micro-batch here, and does not commit one that is in Kafka already.
+
+    It makes a stream's writer for both, each in a kind of worker process of its own.
+    """
+    script = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PLANNER in sys.modules or getattr(script, "name", None) == _PLANNER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -46,5 +46,27 @@ def delivered(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
 
 def finished(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
     """The report of those tasks that came to their end, of a write that has failed."""
-    reports = [message.report for message in messages if isinstance(message, DeliveryMessage)]
-    return DeliveryReport.merge_all(reports)
+    return _merged([each.report for each in messages if isinstance(each, DeliveryMessage)])
+
+
+def _merged(reports: list[DeliveryReport]) -> DeliveryReport:
+    """All together; never raises, as the rows that they tell of are in Kafka.
+
+    Executors with another version of this package may send what can't be added up.
+    """
+    try:
+        return DeliveryReport.merge_all(reports)
+    except Exception:  # noqa: BLE001 - whatever another version leaves out
+        return _sum_of_sound(reports)
+
+
+def _sum_of_sound(reports: list[DeliveryReport]) -> DeliveryReport:
+    """Those that can be added up; the error says how many could not be."""
+    total, reasons = DeliveryReport(), []
+    for report in reports:
+        try:
+            total = total.merge(report)
+        except Exception as error:  # noqa: BLE001 - as above
+            reasons.append(f"{type(error).__name__} {error}")
+    lost = f"{len(reasons)} of {len(reports)} tasks' reports can't be added up: {reasons[0]}"
+    return replace(total, error=lost)

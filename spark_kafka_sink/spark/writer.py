@@ -6,20 +6,18 @@ Delivery is at least once: a task that Spark runs again writes its rows again.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from spark_kafka_sink.base.clock import SystemClock
-from spark_kafka_sink.base.exporters import export_metrics
 from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
-from spark_kafka_sink.base.report_file import write_report
 from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.settings import SessionSettings
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.messages import DeliveryMessage, delivered, finished
+from spark_kafka_sink.spark.publish import Publication
 from spark_kafka_sink.spark.session_conf import hand_over
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.config import SinkConfig
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
-
-_LOG = logging.getLogger("spark_kafka_sink")
 
 
 class TaskWriter:
@@ -84,16 +80,11 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
-        report = delivered(messages)
-        _LOG.warning("%s", report.summary())
-        path = self._task.config.report_path
-        if path is not None:
-            write_report(path, report.to_json())
-        export_metrics(report, self._task.config)
+        Publication.of_write(self._task.config).succeed(delivered(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
-        _log_abort(messages, "the write")
+        Publication.of_write(self._task.config).fail(finished(messages))
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
@@ -108,16 +99,11 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
-        report = delivered(messages)
-        _LOG.warning("micro-batch %d: %s", batchId, report.summary())
-        path = self._task.config.report_path
-        if path is not None:
-            write_report(f"{path.rstrip('/')}/batch-{batchId}.json", report.to_json())
-        export_metrics(report, self._task.config)
+        Publication.of_micro_batch(self._task.config, batchId).succeed(delivered(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
-        _log_abort(messages, f"micro-batch {batchId}")
+        Publication.of_micro_batch(self._task.config, batchId).fail(finished(messages))
 
 
 def _task_info() -> TaskInfo:
@@ -128,13 +114,4 @@ def _task_info() -> TaskInfo:
         partition_id=context.partitionId(),
         attempt=context.attemptNumber(),
         task_attempt_id=context.taskAttemptId(),
-    )
-
-
-def _log_abort(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
-    report = finished(messages)
-    _LOG.warning(
-        "%s failed; the tasks that had finished delivered this, and it stays in Kafka:\n%s",
-        what,
-        report.summary(),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,13 +12,12 @@ from chispa import assert_df_equality
 
 from spark_kafka_sink.base.report import DeliveryReport
 from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.base.write_status import WriteStatus
 from tests.kafka.foreign import ranges
 from tests.kafka.readers import by_confluent
 from tests.spark.sink import local_frame
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
     from tests.spark.console import Console
@@ -110,15 +112,73 @@ def test_the_console_shows_what_a_failed_write_delivered(
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 100
 
 
-def test_a_report_that_cannot_be_written_says_so(
+@pytest.mark.parametrize("place", ["{folder}/file/report.json", "{folder}", "dbfs:/x", "s3a://b/x"])
+def test_a_place_for_the_report_that_is_none_is_refused_before_any_task(
+    place: str, sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    path = place.format(folder=tmp_path)
+    error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink, 9, 1), topic=topic, reportPath=path))
+    assert "the delivery report can't be written" in str(error)
+    assert jobs == 0
+    assert by_confluent(sink.bootstrap_servers, topic) == []
+    assert not Path("dbfs:").exists()
+
+
+def _slow(sink: Sink, value: str, partition: str) -> DataFrame:
+    """One row, some seconds after its task has begun."""
+    return sink.spark.range(1).selectExpr(
+        f"concat('{value}', java_method('java.lang.Thread', 'sleep', 3000L)) AS value",
+        f"{partition} AS partition",
+    )
+
+
+def test_a_report_that_cannot_be_written_any_more_fails_no_delivery(
     sink: Sink, topic: str, tmp_path: Path, console: Console
 ) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("in the way")
-    mark = console.mark()
-    error, _ = sink.jobs_of(
-        lambda: sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(blocked / "report"))
-    )
-    assert error is not None
-    assert "the delivery report can't be written" in str(error)
-    console.wait_for(f"{topic}: 9 records", mark)
+    path, mark = tmp_path / "folder" / "report.json", console.mark()
+
+    def block() -> None:
+        while not path.exists():
+            time.sleep(0.01)
+        path.unlink()
+        path.mkdir()
+
+    blocker = threading.Thread(target=block)
+    blocker.start()
+    sink.write(_slow(sink, "a", "0"), topic=topic, reportPath=str(path))
+    blocker.join()
+    console.wait_for("the write has no report, what is in Kafka stays", mark)
+    assert len(by_confluent(sink.bootstrap_servers, topic)) == 1
+
+
+def test_the_report_of_a_failed_write_takes_the_place_of_the_last_one(
+    sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.json"
+    sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(path))
+    first = _report(path)
+    assert (first.status, first.error) == (WriteStatus.SUCCEEDED, "")
+    frame = _frame(sink, 100, 1).unionByName(_slow(sink, "b", "99"))
+    error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic, reportPath=str(path)))
+    assert "asks for a partition" in str(error)
+    failed = _report(path)
+    assert (failed.status, failed.persisted) == (WriteStatus.FAILED, 100)
+    assert failed.error
+    assert failed.written_at > first.written_at
+
+
+def test_the_report_of_a_running_write_says_so(sink: Sink, topic: str, tmp_path: Path) -> None:
+    path, seen = tmp_path / "report.json", []
+
+    def watch() -> None:
+        while not path.exists():
+            time.sleep(0.01)
+        seen.append(_report(path).status)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    sink.write(_slow(sink, "a", "0"), topic=topic, reportPath=str(path))
+    watcher.join()
+    assert seen == [WriteStatus.RUNNING]
+    assert _report(path).status is WriteStatus.SUCCEEDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink.base.report import DeliveryReport
 from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.base.write_status import WriteStatus
 from tests.kafka.readers import by_confluent
 from tests.spark.sink import SHORT, Sink, as_frame, create_topics, local_frame
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
     from tests.kafka.broker import KafkaCluster
+    from tests.spark.console import Console
 
 _WAIT_S = 90
 
@@ -138,7 +141,7 @@ def test_a_failed_batch_is_written_again(
     options = {**SHORT, "kafka.allow.auto.create.topics": "false"}
     with pytest.raises(StreamingQueryException, match="UNKNOWN_TOPIC_OR_PARTITION"):
         stream.run(stream.files(), **options)
-    assert stream.reports() == []
+    assert [report.status for report in stream.reports()] == [WriteStatus.FAILED]
     create_topics(real_kafka, [unique_topic])
     stream.put("1.txt", ["c"])
     stream.run(stream.files(), **options)
@@ -187,3 +190,41 @@ def test_a_frame_without_value_ends_the_query(stream: Stream) -> None:
     stream.put("0.txt", ["a"])
     with pytest.raises(Exception, match="Required attribute 'value' not found"):
         stream.run(stream.files().withColumnRenamed("value", "text"))
+
+
+@pytest.mark.parametrize("place", ["file", "file/reports", "dbfs:/x", "s3a://bucket/x"])
+def test_a_folder_for_reports_that_is_none_ends_the_query_before_any_task(
+    stream: Stream, place: str
+) -> None:
+    stream.put("0.txt", ["a"])
+    (stream.folder / "file").write_text("in the way")
+    path = place if ":" in place else str(stream.folder / place)
+    with pytest.raises(Exception, match="the delivery report can't be written to"):
+        stream.run(stream.files(), reportPath=path)
+    assert stream.written() == []
+
+
+def test_a_folder_for_reports_that_is_none_any_more_repeats_nothing(
+    stream: Stream, console: Console
+) -> None:
+    """Delivered is delivered: the query goes on, and each row is there once."""
+    mark = console.mark()
+    for number in range(4):
+        stream.put(f"{number}.txt", [str(number)])
+    reports = stream.folder / "reports"
+    query = stream.start(stream.files(), trigger={"processingTime": "1 second"})
+    try:
+        while not (reports / "batch-0.json").exists():
+            time.sleep(0.01)
+        shutil.rmtree(reports)
+        reports.write_text("in the way")
+        query.processAllAvailable()
+        assert query.exception() is None
+    finally:
+        query.stop()
+    console.wait_for("micro-batch 3 has no report, what is in Kafka stays", mark)
+    assert sorted(stream.written()) == [b"0", b"1", b"2", b"3"]
+    stream.put("4.txt", ["4"])
+    reports.unlink()
+    stream.run(stream.files())
+    assert sorted(stream.written()) == [b"0", b"1", b"2", b"3", b"4"]

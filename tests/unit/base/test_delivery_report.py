@@ -12,6 +12,7 @@ from spark_kafka_sink.base.delivery_report import SLOWEST_KEPT, VERSION, Deliver
 from spark_kafka_sink.base.errors import ReportError
 from spark_kafka_sink.base.metrics import ProducerMetrics
 from spark_kafka_sink.base.report import BatchDone, PartitionReport, ReportBuilder, TaskInfo
+from spark_kafka_sink.base.write_status import WriteStatus
 from tests.unit.base.strategies import reports
 
 
@@ -91,7 +92,8 @@ def test_json_is_readable_and_has_a_version():
 def test_a_report_of_version_1_is_read():
     text = (Path(__file__).parent / "report_version_1.json").read_text()
     report = DeliveryReport.from_json(text)
-    assert (report.version, report.records, report.persisted, report.retries) == (2, 207, 200, 1)
+    assert (report.version, report.records, report.persisted, report.retries) == (3, 207, 200, 1)
+    assert (report.status, report.error, report.written_at) == (WriteStatus.SUCCEEDED, "", "")
     assert report.metrics == ProducerMetrics()
     assert [part.next_ack_seq for part in report.partitions] == [None, None]
     assert report.merge(one_task(partitions=1)).persisted == 300

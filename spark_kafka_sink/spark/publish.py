@@ -1,0 +1,106 @@
+"""What the driver says of a write: its summary, its report at `reportPath`, its metrics.
+
+Before any task the place of the report is tried, and a place that can't be written to fails the
+write. Once there are rows in Kafka, nothing here may: a commit that raises makes Spark run a
+micro-batch again, with duplicates, and again for as long as the disk is full. It is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.base.exporters import export_metrics
+from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.base.report_file import check_folder, write_report
+from spark_kafka_sink.base.write_status import WriteStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.base.config import SinkConfig
+
+_LOG = logging.getLogger("spark_kafka_sink")
+FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One write or micro-batch: its name for the log, and the place of its report, if any."""
+
+    config: SinkConfig
+    name: str
+    path: str | None
+
+    @classmethod
+    def of_write(cls, config: SinkConfig) -> Publication:
+        """Of a batch write, whose report lies at `reportPath` itself."""
+        return cls(config, "the write", config.report_path)
+
+    @classmethod
+    def of_micro_batch(cls, config: SinkConfig, batch_id: int) -> Publication:
+        """Of a micro-batch; `reportPath` is a folder."""
+        folder = config.report_path
+        path = None if folder is None else f"{folder.rstrip('/')}/batch-{batch_id}.json"
+        return cls(config, f"micro-batch {batch_id}", path)
+
+    def announce(self) -> None:
+        """Put a report that says "running" where that of an earlier write may lie.
+
+        Raises:
+            ReportError: nothing can be written there.
+        """
+        if self.path is not None:
+            report = DeliveryReport(status=WriteStatus.RUNNING, written_at=_now())
+            write_report(self.path, report.to_json())
+
+    def succeed(self, report: DeliveryReport) -> None:
+        """Every row is delivered; never raises."""
+        _attempt("the summary can't be shown", lambda: self._say("is done: ", report))
+        self._keep(report)
+        _attempt("metrics can't be handed over", lambda: export_metrics(report, self.config))
+
+    def fail(self, report: DeliveryReport, error: str = FAILED) -> None:
+        """The write has failed, and `report` is of those tasks that had finished; never raises."""
+        failed = replace(report, status=WriteStatus.FAILED, error=error)
+        text = "failed; the tasks that had finished delivered this, and it stays in Kafka:\n"
+        _attempt("the summary can't be shown", lambda: self._say(text, failed))
+        self._keep(failed)
+
+    def _say(self, text: str, report: DeliveryReport) -> None:
+        _LOG.warning("%s %s%s", self.name, text, report.summary())
+
+    def _keep(self, report: DeliveryReport) -> None:
+        path = self.path
+        if path is not None:
+            dated = replace(report, written_at=_now())
+            _attempt(
+                f"{self.name} has no report, what is in Kafka stays",
+                lambda: write_report(path, dated.to_json()),
+            )
+
+
+def check_report_folder(config: SinkConfig) -> None:
+    """Before a micro-batch: try the folder of the reports, once in this process.
+
+    Raises:
+        ReportError: nothing can be written there.
+    """
+    if config.report_path is not None:
+        check_folder(config.report_path)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _attempt(trouble: str, step: Callable[[], None]) -> None:
+    """Take a step after delivery, and log what it raises, whatever it is."""
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - see the top
+        with suppress(Exception):  # as does a logger without an open stream
+            _LOG.warning("%s: %s", trouble, error)

@@ -1,0 +1,157 @@
+"""Nothing but delivery fails a commit: each thing that is done after it is broken in turn."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.errors import ReportError
+from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.base.write_status import WriteStatus
+from spark_kafka_sink.spark import publish
+from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.messages import DeliveryMessage
+from spark_kafka_sink.spark.publish import Publication
+from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DONE = DeliveryMessage(DeliveryReport(tasks=1, retries=2))
+
+
+def _task(**options: str) -> TaskWriter:
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    config = SinkConfig.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t", **named})
+    places = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    return TaskWriter(config, Contract(value=0, fixed_topic="t", **places))
+
+
+def _commit_and_abort(task: TaskWriter, *messages: DeliveryMessage) -> None:
+    KafkaProdWriter(task).commit(messages or (DONE,))
+    KafkaProdWriter(task).abort(messages or (DONE, None))
+    KafkaProdStreamWriter(task).commit(messages or (DONE,), 7)
+    KafkaProdStreamWriter(task).abort(messages or (DONE, None), 7)
+
+
+def _read(path: Path) -> DeliveryReport:
+    return DeliveryReport.from_json(read_report(str(path)))
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "dbfs:/x", "s3a://b/x", "/dev/null/x", "{folder}"])
+def test_a_bad_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    _commit_and_abort(_task(reportPath=path.format(folder=tmp_path)))
+    assert "the write has no report, what is in Kafka stays" in caplog.text
+
+
+def test_a_store_that_hangs(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    def hangs(path: str, text: str) -> None:
+        raise ReportError(f"no answer for {path}")
+
+    monkeypatch.setattr(publish, "write_report", hangs)
+    _commit_and_abort(_task(reportPath="gs://b/x"))
+    assert "no answer for gs://b/x/batch-7.json" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metrics__prometheus__textfile": "/dev/null/no/such.prom"},
+        {"metrics__prometheus__pushgateway": "localhost:1"},
+        {"metrics__opentelemetry": "true"},
+    ],
+)
+def test_exporters_without_their_place(options: dict[str, str]):
+    _commit_and_abort(_task(**options))
+
+
+class _Broken:
+    """Raises whatever is asked of it."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RecursionError(name)
+
+
+@pytest.mark.parametrize(
+    "part", ["request_latency", "metrics", "partitions", "poison", "errors", "slowest", "tasks"]
+)
+def test_reports_of_another_version(part: str, tmp_path: Path):
+    path = tmp_path / "report.json"
+    strange = DeliveryMessage(replace(DONE.report, **{part: _Broken()}))
+    _commit_and_abort(_task(), strange)
+    KafkaProdWriter(_task(reportPath=str(path))).commit([DONE, strange, DONE])
+    report = _read(path)
+    assert (report.status, report.tasks, report.retries) == (WriteStatus.SUCCEEDED, 2, 4)
+    assert "1 of 3 tasks' reports can't be added up" in report.error
+
+
+def test_a_report_that_lacks_a_field():
+    """As one that an executor with an older version of this package has pickled."""
+    names = DeliveryReport.__slots__
+    state = [getattr(DONE.report, name) for name in names][:-1]
+    older = object.__new__(DeliveryReport)
+    for name, value in zip(names, state, strict=False):
+        object.__setattr__(older, name, value)
+    _commit_and_abort(_task(), DeliveryMessage(older))
+
+
+@pytest.mark.parametrize("name", ["summarise", "advise"])
+def test_a_summary_that_fails(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    from spark_kafka_sink.base import delivery_report, report_summary
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError(name)
+
+    module = delivery_report if name == "summarise" else report_summary
+    monkeypatch.setattr(module, name, fails)
+    path = tmp_path / "reports"
+    _commit_and_abort(_task(reportPath=str(path / "batch-7.json")))
+    assert (path / "batch-7.json").is_file() or (path / "batch-7.json").is_dir()
+
+
+def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    with (tmp_path / "closed").open("w") as stream:
+        handler = logging.StreamHandler(stream)
+    logger = logging.getLogger("spark_kafka_sink")
+    monkeypatch.setattr(sys, "stderr", stream)
+    logger.addHandler(handler)
+    try:
+        _commit_and_abort(_task(reportPath="/dev/full"))
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_the_report_of_each_end(tmp_path: Path):
+    path = tmp_path / "report.json"
+    task = _task(reportPath=str(path))
+    Publication.of_write(task.config).announce()
+    running = _read(path)
+    assert (running.status, running.tasks) == (WriteStatus.RUNNING, 0)
+    KafkaProdWriter(task).abort([DONE, None])
+    failed = _read(path)
+    assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
+    assert "the exception that Spark raised says why" in failed.error
+    assert "status" in failed.summary()
+    KafkaProdWriter(task).commit([DONE])
+    done = _read(path)
+    assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
+    assert running.written_at <= failed.written_at <= done.written_at
+
+
+def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path):
+    for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
+        with pytest.raises(ReportError):
+            Publication.of_write(_task(reportPath=path).config).announce()
+
+
+def test_the_writers_are_pickled_to_tasks():
+    for kind in (KafkaProdWriter, KafkaProdStreamWriter):
+        copy = pickle.loads(pickle.dumps(kind(_task(reportPath="/x"))))
+        assert copy._task.config.report_path == "/x"
