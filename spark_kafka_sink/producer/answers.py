@@ -237,6 +237,9 @@ class Answers:
         if remedy is Remedy.HALVE:
             self._split(lane, batch, half(batch.raw_size))
             return
+        if remedy is Remedy.SHRINK and (piece := self._refusals.shrunk(batch)):
+            self._replace(lane, batch, [piece])
+            return
         error = batch_error(batch, answer)
         lane.settled(batch)
         self._fail_batch(batch, decision.status, error_name(answer.code))
@@ -321,6 +324,9 @@ class Answers:
     def _split(self, lane: Lane, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self._config.compression_level)
         self._report.split()
+        self._replace(lane, batch, pieces)
+
+    def _replace(self, lane: Lane, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
         self._trace.split(batch, pieces)
         lane.split(batch, pieces)
         self._accumulator.replace(batch, pieces)

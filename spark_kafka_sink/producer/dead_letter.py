@@ -7,23 +7,42 @@ Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), whose header name
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_kafka_sink.base.option import MAX_INT
 from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.producer.omission import (
+    ALL_PARTS,
+    ENDINGS,
+    Part,
+    omitted_words,
+    omitting_more,
+)
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.records.encoder import encode_headers
+from spark_kafka_sink.records.columns import nullable_lengths
+from spark_kafka_sink.records.encoder import encode_headers, size_bounds
+from spark_kafka_sink.records.varint import lengths_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.records.decoder import Record
+
+    Headers = tuple[tuple[str, bytes | None], ...]
+
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """Header columns in this shape can become dead letters."""
 
+_OVERSIZED = (Flaw.OVERSIZED, Flaw.TOO_LARGE)
+_LONGEST_DETAILS = 500
+"""Characters of what a broker says."""
+
 _PREFIX = "__connect.errors."
+_MESSAGE = "exception.message"
 _CONNECTOR = b"kafkaprod"
 _STAGE = b"KAFKA_PRODUCE"
 _CLASS = b"spark_kafka_sink.producer.session.ProducerSession"
@@ -31,40 +50,77 @@ _CLASS = b"spark_kafka_sink.producer.session.ProducerSession"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
-    """Where dead letters go; `task` is the number of the Spark task, for a header."""
+    """Where dead letters go.
+
+    `task` is the number of the Spark task, for a header; `largest` the bytes that a record may
+    have.
+    """
 
     name: str
     context_headers: bool
     task: int
+    largest: int = MAX_INT
 
     def letters(self, rows: Rows, flaws: NDArray[np.int8], details: str = "") -> Rows:
         """Turn n poison rows into rows of the dead letter topic.
 
         Keys, values, headers and timestamps stay; the value of an oversized row is left out, as
-        the dead letter topic could not take it either. `details` is what a broker said of them.
+        the dead letter topic could not take it either, and of one that is still too large its key
+        or headers too. `details` is what a broker said of them.
         """
-        columns = rows.columns
-        lists = rows.header_lists
+        left_out = np.where(np.isin(flaws, _OVERSIZED), np.int8(Part.VALUE), np.int8(Part.NONE))
+        keys, headers = _key_sizes(rows), _header_sizes(rows)
+        while True:
+            letters = self._without(rows, flaws, left_out, details)
+            too_large = size_bounds(letters.columns) > self.largest
+            more = omitting_more(left_out, too_large, keys, headers)
+            if np.array_equal(more, left_out):
+                return letters
+            left_out = more
+
+    def smaller(self, letter: Record) -> Record | None:
+        """The letter without one more part of its row; None where only the context is left.
+
+        Only context headers tell a letter from other records of the topic: without them None.
+        """
+        context = tuple(header for header in letter.headers if header[0].startswith(_PREFIX))
+        own = sum(len(key) + len(value or b"") for key, value in letter.headers)
+        own -= sum(len(key) + len(value or b"") for key, value in context)
+        has_own = len(context) < len(letter.headers)
+        if not context or (letter.value is None and letter.key is None and not has_own):
+            return None
+        if letter.value is not None:
+            return replace(letter, value=None, headers=_saying(letter.headers, Part.VALUE))
+        if letter.key is not None and len(letter.key) >= own:
+            return replace(letter, key=None, headers=_saying(letter.headers, Part.KEY))
+        return replace(letter, headers=_saying(context, Part.HEADERS))
+
+    def _without(
+        self, rows: Rows, flaws: NDArray[np.int8], left_out: NDArray[np.int8], details: str
+    ) -> Rows:
+        """The letters of n rows that leave these `Part`s out."""
+        columns, lists = rows.columns, _without_some(rows.header_lists, left_out)
         if self.context_headers:
-            lists = _joined(lists, self._context(rows, flaws, details))
-        oversized = flaws == Flaw.OVERSIZED
-        value = columns.value
-        if oversized.any():
-            value = pc.if_else(pa.array(~oversized), value, pa.scalar(None, pa.binary()))
-        headers = None if lists is None else encode_headers(lists)
+            messages = _messages(flaws, left_out & _present(rows), details)
+            lists = _joined(lists, self._context(rows, flaws, messages))
+        key = columns.key
         return Rows(
-            columns=replace(columns, value=value, headers=headers),
+            columns=replace(
+                columns,
+                value=_nulled(columns.value, left_out & Part.VALUE),
+                key=None if key is None else _nulled(key, left_out & Part.KEY),
+                headers=None if lists is None else encode_headers(lists),
+            ),
             topics=(self.name,),
             first_row=rows.first_row,
         )
 
     def _context(
-        self, rows: Rows, flaws: NDArray[np.int8], details: str
+        self, rows: Rows, flaws: NDArray[np.int8], messages: pa.Array[Any]
     ) -> list[tuple[str, pa.Array[Any]]]:
         """The name and the n values of each context header."""
         count = len(rows)
-        reasons = list(Flaw)
-        more = f": {details}" if details else ""
+        classes = pa.array([flaw.error_class.encode() for flaw in Flaw], pa.binary())
         return [
             ("topic", _topic_names(rows)),
             ("partition", _partitions(rows)),
@@ -72,8 +128,8 @@ class DeadLetterTopic:
             ("task.id", _constant(str(self.task).encode(), count)),
             ("stage", _constant(_STAGE, count)),
             ("class.name", _constant(_CLASS, count)),
-            ("exception.class.name", _per_flaw([flaw.error_class for flaw in reasons], flaws)),
-            ("exception.message", _per_flaw([flaw.message + more for flaw in reasons], flaws)),
+            ("exception.class.name", classes.take(flaws.astype(np.int32))),
+            (_MESSAGE, messages),
         ]
 
 
@@ -81,8 +137,72 @@ def _constant(value: bytes, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(value, pa.binary()), count)
 
 
-def _per_flaw(texts: list[str], flaws: NDArray[np.int8]) -> pa.Array[Any]:
-    return pa.array([text.encode() for text in texts], pa.binary()).take(flaws.astype(np.int32))
+def _messages(flaws: NDArray[np.int8], left_out: NDArray[np.int8], details: str) -> pa.Array[Any]:
+    """What is wrong with each row, and what its letter leaves out."""
+    more = f": {details[:_LONGEST_DETAILS]}" if details else ""
+    texts = [
+        f"{flaw.message}{more}{omitted_words(Part(parts))}".encode()
+        for flaw in Flaw
+        for parts in range(ALL_PARTS + 1)
+    ]
+    numbers = flaws.astype(np.int32) * (ALL_PARTS + 1) + left_out
+    return pa.array(texts, pa.binary()).take(numbers)
+
+
+def _saying(headers: Headers, part: Part) -> Headers:
+    """The headers of a letter with a message that tells of one more part that is left out."""
+    return tuple(
+        (name, _also((value or b"").decode(), part))
+        if name == _PREFIX + _MESSAGE
+        else (name, value)
+        for name, value in headers
+    )
+
+
+def _also(message: str, part: Part) -> bytes:
+    start, _, end = message.rpartition(";")
+    known = ENDINGS.get(f";{end}", Part.NONE)
+    return ((start if known else message) + omitted_words(known | part)).encode()
+
+
+def _present(rows: Rows) -> NDArray[np.int8]:
+    """The `Part`s that each row has."""
+    columns, lists = rows.columns, rows.header_lists
+    present = np.where(np.asarray(columns.value.is_null()), Part.NONE, Part.VALUE)
+    if columns.key is not None:
+        present |= np.where(np.asarray(columns.key.is_null()), Part.NONE, Part.KEY)
+    if lists is not None:
+        present |= np.where(_list_lengths(lists) > 0, Part.HEADERS, Part.NONE)
+    return present.astype(np.int8)
+
+
+def _key_sizes(rows: Rows) -> NDArray[np.int32]:
+    key = rows.columns.key
+    return np.zeros(len(rows), np.int32) if key is None else nullable_lengths(key)
+
+
+def _header_sizes(rows: Rows) -> NDArray[np.int32]:
+    headers = rows.columns.headers
+    return np.zeros(len(rows), np.int32) if headers is None else lengths_of(headers)
+
+
+def _nulled(column: pa.BinaryArray, out: NDArray[np.int8]) -> pa.BinaryArray:
+    """The column without the values that are out."""
+    if not out.any():
+        return column
+    kept = pc.if_else(pa.array(out == 0), column, pa.scalar(None, pa.binary()))
+    return cast("pa.BinaryArray", kept)
+
+
+def _without_some(
+    lists: pa.ListArray[Any] | None, left_out: NDArray[np.int8]
+) -> pa.ListArray[Any] | None:
+    """The header lists, null where headers are left out."""
+    out = (left_out & Part.HEADERS) != 0
+    if lists is None or not out.any():
+        return lists
+    numbers = pa.array(np.arange(len(lists)), pa.int64(), mask=out)
+    return pc.take(lists, numbers)
 
 
 def _topic_names(rows: Rows) -> pa.Array[Any]:

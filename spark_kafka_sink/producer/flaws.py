@@ -30,6 +30,8 @@ class Flaw(IntEnum):
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
+    TOO_LARGE = 10
+    """A refused record that is larger than the broker accepts."""
 
     @property
     def error_class(self) -> str:
@@ -54,18 +56,20 @@ _ERROR_CLASSES = {
     Flaw.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
     Flaw.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
     Flaw.INVALID_TOPIC: f"{_ERRORS}UnknownTopicError",
+    Flaw.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
 }
 _MESSAGES = {
     Flaw.NONE: "",
     Flaw.NULL_TOPIC: "the topic is null",
     Flaw.NULL_HEADER_KEY: "a header has no key",
     Flaw.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
-    Flaw.OVERSIZED: "the record is larger than max.request.size; its value is left out",
+    Flaw.OVERSIZED: "the record is larger than max.request.size",
     Flaw.REFUSED: "the broker refused the record",
     Flaw.BREAKER_OPEN: "the circuit breaker of the partition is open",
     Flaw.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
     Flaw.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
     Flaw.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
+    Flaw.TOO_LARGE: "the record is larger than the broker accepts",
 }
 TOPIC_FLAWS = {3: Flaw.UNKNOWN_TOPIC, 17: Flaw.INVALID_TOPIC, 29: Flaw.TOPIC_UNAUTHORIZED}
 """What the rows of a topic have that the metadata has such an error of, by its code."""

@@ -6,6 +6,7 @@ Rare, so records may be handled one by one here. Source: KIP-467 (record errors)
 from __future__ import annotations
 
 from enum import Enum, auto
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,14 @@ from spark_kafka_sink.producer.split import (
     recompress,
     records_of,
 )
+from spark_kafka_sink.records.batch import HEADER_SIZE
+from spark_kafka_sink.records.encoder import size_bounds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.producer.books import Books
     from spark_kafka_sink.producer.requests import PartitionAnswer
@@ -60,6 +67,8 @@ class Remedy(Enum):
     """The refused records are known: they become dead letters, the others go again."""
     HALVE = auto()
     """The answer does not tell them: halves go again until each bad record stands alone."""
+    SHRINK = auto()
+    """A dead letter that is too large leaves out one more part of its row."""
 
 
 class Refusals:
@@ -72,14 +81,15 @@ class Refusals:
     def remedy(self, batch: ProducerBatch, answer: PartitionAnswer) -> Remedy:
         """What can be done about a batch that failed for good, where that is tolerated.
 
-        Nothing for a dead letter that is refused itself, as there is nowhere to send it; nor for
+        Nothing for a dead letter that is refused itself and can't be made smaller; nor for
         what the log may hold, as its records may have been taken before they were refused.
         """
         letters, fault = self._books.letters, Fault.of(answer)
         if batch.ambiguous or not self._books.ward.policy.tolerant or fault is Fault.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
-            return Remedy.NONE
+            shrinks = answer.code in _TOO_LARGE and self.shrunk(batch)
+            return Remedy.SHRINK if shrinks else Remedy.NONE
         if fault is Fault.TOPIC or batch.records == 1 or _named(batch, answer):
             return Remedy.SET_ASIDE
         return Remedy.HALVE
@@ -103,11 +113,11 @@ class Refusals:
     def letters(
         self, batch: ProducerBatch, refused: list[Record], answer: PartitionAnswer
     ) -> list[ProducerBatch]:
-        """The refused records as a batch of the dead letter topic, if there is one."""
+        """The refused records as batches of the dead letter topic, if there is one."""
         topic = self._books.letters
         if topic is None:
             return []
-        flaw = Flaw.OVERSIZED if answer.code in _TOO_LARGE else _flaw(answer)
+        flaw = Flaw.TOO_LARGE if answer.code in _TOO_LARGE else _flaw(answer)
         rows = Rows(
             columns=columns_of(refused),
             topics=(batch.partition.topic,),
@@ -116,14 +126,44 @@ class Refusals:
         )
         dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), _details(answer))
         place = TopicPartition(topic.name, UNDESIGNATED)
-        letter = closed_batch(place, batch.created, dead.columns)
-        recompress(letter, batch.codec, self._config.compression_level)
-        return [letter]
+        bounds = _bounds(size_bounds(dead.columns), self._config.batch_size - HEADER_SIZE)
+        letters = [
+            closed_batch(place, batch.created, dead.columns.slice(start, stop))
+            for start, stop in bounds
+        ]
+        for letter in letters:
+            recompress(letter, batch.codec, self._config.compression_level)
+        return letters
+
+    def shrunk(self, batch: ProducerBatch) -> ProducerBatch | None:
+        """A single dead letter without one more part of its row; None where that can't be."""
+        if self._books.letters is None or batch.records > 1:
+            return None
+        record = self._books.letters.smaller(records_of(batch)[0])
+        if record is None:
+            return None
+        piece = piece_of(batch, [record])
+        piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
+        piece.by_name = batch.by_name
+        piece.number(batch.producer_id, batch.epoch, batch.sequence)
+        recompress(piece, batch.codec, self._config.compression_level)
+        return piece
 
     def _count(self, batch: ProducerBatch, answer: PartitionAnswer, count: int) -> None:
         place = f"{batch.partition.topic}-{batch.partition.partition}"
         texts = [text or "" for _, text in answer.record_errors] or [answer.message or ""]
         self._books.ward.refused(_flaw(answer), count, [f"{place}: {text}" for text in texts])
+
+
+def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that stay within `limit` bytes; one that is larger stands alone."""
+    ends = sizes.cumsum()
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
+        stop = int(ends.searchsorted(before + limit, side="right"))
+        bounds.append(max(stop, bounds[-1] + 1))
+    return pairwise(bounds)
 
 
 def _named(batch: ProducerBatch, answer: PartitionAnswer) -> set[int]:

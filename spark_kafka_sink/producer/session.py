@@ -77,7 +77,7 @@ class ProducerSession:
         )
         self._accumulator.look_after = self._look_after_threads
         self._ward = PoisonWard(self._settings.poison)
-        self._dead_letters = _dead_letter_topic(self._settings)
+        self._dead_letters = _dead_letter_topic(self._settings, self._largest_record())
         self._topics = TopicDirectory(client, self._accumulator)
         self._gate = Gate(client, self._accumulator, self._settings.pressure)
         self._partitioner = Partitioner(client.config, client.random)
@@ -255,12 +255,15 @@ class ProducerSession:
             self.client.network.wakeup()
 
 
-def _dead_letter_topic(settings: SessionSettings) -> DeadLetterTopic | None:
+def _dead_letter_topic(settings: SessionSettings, largest: int) -> DeadLetterTopic | None:
     policy = settings.poison
     if policy.dead_letter_topic is None:
         return None
     return DeadLetterTopic(
-        name=policy.dead_letter_topic, context_headers=policy.context_headers, task=settings.task
+        name=policy.dead_letter_topic,
+        context_headers=policy.context_headers,
+        task=settings.task,
+        largest=largest - HEADER_SIZE,
     )
 
 

@@ -1,0 +1,161 @@
+"""What brokers refuse while errors are tolerated: records, batches, topics, partitions."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.producer.pool import borrow_session, discard_session
+from spark_kafka_sink.producer.settings import SessionSettings
+from tests.integration.producing import rows
+from tests.integration.tolerating import TOLERATE, batch, context, write, write_keyed
+from tests.kafka.admin import Admin
+from tests.kafka.readers import by_confluent
+
+
+def test_records_that_the_broker_refuses_are_dead_letters_and_the_rest_goes_again(
+    any_kafka: Any, unique_topic: str
+) -> None:
+    """A compacted topic refuses records without a key, and names them (KIP-467)."""
+    servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
+    admin = Admin(servers)
+    admin.create_topic(unique_topic, partitions=1, configs={"cleanup.policy": "compact"})
+    admin.create_topic(letters, partitions=1)
+    keys = [None if row % 10 == 3 else b"%d" % row for row in range(100)]
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
+    report = write_keyed(servers, unique_topic, keys, options)
+
+    found = by_confluent(servers, unique_topic)
+    assert [record.key for record in found] == [key for key in keys * 3 if key is not None]
+    dead = by_confluent(servers, letters)
+    assert [record.value for record in dead] == [b"v%d" % row for row in range(3, 100, 10)] * 3
+    assert {context(record, "partition") for record in dead} == {b"0"}
+    assert b"broker refused" in (context(dead[0], "exception.message") or b"")
+    assert report.persisted == 300
+    assert [(count.reason, count.dead_lettered) for count in report.poison] == [("REFUSED", 30)]
+
+
+def test_a_record_too_large_for_the_topic_is_a_dead_letter(
+    any_kafka: Any, unique_topic: str
+) -> None:
+    servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
+    admin = Admin(servers)
+    admin.create_topic(unique_topic, partitions=1, configs={"max.message.bytes": "2000"})
+    admin.create_topic(letters, partitions=1)
+    large = [("v" * (5_000 if row == 7 else 100), unique_topic, 0, None) for row in range(40)]
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
+    report = write(servers, batch(large), options)
+
+    assert [len(record.value or b"") for record in by_confluent(servers, unique_topic)] == [
+        100
+    ] * 39
+    (dead,) = by_confluent(servers, letters)
+    assert dead.value is None
+    assert report.persisted == 40
+    assert report.splits > 0
+
+
+def test_rows_of_a_partition_whose_breaker_is_open_are_dead_letters() -> None:
+    """Partition 1 takes nothing for a while; the rows for partition 0, on another broker, go on."""
+    refusals = "produce:topic=t:partition=1:error=NOT_ENOUGH_REPLICAS:next=4"
+    topics = {"t": 2, "dead": 1}
+    with EmbeddedBroker(nodes=2, topics=topics, faults=[refusals]) as kafka:
+        config = SinkConfig.parse(
+            {
+                "kafka.bootstrap.servers": kafka.bootstrap_servers,
+                "kafka.linger.ms": "0",
+                "kafka.retry.backoff.ms": "10",
+                "kafka.retry.backoff.max.ms": "10",
+                "errors.deadletterqueue.topic.name": "dead",
+                "errors.breaker.retryPercent": "100",
+                "errors.breaker.minBatches": "4",
+                "errors.breaker.openMs": "1000",
+                **TOLERATE,
+            }
+        )
+        settings = SessionSettings(poison=config.poison, pressure=config.pressure)
+        session = borrow_session(config.producer, settings)
+        try:
+            session.append(rows("t", [b"first"], partitions=[1]))
+            deadline = time.monotonic() + 10
+            while not session._gate.broken(session.client.metadata.cluster.topics["t"]):
+                assert time.monotonic() < deadline, "the breaker never opened"
+                time.sleep(0.01)
+            session.append(rows("t", [b"a", b"b", b"c"], partitions=[0, 1, 0]))
+            session.flush()
+            report = session.report(TaskInfo())
+        finally:
+            discard_session(session)
+        found = by_confluent(kafka.bootstrap_servers, "t")
+        assert [(record.partition, record.value) for record in found] == [
+            (0, b"a"),
+            (0, b"c"),
+            (1, b"first"),
+        ]
+        (dead,) = by_confluent(kafka.bootstrap_servers, "dead")
+        assert dead.value == b"b"
+        assert b"circuit breaker" in (context(dead, "exception.message") or b"")
+        assert [(count.reason, count.dead_lettered) for count in report.poison] == [
+            ("BREAKER_OPEN", 1)
+        ]
+
+
+def test_batches_larger_than_a_segment_are_halved_until_they_fit(
+    any_kafka: Any, unique_topic: str
+) -> None:
+    """RECORD_LIST_TOO_LARGE names no record; only the row that fits no segment is lost."""
+    servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
+    limits = {"segment.bytes": str(1 << 20), "max.message.bytes": str(8 << 20)}
+    admin = Admin(servers)
+    admin.create_topic(unique_topic, partitions=1, configs=limits)
+    admin.create_topic(letters, partitions=1)
+    options = {
+        **TOLERATE,
+        "errors.deadletterqueue.topic.name": letters,
+        "kafka.batch.size": str(4 << 20),
+        "kafka.max.request.size": str(8 << 20),
+        "kafka.linger.ms": "1000",
+    }
+    values = ["v" * (1_200_000 if row == 5 else 100_000) for row in range(20)]
+    report = write(servers, batch([(v, unique_topic, 0, None) for v in values]), options)
+    found = by_confluent(servers, unique_topic)
+    assert [len(record.value or b"") for record in found] == [100_000] * 19
+    (dead,) = by_confluent(servers, letters)
+    assert context(dead, "topic") == unique_topic.encode()
+    assert report.persisted == 20
+    assert report.splits > 0
+
+
+def test_a_topic_without_the_right_to_write_does_not_end_the_others() -> None:
+    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
+    with EmbeddedBroker(topics={"secret": 2, "open": 1, "dead": 1}, faults=[refusals]) as kafka:
+        servers = kafka.bootstrap_servers
+        options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
+        given = batch([(f"{n}", "secret" if n % 3 else "open", None, None) for n in range(90)])
+        report = write(servers, given, options)
+        assert len(by_confluent(servers, "open")) == 30
+        dead = by_confluent(servers, "dead")
+        assert len(dead) == 60
+        assert b"TOPIC_AUTHORIZATION_FAILED" in (context(dead[0], "exception.message") or b"")
+        assert [(c.reason, c.dead_lettered) for c in report.poison] == [("TOPIC_UNAUTHORIZED", 60)]
+        with pytest.raises(DeliveryError, match="TOPIC_AUTHORIZATION_FAILED"):
+            write(servers, given, {})
+
+
+def test_the_jobs_breaker_counts_batches_that_a_task_outlives() -> None:
+    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
+    with EmbeddedBroker(topics={"secret": 1}, faults=[refusals]) as kafka:
+        options = {
+            **TOLERATE,
+            "errors.breaker.job.failures": "3",
+            "kafka.batch.size": "1000",
+            "kafka.linger.ms": "0",
+        }
+        with pytest.raises(DeliveryError, match=r"breaker opened.* 3 failures for good"):
+            write(kafka.bootstrap_servers, batch([("v" * 900, "secret", 0, None)] * 20), options)

@@ -1,0 +1,83 @@
+"""Writing rows that may be poison, as a task does, without Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.producer.pool import borrow_session, discard_session
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.spark.columns import read_rows
+from spark_kafka_sink.spark.contract import Contract
+from tests.integration.producing import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.kafka.foreign import ForeignRecord
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TOLERATE = {"errors.tolerance": "all"}
+
+
+def batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows of value, topic, partition, headers."""
+    value, topic, partition, headers = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(value, pa.string()),
+            pa.array(topic, pa.string()),
+            pa.array(partition, pa.int32()),
+            pa.array(headers, HEADERS),
+        ],
+        names=["value", "topic", "partition", "headers"],
+    )
+
+
+def write(bootstrap_servers: str, given: pa.RecordBatch, options: dict[str, str]) -> DeliveryReport:
+    config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
+    contract = Contract(
+        value=0,
+        key=None,
+        topic=1,
+        partition=2,
+        headers=3,
+        timestamp=None,
+        fixed_topic=None,
+        tolerant=config.poison.tolerant,
+    )
+    session = borrow_session(
+        config.producer, SessionSettings(poison=config.poison, pressure=config.pressure, task=7)
+    )
+    try:
+        session.append(read_rows(given, contract, SystemClock()))
+        session.flush()
+        return session.report(TaskInfo())
+    finally:
+        discard_session(session)
+
+
+def write_keyed(
+    servers: str, topic: str, keys: list[bytes | None], options: dict[str, str]
+) -> DeliveryReport:
+    """The same keyed rows three times, each time as a batch of its own."""
+    config = SinkConfig.parse(
+        {"kafka.bootstrap.servers": servers, "kafka.linger.ms": "0", **options}
+    )
+    values = [b"v%d" % row for row in range(len(keys))]
+    session = borrow_session(config.producer, SessionSettings(poison=config.poison))
+    try:
+        for _ in range(3):
+            session.append(rows(topic, values, keys=keys))
+        session.flush()
+        return session.report(TaskInfo())
+    finally:
+        discard_session(session)
+
+
+def context(record: ForeignRecord, name: str) -> bytes | None:
+    return dict(record.headers)[f"__connect.errors.{name}"]

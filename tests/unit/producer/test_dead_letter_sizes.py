@@ -1,0 +1,166 @@
+"""Dead letters fit: whatever part of a row is too large is left out, and the letter says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_headers
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.world import World, world
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.records.decoder import Record
+
+DEAD = "dead"
+LIMIT = 4_000
+BIG = b"x" * (LIMIT + 1_000)
+HALF = b"y" * (LIMIT // 2 + 200)
+HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+Row = tuple[bytes | None, bytes | None, bytes | None]
+"""Key, value, and the value of a header h (None: no headers)."""
+
+
+def tolerant(*, context: bool = True) -> SessionSettings:
+    return SessionSettings(
+        poison=PoisonPolicy(
+            tolerance=Tolerance.ALL, dead_letter_topic=DEAD, context_headers=context
+        )
+    )
+
+
+def rows(*given: Row, partition: int = 0) -> Rows:
+    keys, values, headers = zip(*given, strict=True)
+    lists = pa.array(
+        [None if h is None else [{"key": b"h", "value": h}] for h in headers], HEADER_LISTS
+    )
+    return Rows(
+        columns=Columns(
+            key=pa.array(keys, pa.binary()),
+            value=pa.array(values, pa.binary()),
+            headers=encode_headers(lists),
+        ),
+        topics=("t",),
+        partition=pa.array([partition] * len(given), pa.int32()),
+        header_lists=lists,
+    )
+
+
+def letters(one: World) -> list[Record]:
+    return one.cluster.logs[DEAD, 0].records()
+
+
+def own(record: Record) -> dict[str, bytes | None]:
+    return {k: v for k, v in record.headers if not k.startswith("__connect")}
+
+
+def message(record: Record) -> str:
+    return (dict(record.headers)["__connect.errors.exception.message"] or b"").decode()
+
+
+def cluster() -> FakeCluster:
+    return FakeCluster(topics={"t": 2, DEAD: 1})
+
+
+CASES: dict[str, tuple[Row, Row, str]] = {
+    "value": ((b"k", BIG, b"h"), (b"k", None, b"h"), "its value is left out"),
+    "key": ((BIG, b"v", b"h"), (None, None, b"h"), "its value and key are left out"),
+    "headers": ((b"k", b"v", BIG), (b"k", None, None), "its value and headers are left out"),
+    "key of a tombstone": ((BIG, None, b"h"), (None, None, b"h"), "its key is left out"),
+    "all": ((BIG, BIG, BIG), (None, None, None), "its value, key and headers are left out"),
+    "key and headers": (
+        (HALF + b"k" * 20, b"v", HALF),
+        (None, None, HALF),
+        "its value and key are left out",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_too_large_for_max_request_size_is_left_out(case: str) -> None:
+    row, expected, words = CASES[case]
+    with world(cluster(), tolerant(), max_request_size=LIMIT, buffer_memory=64_000) as one:
+        one.session.append(rows((b"k", b"good", b"h"), row, (b"k2", b"good too", None)))
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == [b"good", b"good too"]
+        (dead,) = letters(one)
+        assert (dead.key, dead.value, own(dead).get("h")) == expected
+        assert "larger than max.request.size" in message(dead)
+        assert words in message(dead)
+
+
+@pytest.mark.parametrize("context", [True, False])
+def test_a_row_that_only_just_fits_need_not_be_oversized_with_its_context(*, context: bool) -> None:
+    """Poison for another reason, and so large that the headers that say so don't fit beside it."""
+    value = b"v" * (LIMIT - 150)
+    with world(cluster(), tolerant(context=context), max_request_size=LIMIT) as one:
+        one.session.append(rows((b"k", value, b"h"), (b"k", b"small", None), partition=9))
+        one.finish()
+        large, small = letters(one)
+        assert (large.value, small.value) == (None if context else value, b"small")
+        assert (large.key, own(large)) == (b"k", {"h": b"h"})
+        if context:
+            assert "no such partition; its value is left out" in message(large)
+            assert "left out" not in message(small)
+
+
+def test_without_context_headers_large_rows_still_fit() -> None:
+    with world(cluster(), tolerant(context=False), max_request_size=LIMIT) as one:
+        one.session.append(rows((BIG, BIG, BIG), (b"k", b"good", b"h")))
+        one.finish()
+        (dead,) = letters(one)
+        assert (dead.key, dead.value, dead.headers) == (None, None, ())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_too_large_for_the_dead_letter_topic_is_left_out(case: str) -> None:
+    """The brokers take less than max.request.size says, from this topic as from the other."""
+    row, expected, words = CASES[case]
+    with world(cluster(), tolerant(), batch_size=1_000_000) as one:
+        for log in one.cluster.logs.values():
+            log.max_batch = LIMIT
+        one.session.append(rows(row, (b"k", b"good", b"h")))
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == [b"good"]
+        (dead,) = letters(one)
+        assert (dead.key, dead.value, own(dead).get("h")) == expected
+        assert words in message(dead)
+        assert one.session._accumulator.unsettled == 0
+        assert one.session._accumulator.memory.used == 0
+
+
+def test_a_dead_letter_of_nothing_that_is_too_large_ends_the_task() -> None:
+    with world(cluster(), tolerant()) as one:
+        one.cluster.logs["t", 0].max_batch = one.cluster.logs[DEAD, 0].max_batch = 200
+        one.session.append(rows((b"k", b"v" * 500, None)))
+        with pytest.raises(DeliveryError, match="topic=dead"):
+            one.finish()
+
+
+def test_an_ordinary_row_of_the_dead_letter_topic_loses_nothing() -> None:
+    with world(cluster(), tolerant()) as one:
+        one.cluster.logs[DEAD, 0].max_batch = 1_000
+        one.send([b"v" * 2_000], 0, DEAD)
+        with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
+            one.finish()
+        assert letters(one) == []
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_letters_of_a_large_batch_are_cut_as_other_batches_are(codec: str) -> None:
+    with world(cluster(), tolerant(), batch_size=8_000, compression_type=codec) as one:
+        one.fault(Fault(error=29))
+        one.send([b"%04d" % number for number in range(500)])
+        one.finish()
+        assert [record.value for record in letters(one)] == [b"%04d" % n for n in range(500)]
+        batches = one.cluster.logs[DEAD, 0].batches
+        assert len(batches) > 10
+        if codec == "none":
+            assert max(map(len, batches)) <= 8_000
