@@ -10,11 +10,15 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.base.errors import ProtocolError
+
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Collection, Mapping
 
 NO_LEADER = -1
+MAX_PARTITIONS = 1 << 20
+"""Of a topic; Kafka itself stands far fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ class Cluster:
 
     def with_nodes(self, nodes: Mapping[int, Node]) -> Cluster:
         """The cluster with these brokers' addresses added or replaced."""
-        return replace(self, nodes=MappingProxyType({**self.nodes, **nodes}))
+        proper = {number: node for number, node in nodes.items() if number >= 0}
+        return replace(self, nodes=MappingProxyType({**self.nodes, **proper}))
 
     def without_nodes(self) -> Cluster:
         """The cluster with no broker known, so that no partition has a leader."""
@@ -103,10 +108,15 @@ class Cluster:
         )
 
     def updated(self, response: Any) -> Cluster:
-        """The cluster after a MetadataResponse of any version; topics it omits are kept."""
+        """The cluster after a MetadataResponse of any version; topics it omits are kept.
+
+        Raises:
+            ProtocolError: it names a partition that can't be.
+        """
         nodes = {
             int(broker.node_id): Node(int(broker.node_id), broker.host, int(broker.port))
             for broker in response.brokers
+            if int(broker.node_id) >= 0  # others stand for bootstrap servers and missing leaders
         }
         topics, errors = dict(self.topics), dict(self.errors)
         for topic in response.topics:
@@ -143,7 +153,11 @@ def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
 
 
 def _topic_info(topic: Any, version: int) -> TopicInfo:
-    count = 1 + max(int(partition.partition_index) for partition in topic.partitions)
+    indexes = [int(partition.partition_index) for partition in topic.partitions]
+    for index in (min(indexes), max(indexes)):
+        if not 0 <= index < MAX_PARTITIONS:
+            raise ProtocolError(f"the broker tells of partition {index}", topic=topic.name)
+    count = 1 + max(indexes)
     leaders, epochs = [NO_LEADER] * count, [-1] * count
     for partition in topic.partitions:
         index = int(partition.partition_index)

@@ -186,8 +186,9 @@ class Connection:
         return done
 
     def oldest_sent(self) -> float | None:
-        """When the request was sent that has waited longest for its response."""
-        return self.in_flight[0].sent_at if self.in_flight else None
+        """When the request was sent that has waited longest for its response, or to be written."""
+        waiting = [queue[0].sent_at for queue in (self.in_flight, self.silent) if queue]
+        return min(waiting, default=None)
 
     def _ask_versions(self, version: int, now: float) -> None:
         kind = request_type(ApiKey.API_VERSIONS, version)
@@ -202,7 +203,7 @@ class Connection:
         if int.from_bytes(frame[4:6], "big") == _UNSUPPORTED_VERSION and asked_version:
             _, refusal = read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
             theirs = {int(api.api_key): int(api.max_version) for api in refusal.api_keys}
-            lower = min(theirs.get(ApiKey.API_VERSIONS, 0), asked_version - 1)
+            lower = max(0, min(theirs.get(ApiKey.API_VERSIONS, 0), asked_version - 1))
             self._ask_versions(lower, now)
             return
         _, answer = read_response(response_type(ApiKey.API_VERSIONS, asked_version), frame)
@@ -212,4 +213,6 @@ class Connection:
             self.versions[int(api.api_key)] = VersionRange(
                 int(api.min_version), int(api.max_version)
             )
+        # What tells no metadata is no broker, such as a KRaft controller: there may be others.
+        self.version(ApiKey.METADATA)
         self.move(State.READY)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from spark_kafka_sink.base.choices import RecoveryStrategy
 from spark_kafka_sink.base.debug import Debug
+from spark_kafka_sink.base.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node, error_number
 from spark_kafka_sink.client.connection import Request
@@ -42,6 +43,9 @@ _LEADERLESS_PATIENCE = 5.0
 
 _MOST_NAMED = 10
 
+_BOOTSTRAP = "bootstrap servers"
+"""A trouble's name, which is no topic's."""
+
 
 class Metadata:
     """The snapshot, the topics it must cover, and when it is due again; sender thread only.
@@ -61,6 +65,8 @@ class Metadata:
         self._topics: set[str] = set()
         self._asked: set[str] = set()
         """What the latest request was about."""
+        self.failure: DeliveryError | None = None
+        """Why nothing may be sent any more with what is known."""
         self._due_at = 0.0
         self._under_way = False
         self._failures = 0
@@ -142,31 +148,54 @@ class Metadata:
         """Use the answer to a request of `pump`, or plan the next attempt."""
         self._under_way = False
         response = completion.response
-        if response is None or error_number(getattr(response, "error_code", 0)):
-            if response is not None and int(response.error_code) == REBOOTSTRAP_REQUIRED:
-                self._recovery.require()
+        if response is None or not self._is_good(response):
+            self._retry_later(now)
+            return
+        try:
+            told = self.cluster.updated(response)
+        except ProtocolError as error:
+            _LOG.warning("%s told metadata that makes no sense: %s", completion.node, error)
             self._retry_later(now)
             return
         self._recovery.answered()
-        before, self.cluster = self.cluster, self.cluster.updated(response).only(self._topics)
+        self._troubles.end(_BOOTSTRAP)
+        before, self.cluster = self.cluster, told.only(self._topics)
         self.updates, self.updated_at = self.updates + 1, now
         self._tell(completion, before)
         self._stale = False
         self._tell_leaderless(now)
         pending = any(self._is_pending(topic) for topic in self._topics)
-        if pending or not self.cluster.nodes:
+        if pending:
             self._retry_later(now)
             return
         self._failures = 0
         is_whole = self._topics <= self._asked
         self._due_at = now + self._config.metadata_max_age_ms / 1000 if is_whole else now
 
+    def _is_good(self, response: Any) -> bool:
+        """Whether an answer is one, and from the cluster that the others came from."""
+        if code := error_number(getattr(response, "error_code", 0)):
+            if code == REBOOTSTRAP_REQUIRED:
+                self._recovery.require()
+            return False
+        ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
+        if ours is not None and theirs not in {None, ours}:
+            self.failure = DeliveryError(
+                f"the brokers belong to cluster {theirs} now, and belonged to cluster {ours} "
+                "before: what is sent under the old producer id may be taken for a repetition",
+                hint="run the write again, if the records are meant for the cluster that the "
+                "bootstrap servers lead to now",
+            )
+            return False
+        # A broker that is just starting may know of none: what was known before is better.
+        return len(response.brokers) > 0
+
     def _begin_anew(self, network: Network, now: float) -> None:
         """Forget the brokers: only the bootstrap servers are left to be asked."""
-        _LOG.warning("no known broker tells the metadata: asking the bootstrap servers anew")
+        if self._troubles.meet(_BOOTSTRAP, now) is not None:
+            _LOG.warning("no known broker tells the metadata: asking the bootstrap servers anew")
         self.cluster = self.cluster.without_nodes()
         network.forget_all("the bootstrap servers are asked anew", now)
-        self._due_at = now
 
     def _tell(self, completion: Completion, before: Cluster) -> None:
         after = self.cluster

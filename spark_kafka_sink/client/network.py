@@ -75,7 +75,7 @@ class Network:
         self.observer = Observer()
         self.outages = Outages()
         self.failures: dict[str, str] = {}
-        """Why the latest attempt failed, by address; emptied when one works."""
+        """Why the latest attempt failed, by address, until one works there."""
         self._config = config
         self._random = random
         self._connect = connect
@@ -292,7 +292,7 @@ class Network:
             link.connect_by, link.failures = 0.0, 0
             self.observer.ready(link)
             self.outages.answered(link, now)
-            self.failures.clear()
+            self.failures.pop(str(link.node), None)
 
     def _watch(self, link: Link, now: float) -> None:
         self.observer.moved(link, now)

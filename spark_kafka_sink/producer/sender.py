@@ -199,12 +199,14 @@ class Sender:
                 self._complete(completion)
 
     def _take_failure(self) -> None:
-        """Another thread has failed: the session ends as if a broker had refused a batch."""
+        """Another thread or the metadata has failed: as if a broker had refused a batch."""
         error, self.failure_elsewhere = self.failure_elsewhere, None
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
             failure.__cause__ = error
             self._answers.fail(failure)
+        if self._metadata.failure is not None:
+            self._answers.fail(self._metadata.failure)
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:

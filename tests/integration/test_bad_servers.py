@@ -96,3 +96,15 @@ def test_one_broker_among_wrong_addresses_is_enough(
         addresses = ",".join([*wrong, web, silent, real_kafka.bootstrap_servers])
         report = produce(addresses, rows(unique_topic, [b"a"]), max_block_ms=20_000)
     assert report.persisted == 1
+
+
+def test_the_listener_of_a_controller_is_no_broker(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    controller = f"127.0.0.1:{real_kafka.node(1).controller_port}"
+    text = _refusal(controller)
+    assert f"{controller}: " in text
+    assert "METADATA" in text
+    addresses = f"{controller},{real_kafka.bootstrap_servers}"
+    for _ in range(3):  # whichever is asked first
+        assert produce(addresses, rows(unique_topic, [b"a"])).persisted == 1

@@ -46,7 +46,10 @@ SECONDS = 5
 _VERSIONS = encode(
     api_versions.ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=(api_versions.ApiVersion(api_key=ApiKey.PRODUCE, min_version=0, max_version=13),),
+        api_keys=tuple(
+            api_versions.ApiVersion(api_key=api, min_version=0, max_version=13)
+            for api in (ApiKey.PRODUCE, ApiKey.METADATA)
+        ),
         throttle_time=timedelta(0),
     )
 )

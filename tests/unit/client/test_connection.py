@@ -84,14 +84,23 @@ def test_versions_are_the_highest_in_common() -> None:
         connection.version(ApiKey.INIT_PRODUCER_ID)
 
 
-@pytest.mark.parametrize(("told", "asked"), [(2, 2), (0, 0), (None, 0), (9, 3)])
+@pytest.mark.parametrize(("told", "asked"), [(2, 2), (0, 0), (None, 0), (9, 3), (-5, 0)])
 def test_an_older_broker_is_asked_lower(told: int | None, asked: int) -> None:
     connection = connecting()
     written(connection)
     assert list(connection.received(refusal(1, told), 1.0)) == []
     assert written(connection) == [(ApiKey.API_VERSIONS, asked, 2)]
-    assert list(connection.received(versions(2, asked, produce=(3, 7)), 1.0)) == []
+    assert list(connection.received(versions(2, asked, produce=(3, 7), metadata=(0, 5)), 1.0)) == []
     assert connection.state is State.READY
+
+
+@pytest.mark.parametrize(
+    "ranges", [{"api_versions": (0, 4)}, {"metadata": (500, 600)}, {"metadata": (5, 4)}]
+)
+def test_a_server_that_tells_no_metadata_is_no_broker(ranges: dict[str, tuple[int, int]]) -> None:
+    connection = connecting()
+    with pytest.raises(ProtocolError, match="METADATA"):
+        list(connection.received(versions(1, **ranges), 1.0))
 
 
 def test_a_broker_that_refuses_version_0_is_given_up() -> None:

@@ -1,0 +1,149 @@
+"""Servers that answer too little, too much or nonsense: none of it ends or stalls the sender."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.base.clock import ManualClock
+from spark_kafka_sink.base.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.base.report import DeliveryStatus
+from spark_kafka_sink.client.cluster import MAX_PARTITIONS, Cluster, Node
+from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from tests.unit.producer.harness import handlers
+from tests.unit.producer.harness.fake import FakeCluster
+from tests.unit.producer.harness.offline import config
+from tests.unit.producer.harness.world import world
+
+REBOOTSTRAP_REQUIRED = 129
+NODE = {"node_id": 1, "host": "h", "port": 9_092}
+
+
+def answer(*indexes: int, nodes: tuple[dict[str, Any], ...] = (NODE,)) -> Any:
+    """A Metadata response on one topic with these partitions."""
+    partitions = [{"partition_index": index, "leader_id": 1} for index in indexes]
+    topics = [{"name": "t", "partitions": partitions}]
+    return build(response_type(ApiKey.METADATA, 12), {"brokers": list(nodes), "topics": topics})
+
+
+def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    options = {"acks": 0, "enable_idempotence": "false", "request_timeout_ms": 2_000}
+    with world(cluster, delivery_timeout_ms=60_000, **options) as one:
+        one.send_batches(1)
+        one.finish()
+        cluster.room[1] = 100
+        one.send_batches(3)
+        one.steps(15, tick=0.1)
+        assert one.client.network.in_flight(1)
+        one.steps(10, tick=0.1)
+        cluster.room.clear()
+        one.finish(tick=0.1)
+        assert one.statuses() == {DeliveryStatus.SENT: 12}
+        assert dict(one.report().errors) == {"NOT_SENT": 3}
+
+
+def test_metadata_without_any_broker_takes_nothing_away() -> None:
+    """A broker that is only just starting may know of none."""
+    with world(metadata_max_age_ms=500) as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.nameless.add(1)
+        for _ in range(20):
+            one.steps(5, tick=0.1)
+            one.send_batches(1)
+            one.finish()
+        assert one.cluster.logs["t", 0].end == 63
+        assert one.client.metadata.cluster.nodes
+
+
+def test_a_broker_that_always_sends_back_to_the_bootstrap_servers_is_asked_with_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with world(metadata_max_age_ms=1_000) as one:
+        one.cluster.metadata_refusals.extend([REBOOTSTRAP_REQUIRED] * 10_000)
+        before = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
+        with caplog.at_level(logging.WARNING):
+            one.steps(6_000, tick=0.01)
+        asked = [api for _, api in one.cluster.requests].count(ApiKey.METADATA) - before
+        assert 60 <= asked <= 200
+        assert 1 <= len(caplog.records) <= 4
+
+
+@pytest.mark.parametrize("index", [-1, -(1 << 31), MAX_PARTITIONS, (1 << 31) - 1])
+def test_a_partition_that_can_not_be_is_no_kafka(index: int) -> None:
+    with pytest.raises(ProtocolError, match=f"partition {index}"):
+        Cluster().updated(answer(0, index))
+
+
+def test_partitions_may_come_in_any_order_and_with_holes() -> None:
+    info = Cluster().updated(answer(3, 0)).topics["t"]
+    assert info.leaders == (1, -1, -1, 1)
+
+
+def test_metadata_that_makes_no_sense_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with world(metadata_max_age_ms=1_000) as one:
+        right = handlers.HANDLERS[ApiKey.METADATA]
+
+        def wrong(cluster: FakeCluster, request: Any) -> dict[str, Any]:
+            tree = right(cluster, request)
+            tree["topics"][0]["partitions"][0]["partition_index"] = -1
+            return tree
+
+        monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, wrong)
+        before = one.client.metadata.updates
+        one.steps(20, tick=0.1)
+        one.send_batches(1)
+        one.finish()
+        assert one.client.metadata.updates == before
+        monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, right)
+        one.steps(20, tick=0.1)
+        assert one.client.metadata.updates > before
+
+
+@pytest.mark.parametrize("number", [-1, -2, -(1 << 31)])
+def test_a_broker_without_a_proper_id_is_left_out(number: int) -> None:
+    """It would be taken for a bootstrap server, or for the leader that there is not."""
+    nameless = {**NODE, "node_id": number}
+    assert list(Cluster().updated(answer(0, nodes=(NODE, nameless))).nodes) == [1]
+    assert list(Cluster().with_nodes({number: Node(number, "h", 9_092)}).nodes) == []
+
+
+def test_one_broker_that_works_hides_no_failure_of_another() -> None:
+    cluster, clock = FakeCluster(nodes=2), ManualClock(5.0)
+    cluster.alive.discard(2)
+    network = Network(config(reconnect_backoff_ms=60_000), Random(1), cluster.connect)
+    works, fails = [Node(number, "127.0.0.1", 40_000 + number) for number in (1, 2)]
+    for node in (fails, fails, works, works, works, works):
+        network.ready(node, clock.monotonic())
+        network.wakeup()
+        network.poll(0.0, clock.monotonic)
+        cluster.pump()
+    assert list(network.connected()) == [works]
+    assert network.failures == {"127.0.0.1:40002": "Connection refused"}
+    network.close(5.0)
+    cluster.close()
+
+
+def test_another_cluster_behind_the_same_address_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its producer ids belong to others: a batch under ours may be taken for a repetition."""
+    with world(metadata_max_age_ms=1_000) as one:
+        one.send_batches(1)
+        one.finish()
+        right = handlers.HANDLERS[ApiKey.METADATA]
+
+        def other(cluster: FakeCluster, request: Any) -> dict[str, Any]:
+            return right(cluster, request) | {"cluster_id": "other"}
+
+        monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
+        one.steps(30, tick=0.1)
+        with pytest.raises(DeliveryError, match=r"cluster other.*cluster fake"):
+            one.send_batches(1)
+        assert one.client.metadata.cluster.cluster_id == "fake"
