@@ -135,6 +135,7 @@ def _operations(world: World) -> None:
     both = {
         "include_cluster_authorized_operations": True,
         "include_topic_authorized_operations": True,
+        "allow_auto_topic_creation": False,
     }
     for version in (8, 10, 11, 13):
         topics = [{"name": world.topic}, {"name": "not-there"}, {"name": "a/b"}]
