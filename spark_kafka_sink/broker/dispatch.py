@@ -15,6 +15,7 @@ from spark_kafka_sink.protocol.messages import read_request_header, read_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.call import Handler
     from spark_kafka_sink.broker.connection import Connection
     from spark_kafka_sink.broker.exchange import Network
     from spark_kafka_sink.broker.state import Cluster
@@ -58,7 +59,7 @@ class Dispatcher:
             oldest.send(unsupported_version())
             return None
         if handler is None or version not in handler.versions:
-            raise ProtocolError(f"a request of API {api} version {version} is not served here")
+            raise ProtocolError(_unserved(api, version, handler))
         header = read_request_header(frame)
         request, _ = decode(request_type(api, version), frame, header.body_offset)
         exchange = Exchange(handler, (version, correlation_id), connection, self._network)
@@ -89,3 +90,13 @@ class Dispatcher:
         topics = self._cluster.topics
         asked = call.get("topics", None) if exchange.api == ApiKey.METADATA else None
         return any(topics.named(item.name) is None for item in asked or ())
+
+
+def _unserved(api: int, version: int, handler: Handler | None) -> str:
+    if handler is None:
+        return f"a request of API {api} version {version} is not served here"
+    told = f"a request of {handler.api.name} version {version} is not served here, "
+    told += f"only versions {handler.versions}"
+    if version > handler.versions.highest:
+        return f"{told}: the client does not ask for ApiVersions, or ignores the answer"
+    return f"{told}: the client is too old for Kafka 4, or is set to an old version"

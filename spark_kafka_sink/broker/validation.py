@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 ZSTD_FROM_VERSION = 7
 _SMALLEST_LENGTH = 14
+_LENGTH = slice(8, 12)
+_MAGIC_AT = 16
+"""Where all three formats have their length and number."""
 
 
 def validate(
@@ -82,6 +85,11 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
         raise RefusedBatchError.early(
             "Produce requests must have exactly one record batch per partition"
         )
+    if _is_older(records):
+        raise RefusedBatchError.early(
+            f"Messages of format {records[_MAGIC_AT]} are not taken, only batches of format 2: "
+            "the client is older than Kafka 0.11, or is set to such a version"
+        )
     if len(records) < HEADER_SIZE:
         raise RefusedBatchError.early(f"No record batch fits into {len(records)} bytes")
     header = BatchHeader.parse(records)
@@ -89,13 +97,17 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
         refused = RefusedBatchError(ErrorCode.corrupt_message, "Not a record batch")
         refused.is_told = True
         raise refused
-    if header.magic != MAGIC:
-        raise RefusedBatchError.early(f"Only batches of format 2 are taken, not {header.magic}")
     if header.size > len(records):
         raise RefusedBatchError.early(f"A batch of {header.size} bytes in {len(records)}")
     if header.size < len(records):
         raise _too_many(records[header.size :])
     return header
+
+
+def _is_older(records: memoryview | bytes) -> bool:
+    """Whether these look like messages of format 0 or 1; one of them may be short."""
+    length = int.from_bytes(records[_LENGTH], signed=True)
+    return len(records) > _MAGIC_AT and length >= _SMALLEST_LENGTH and records[_MAGIC_AT] < MAGIC
 
 
 def _too_many(rest: memoryview | bytes) -> RefusedBatchError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 import subprocess
 import sys
 
@@ -13,7 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.repeat_log import QUIET_SECONDS, RepeatLog
-from tests.broker.raw import RawClient, batch, produce
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.raw import RawClient, batch, produce, produce_values
+from tests.broker.test_produce import old_messages
 
 LOGGER = "spark_kafka_sink.broker"
 
@@ -55,6 +58,33 @@ def test_an_api_that_is_not_served_is_told(kafka, caplog):
         client.sendall(b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\x01\xff\xff")
         assert client.recv(1) == b""
     assert any("API 32767 version 0 is not served" in said for said in warnings(caplog))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_message_format_is_told_once(kafka, caplog, magic):
+    """With and without an answer, which ends the connection."""
+    for acks in (-1, 0, 1):
+        with RawClient(kafka.bootstrap_servers) as client:
+            client.send(ApiKey.PRODUCE, 7, **produce_values("t", old_messages(magic), acks))
+            if acks == 0:
+                assert client.closed()
+            else:
+                client.receive(ApiKey.PRODUCE, 7)
+    told = [said for said in warnings(caplog) if f"Messages of format {magic}" in said]
+    assert len(told) == 1
+    assert "older than Kafka 0.11" in told[0]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_client_too_old_for_kafka_is_told(kafka, caplog, version):
+    for _ in range(3):
+        with RawClient(kafka.bootstrap_servers) as client:
+            header = struct.pack(">hhih", ApiKey.PRODUCE, version, 1, -1)
+            client.socket.sendall(struct.pack(">i", len(header)) + header)
+            assert client.closed()
+    told = [said for said in warnings(caplog) if f"PRODUCE version {version}" in said]
+    assert len(told) == 1
+    assert "only versions 3-13: the client is too old for Kafka 4" in told[0]
 
 
 def test_good_requests_say_nothing(kafka, caplog):

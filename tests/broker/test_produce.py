@@ -6,6 +6,7 @@ import struct
 import time
 
 import pytest
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -227,3 +228,21 @@ class TestIdempotence:
         producer = new_producer_id(any_raw)
         answer = produce(any_raw, topic, batch(1, producer=(producer, 0, -1)))
         assert answer.error_code is ErrorCode.invalid_record
+
+
+def old_messages(magic, count=1):
+    """A message set of kafka-python's writer of formats 0 and 1."""
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    for offset in range(count):
+        builder.append(offset, 1_000, b"k", b"v")
+    return bytes(builder.build())
+
+
+@pytest.mark.parametrize("version", [3, 7, 8, 12])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_message_formats_are_refused(any_raw, topic, magic, count, version):
+    values = produce_values(topic, old_messages(magic, count))
+    answer = any_raw.call(ApiKey.PRODUCE, version, **values).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_record, -1)
+    assert produce(any_raw, topic, batch(1)).base_offset == 0

@@ -9,6 +9,7 @@ from spark_kafka_sink.broker.handlers import (
     add_partitions_to_txn,
     alter_partition_reassignments,
     api_versions,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -86,6 +87,7 @@ _MODULES = (
     elect_leaders,
     list_partition_reassignments,
     offset_delete,
+    consumer_group_heartbeat,
 )
 _SERVED = [module.HANDLER for module in _MODULES]
 
