@@ -13,6 +13,7 @@ from spark_kafka_sink.base.choices import (
     Partitioner,
     Profile,
     RecoveryStrategy,
+    ReportTasks,
 )
 from spark_kafka_sink.base.debug import parse_contexts
 from spark_kafka_sink.base.errors import ConfigError
@@ -164,6 +165,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "include_headers": values["includeHeaders"],
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
+        "report_tasks": ReportTasks(values["report.tasks"]),
         "poison": _poison(values),
         "pressure": PressureConfig.settled(values),
         **_exporter_fields(values),

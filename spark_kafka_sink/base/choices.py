@@ -69,6 +69,14 @@ class RecoveryStrategy(StrEnum):
     NONE = "none"
 
 
+class ReportTasks(StrEnum):
+    """Which tasks a delivery report has a line of."""
+
+    ALL = "all"
+    SLOWEST = "slowest"
+    NONE = "none"
+
+
 class Profile(StrEnum):
     """A named set of options, one file each in `conf/`."""
 

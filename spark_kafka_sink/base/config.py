@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.build import build
-from spark_kafka_sink.base.choices import Acks, Codec, Partitioner, Profile, RecoveryStrategy
+from spark_kafka_sink.base.choices import (
+    Acks,
+    Codec,
+    Partitioner,
+    Profile,
+    RecoveryStrategy,
+    ReportTasks,
+)
 from spark_kafka_sink.base.poison import PoisonPolicy
 from spark_kafka_sink.base.pressure import PressureConfig
 
@@ -116,6 +123,7 @@ class SinkConfig:
     include_headers: bool = False
     use_timestamp_column: bool = False
     report_path: str | None = None
+    report_tasks: ReportTasks = ReportTasks.SLOWEST
     profile: Profile = Profile.NONE
     poison: PoisonPolicy = field(default_factory=PoisonPolicy)
     pressure: PressureConfig = field(default_factory=PressureConfig)

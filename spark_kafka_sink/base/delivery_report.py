@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +14,7 @@ from spark_kafka_sink.base.metrics import ProducerMetrics
 from spark_kafka_sink.base.partition_report import PartitionReport
 from spark_kafka_sink.base.poison import PoisonCount, merge_poison
 from spark_kafka_sink.base.report_summary import summarise
-from spark_kafka_sink.base.task_info import TaskTime
+from spark_kafka_sink.base.task_info import COLUMNS, TaskInfo, TaskReport
 from spark_kafka_sink.base.transaction_info import TransactionInfo
 from spark_kafka_sink.base.write_status import WriteStatus
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 VERSION = 3
 """2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
-`error` and `written_at`."""
+`error`, `written_at`, counts of tasks, and `task_columns` with `task_rows`."""
 SLOWEST_KEPT = 10
+TASKS_KEPT = 10_000
+"""Lines of tasks with report.tasks=all; of more tasks the slowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +64,10 @@ class DeliveryReport:
     throttle_ms: int = 0
     duration_max_ms: int = 0
     duration_sum_ms: int = 0
-    slowest: tuple[TaskTime, ...] = ()
+    slowest: tuple[TaskReport, ...] = ()
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
+    task_reports: tuple[TaskReport, ...] = ()
+    """With report.tasks=all each task, slowest first, at most `TASKS_KEPT`."""
     transactions: tuple[TransactionInfo, ...] = ()
     """Transactions left open, sorted; none without exactly-once."""
     metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
@@ -95,6 +99,18 @@ class DeliveryReport:
         """Every outcome that is not "persisted", as `DeliveryError` takes them."""
         return tuple(status for part in self.partitions for status in part.statuses())
 
+    def of_task(self, task: TaskInfo) -> Self:
+        """The same, of one task, with its line."""
+        line = TaskReport(
+            duration_ms=self.duration_max_ms,
+            task=task,
+            records=self.records,
+            bytes_sent=self.bytes_sent,
+            retries=self.retries,
+            poison=sum(count.dead_lettered + count.dropped for count in self.poison),
+        )
+        return replace(self, slowest=(line,))
+
     def merge(self, other: DeliveryReport) -> DeliveryReport:
         """Both together."""
         return DeliveryReport.merge_all((self, other))
@@ -103,7 +119,8 @@ class DeliveryReport:
     def merge_all(cls, parts: Iterable[DeliveryReport]) -> Self:
         """All together; one pass, so ten thousand are no trouble."""
         reports = list(parts)
-        slowest = sorted((time for one in reports for time in one.slowest), reverse=True)
+        slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
+        tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
         return cls(
             status=max((one.status for one in reports), default=WriteStatus.SUCCEEDED),
             error=max((one.error for one in reports), default=""),
@@ -120,6 +137,7 @@ class DeliveryReport:
             duration_max_ms=max((one.duration_max_ms for one in reports), default=0),
             duration_sum_ms=sum(one.duration_sum_ms for one in reports),
             slowest=tuple(slowest[:SLOWEST_KEPT]),
+            task_reports=tuple(tasks[:TASKS_KEPT]),
             transactions=tuple(sorted(each for one in reports for each in one.transactions)),
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
             poison=merge_poison(count for one in reports for count in one.poison),
@@ -135,8 +153,12 @@ class DeliveryReport:
         return summarise(self, self.duration_max_ms if duration_ms is None else duration_ms)
 
     def to_json(self) -> str:
-        """The report as JSON: sorted, indented, the version first."""
-        return json.dumps(self._to_dict(), indent=2)
+        """The report as JSON: sorted, indented, the version first; each task on one line."""
+        text = json.dumps(self._to_dict(), indent=2)
+        if not self.task_reports:
+            return text
+        rows = ",\n".join(f"    {json.dumps(each.to_row())}" for each in self.task_reports)
+        return text.removesuffix("]\n}") + f"\n{rows}\n  ]\n}}"
 
     def _to_dict(self) -> dict[str, Any]:
         return {
@@ -150,11 +172,13 @@ class DeliveryReport:
             "errors": dict(self.errors),
             "request_latency": self.request_latency.to_dict(),
             "queue_latency": self.queue_latency.to_dict(),
-            "slowest": [time.to_dict() for time in self.slowest],
+            "slowest": [task.to_dict() for task in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
             "poison": [count.to_dict() for count in self.poison],
             "partitions": [part.to_dict() for part in self.partitions],
+            "task_columns": list(COLUMNS),
+            "task_rows": [],  # the last: `to_json` fills it
         }
 
     @classmethod
@@ -181,7 +205,10 @@ class DeliveryReport:
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=Histogram.from_dict(data["request_latency"]),
             queue_latency=Histogram.from_dict(data["queue_latency"]),
-            slowest=tuple(TaskTime.from_dict(each) for each in data["slowest"]),
+            slowest=tuple(TaskReport.from_dict(each) for each in data["slowest"]),
+            task_reports=tuple(
+                TaskReport.from_row(data["task_columns"], row) for row in data.get("task_rows", ())
+            ),
             transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
             metrics=_metrics(data),
             poison=tuple(PoisonCount.from_dict(each) for each in data.get("poison", ())),

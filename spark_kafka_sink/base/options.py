@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_kafka_sink.base.choices import JAVA_PARTITIONERS, Partitioner, Profile
+from spark_kafka_sink.base.choices import JAVA_PARTITIONERS, Partitioner, Profile, ReportTasks
 from spark_kafka_sink.base.option import MAX_INT, Importance, Kind, Option, Value
 from spark_kafka_sink.base.poison import POISON_OPTIONS
 from spark_kafka_sink.base.pressure_options import PRESSURE_OPTIONS
@@ -299,6 +299,12 @@ SINK_OPTIONS: tuple[Option, ...] = (
         "reportPath",
         None,
         "Where the driver writes the delivery report as JSON: a path or a URI pyarrow.fs knows.",
+    ),
+    _text(
+        "report.tasks",
+        ReportTasks.SLOWEST.value,
+        "Tasks that the delivery report has a line of: the ten slowest, all up to 10,000, or none.",
+        choices=tuple(ReportTasks),
     ),
     _text(
         "profile",

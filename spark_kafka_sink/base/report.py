@@ -11,7 +11,7 @@ from spark_kafka_sink.base.histogram import HistogramBuilder
 from spark_kafka_sink.base.meters import Meters
 from spark_kafka_sink.base.partition_report import PartitionReport
 from spark_kafka_sink.base.status import DeliveryStatus, PartitionStatus
-from spark_kafka_sink.base.task_info import TaskInfo, TaskTime
+from spark_kafka_sink.base.task_info import TaskInfo
 from spark_kafka_sink.base.transaction_info import TransactionInfo
 
 __all__ = [
@@ -190,10 +190,9 @@ class ReportBuilder:
             throttle_ms=self._throttle_ms,
             duration_max_ms=duration_ms,
             duration_sum_ms=duration_ms,
-            slowest=(TaskTime(duration_ms=duration_ms, task=task),),
             transactions=transactions,
             metrics=self.meters.build(),
-        )
+        ).of_task(task)
 
     def _tally(self, topic: str, partition: int) -> _Tally:
         tally = self._tallies.get((topic, partition))

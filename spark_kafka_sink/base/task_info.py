@@ -1,12 +1,12 @@
-"""Which task a report is about, and how long it took."""
+"""Which task a report is about, and what it did in one line."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -19,18 +19,40 @@ class TaskInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class TaskTime:
-    """How long one task took, in milliseconds. Ordered by time."""
+class TaskReport:
+    """One task in a line: time in milliseconds, bytes as sent. Ordered by time."""
 
     duration_ms: int
     task: TaskInfo
+    records: int = 0
+    bytes_sent: int = 0
+    retries: int = 0
+    """Batches sent again."""
+    poison: int = 0
+    """Rows that could not be written."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {"duration_ms": self.duration_ms, **asdict(self.task)}
+        return dict(zip(COLUMNS, self.to_row(), strict=True))
+
+    def to_row(self) -> tuple[int, ...]:
+        """The values under `COLUMNS`."""
+        counts = (self.records, self.bytes_sent, self.retries, self.poison)
+        return (self.duration_ms, *astuple(self.task), *counts)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
+        """Read what `to_dict` made; reports of version 2 have no counts."""
         task = TaskInfo(**{field.name: data[field.name] for field in fields(TaskInfo)})
-        return cls(duration_ms=data["duration_ms"], task=task)
+        counts = {name: int(data.get(name, 0)) for name in _COUNTS}
+        return cls(duration_ms=data["duration_ms"], task=task, **counts)
+
+    @classmethod
+    def from_row(cls, columns: Sequence[str], row: Sequence[int]) -> Self:
+        """Read what `to_row` made, under the columns of its file."""
+        return cls.from_dict(dict(zip(columns, row, strict=True)))
+
+
+_COUNTS = ("records", "bytes_sent", "retries", "poison")
+COLUMNS = ("duration_ms", *(field.name for field in fields(TaskInfo)), *_COUNTS)
+"""Names of what `TaskReport.to_row` gives."""

@@ -25,6 +25,8 @@ def print_report(report: DeliveryReport, console: Console | None = None) -> None
     out = console or _console()
     out.print(_totals(report))
     out.print(_partitions(report))
+    if report.slowest:
+        out.print(_slowest(report))
     if report.errors:
         out.print(_errors(report))
 
@@ -95,6 +97,23 @@ def _partitions(report: DeliveryReport) -> Table:
             f"{part.batches:,}",
             f"{part.bytes_sent / MIB:,.1f}",
             "" if part.first_offset is None else f"{part.first_offset:,}..{part.last_offset:,}",
+        )
+    return table
+
+
+def _slowest(report: DeliveryReport) -> Table:
+    table = Table(title="Slowest tasks")
+    for name in ("partition", "attempt", "seconds", "records", "MiB sent", "retries", "poison"):
+        table.add_column(name, justify="right", overflow="fold")
+    for each in report.slowest:
+        table.add_row(
+            f"{each.task.partition_id:,}",
+            f"{each.task.attempt:,}",
+            f"{each.duration_ms / 1000:,.1f}",
+            f"{each.records:,}",
+            f"{each.bytes_sent / MIB:,.1f}",
+            f"{each.retries:,}",
+            f"{each.poison:,}",
         )
     return table
 

@@ -150,7 +150,7 @@ class ProducerSession:
         duration = self._clock.monotonic() - self._started
         self._accumulator.measure(self._report.meters)
         report = self._report.build(task, int(duration * 1000))
-        return replace(report, poison=self._ward.build())
+        return replace(report, poison=self._ward.build()).of_task(task)
 
     def close(self) -> None:
         """Let go of the client; what was not flushed is dropped."""

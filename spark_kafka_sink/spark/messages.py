@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from spark_kafka_sink.base.choices import ReportTasks
 from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.base.report import DeliveryReport
 
@@ -26,7 +27,9 @@ class DeliveryMessage(WriterCommitMessage):
     report: DeliveryReport
 
 
-def delivered(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
+def delivered(
+    messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
+) -> DeliveryReport:
     """The report of all tasks of a write that is to be committed.
 
     Raises:
@@ -41,23 +44,33 @@ def delivered(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
             f"({', '.join(kinds)}): their rows were not written, and nothing is committed",
             hint=CONTINUOUS_HINT,
         )
-    return finished(messages)
+    return finished(messages, tasks)
 
 
-def finished(messages: Sequence[WriterCommitMessage | None]) -> DeliveryReport:
+def finished(
+    messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
+) -> DeliveryReport:
     """The report of those tasks that came to their end, of a write that has failed."""
-    return _merged([each.report for each in messages if isinstance(each, DeliveryMessage)])
+    return _merged([each.report for each in messages if isinstance(each, DeliveryMessage)], tasks)
 
 
-def _merged(reports: list[DeliveryReport]) -> DeliveryReport:
+def _merged(reports: list[DeliveryReport], tasks: ReportTasks) -> DeliveryReport:
     """All together; never raises, as the rows that they tell of are in Kafka.
 
     Executors with another version of this package may send what can't be added up.
     """
     try:
-        return DeliveryReport.merge_all(reports)
+        return DeliveryReport.merge_all(_with_lines(each, tasks) for each in reports)
     except Exception:  # noqa: BLE001 - whatever another version leaves out
         return _sum_of_sound(reports)
+
+
+def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
+    """The report of one task with as many lines of tasks as are wanted."""
+    if tasks is ReportTasks.SLOWEST:
+        return report
+    lines = report.slowest if tasks is ReportTasks.ALL else ()
+    return replace(report, slowest=lines, task_reports=lines)
 
 
 def _sum_of_sound(reports: list[DeliveryReport]) -> DeliveryReport:

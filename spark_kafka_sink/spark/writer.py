@@ -80,11 +80,15 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
-        Publication.of_write(self._task.config).succeed(delivered(messages))
+        config = self._task.config
+        report = delivered(messages, config.report_tasks)
+        Publication.of_write(config).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
-        Publication.of_write(self._task.config).fail(finished(messages))
+        config = self._task.config
+        report = finished(messages, config.report_tasks)
+        Publication.of_write(config).fail(report)
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
@@ -99,11 +103,15 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
-        Publication.of_micro_batch(self._task.config, batchId).succeed(delivered(messages))
+        config = self._task.config
+        report = delivered(messages, config.report_tasks)
+        Publication.of_micro_batch(config, batchId).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
-        Publication.of_micro_batch(self._task.config, batchId).fail(finished(messages))
+        config = self._task.config
+        report = finished(messages, config.report_tasks)
+        Publication.of_micro_batch(config, batchId).fail(report)
 
 
 def _task_info() -> TaskInfo:

@@ -182,3 +182,19 @@ def test_the_report_of_a_running_write_says_so(sink: Sink, topic: str, tmp_path:
     watcher.join()
     assert seen == [WriteStatus.RUNNING]
     assert _report(path).status is WriteStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("tasks", "slowest", "each"), [("all", 10, 12), ("slowest", 10, 0), ("none", 0, 0)]
+)
+def test_the_lines_of_tasks(
+    tasks: str, slowest: int, each: int, sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.json"
+    sink.write(_frame(sink, 120, 12), topic=topic, reportPath=str(path), report__tasks=tasks)
+    report = _report(path)
+    assert (len(report.slowest), len(report.task_reports)) == (slowest, each)
+    if each:
+        assert {line.task.partition_id for line in report.task_reports} == set(range(12))
+        assert {line.records for line in report.task_reports} == {10}
+        assert sum(line.bytes_sent for line in report.task_reports) == report.bytes_sent

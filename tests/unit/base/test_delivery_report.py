@@ -3,15 +3,23 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
-from spark_kafka_sink.base.delivery_report import SLOWEST_KEPT, VERSION, DeliveryReport
+from spark_kafka_sink.base.delivery_report import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    VERSION,
+    DeliveryReport,
+)
 from spark_kafka_sink.base.errors import ReportError
 from spark_kafka_sink.base.metrics import ProducerMetrics
+from spark_kafka_sink.base.poison import PoisonCount
 from spark_kafka_sink.base.report import BatchDone, PartitionReport, ReportBuilder, TaskInfo
+from spark_kafka_sink.base.task_info import TaskReport
 from spark_kafka_sink.base.write_status import WriteStatus
 from tests.unit.base.strategies import reports
 
@@ -84,9 +92,9 @@ def test_json_is_readable_and_has_a_version():
         "first_append_time": None,
         "last_append_time": None,
     }
-    assert data["slowest"] == [
-        {"duration_ms": 1000, "partition_id": 1, "attempt": 0, "task_attempt_id": 7}
-    ]
+    task = {"duration_ms": 1000, "partition_id": 1, "attempt": 0, "task_attempt_id": 7}
+    counts = {"records": 100, "bytes_sent": 500, "retries": 0, "poison": 0}
+    assert data["slowest"] == [task | counts]
 
 
 def test_a_report_of_version_1_is_read():
@@ -165,3 +173,46 @@ def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
         builder.acknowledged(batch, 100 * partition)
         builder.request_latency(0.001 * partition)
     return builder.build(TaskInfo(partition_id=number, attempt=0, task_attempt_id=7), 1000)
+
+
+def _many(tasks: int) -> DeliveryReport:
+    lines = [
+        TaskReport(duration_ms=n, task=TaskInfo(partition_id=n, task_attempt_id=n), records=n % 7)
+        for n in range(tasks)
+    ]
+    return DeliveryReport.merge_all(
+        DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,)) for line in lines
+    )
+
+
+def test_each_task_is_one_line_of_the_file_however_many_there_are():
+    report = _many(TASKS_KEPT + 500)
+    text = report.to_json()
+    assert DeliveryReport.from_json(text) == report
+    assert report.tasks == TASKS_KEPT + 500
+    assert [each.duration_ms for each in report.task_reports] == list(
+        range(TASKS_KEPT + 499, 499, -1)
+    )
+    bare = replace(report, task_reports=()).to_json()
+    assert text.count("\n") - bare.count("\n") == TASKS_KEPT + 1
+    assert len(text) - len(bare) < 80 * TASKS_KEPT
+
+
+def test_lines_of_tasks_of_several_reports_add_up():
+    whole = _many(30)
+    parts = [
+        DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,))
+        for line in whole.task_reports
+    ]
+    one, two = DeliveryReport.merge_all(parts[::2]), DeliveryReport.merge_all(parts[1::2])
+    assert one.merge(two) == two.merge(one) == whole
+
+
+def test_the_line_of_a_task_has_what_its_report_has():
+    report = one_task(partitions=3)
+    poison = (PoisonCount(reason="null topic", dead_lettered=2, dropped=3),)
+    task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)
+    (line,) = replace(report, poison=poison).of_task(task).slowest
+    assert (line.task, line.duration_ms) == (task, report.duration_max_ms)
+    assert (line.records, line.bytes_sent) == (report.records, report.bytes_sent)
+    assert (line.retries, line.poison) == (report.retries, 5)
