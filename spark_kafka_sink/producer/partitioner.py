@@ -59,18 +59,34 @@ class Partitioner:
     def __init__(self, config: ProducerConfig, random: Random) -> None:
         self._kind = config.partitioner
         self._ignore_keys = config.partitioner_ignore_keys
+        self._adaptive = config.partitioner_adaptive_partitioning_enable
         self._rule = KEY_RULES.get(self._kind)
         self._random = random
         self._next_round: dict[str, int] = {}
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
 
+    def may_choose_later(self, rows: Rows) -> bool:
+        """No row needs to know its topic's partitions now: none has a key or a partition."""
+        rule, asked = self._rule, rows.partition
+        if (
+            rule is None
+            or rule.keyless is Keyless.NONE
+            or not self._is_sticky
+            or not self._adaptive
+        ):
+            return False
+        keys = None if self._ignore_keys else rows.columns.key
+        keyless = keys is None or keys.null_count == len(keys)
+        return keyless and (asked is None or asked.null_count == len(asked))
+
     def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
         """Choose a target for each row.
 
         Args:
             rows: n rows whose `topics` match `topics` by position.
-            topics: what the cluster says of them; each has at least one partition.
+            topics: what the cluster says of them; one that is not known yet has no partitions,
+                which will do where `may_choose_later`.
 
         Raises:
             ColumnError: an explicit partition that the topic does not have.
@@ -115,7 +131,7 @@ class Partitioner:
         rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
         if rule is None or (open_rows is not None and not open_rows.any()):
             return open_rows
-        if keys is None:
+        if keys is None or keys.null_count == len(keys):
             if rule.keyless is not Keyless.NONE:
                 return open_rows
             keys = pa.array([b""] * len(rows), pa.binary())

@@ -123,7 +123,7 @@ class Picker:
         """The leader of the partition, or of each partition of an undesignated queue's topic.
 
         Partitions without a leader are not among them; where there is no leader at all, the
-        metadata is asked.
+        metadata is asked. It is being asked already about a topic that is not known.
         """
         cluster = self._metadata.cluster
         if place.partition == UNDESIGNATED:
@@ -131,7 +131,7 @@ class Picker:
         else:
             leader = cluster.leader(*place)
             led = {} if leader == NO_LEADER else {place.partition: leader}
-        if not led:
+        if not led and place.topic in cluster.topics:
             self._metadata.refresh()
         return led
 

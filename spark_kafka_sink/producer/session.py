@@ -102,7 +102,7 @@ class ProducerSession:
         if self._settings.poison.tolerant:
             self._write_sound(rows, sizes)
         else:
-            self._write(rows, self._topics.lookup(rows.topics), sizes)
+            self._write(rows, self._look_up(rows), sizes)
 
     def _write_sound(self, rows: Rows, sizes: NDArray[np.int64]) -> None:
         """Send the poison rows to the dead letter topic, if there is one; write the others."""
@@ -128,6 +128,12 @@ class ProducerSession:
         where = self._topics.lookup(letters.topics)
         self._write(letters, where, size_bounds(letters.columns))
 
+    def _look_up(self, rows: Rows) -> tuple[TopicInfo, ...]:
+        """The rows' topics; waits for what is not known of them, if they can't do without."""
+        if self._partitioner.may_choose_later(rows):
+            return self._topics.expect(rows.topics)
+        return self._topics.lookup(rows.topics)
+
     def _write(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         if not len(rows):
             return
@@ -143,6 +149,7 @@ class ProducerSession:
     def flush(self) -> None:
         """Wait until every record is acknowledged; raises what ended the session otherwise."""
         self.client.check_process()
+        self._topics.settle()
         self._accumulator.flush()
 
     def report(self, task: TaskInfo) -> DeliveryReport:
@@ -163,7 +170,7 @@ class ProducerSession:
     def _append(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         reserved = int(sizes.sum())
         self._gate.await_rate(len(rows), reserved)
-        self._accumulator.reserve(reserved)
+        self._reserve(reserved)
         try:
             route = self._sticky.settle(self._partitioner.assign(rows, topics), sizes)
             whole = Routed(rows, sizes, route, reserved)
@@ -179,6 +186,14 @@ class ProducerSession:
         if broken is not None:
             self._accumulator.give_up(reserved)
             self._bury(rows, broken)
+
+    def _reserve(self, size: int) -> None:
+        """Wait for room; what waits for its topic to be known would make none."""
+        with self._accumulator.lock:
+            has_room = self._accumulator.memory.fits(size)
+        if not has_room:
+            self._topics.settle()
+        self._accumulator.reserve(size)
 
     def _broken(self, routed: Routed) -> NDArray[np.int8] | None:
         """Marks rows whose partition's circuit breaker is open, if they can go elsewhere."""

@@ -112,7 +112,8 @@ class Sticky:
 
     def _room(self, topic: TopicInfo, partition: int) -> int:
         batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
-        return self._batch_size - (batch.size if batch else HEADER_SIZE)
+        largest = self._client.ceilings.of(topic.name, self._client.clock.monotonic())
+        return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo) -> list[int]:
         """Those to draw from: with a leader, and able to take something, if there are any."""

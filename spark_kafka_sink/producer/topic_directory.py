@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.base.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.producer.flaws import TOPIC_FLAWS, Flaw
 from spark_kafka_sink.producer.outcomes import error_name
@@ -13,18 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.cluster import Cluster, TopicInfo
+    from spark_kafka_sink.client.cluster import Cluster
     from spark_kafka_sink.producer.accumulator import Accumulator
 
 
 class TopicDirectory:
-    """Asks the sender for metadata and waits for it; used by the writer thread."""
+    """Asks the sender for metadata, and waits for it where it must; used by the writer thread."""
 
     def __init__(self, client: Client, accumulator: Accumulator) -> None:
         self._client = client
         self._config = client.config
         self._accumulator = accumulator
         self._wanted: set[str] = set()
+        self._awaited: dict[str, float] = {}
+        """Until when each topic must be known that `expect` was asked about before it was."""
         self._given_up: set[str] = set()
         """Topics that `find` has waited for in vain: it does so once."""
 
@@ -40,6 +43,29 @@ class TopicDirectory:
             if name not in cluster.topics:
                 raise self._missing(name, cluster)
         return tuple(cluster.topics[name] for name in names)
+
+    def expect(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What is known of the topics by now, without waiting; an unknown one has no partitions.
+
+        Raises:
+            UnknownTopicError, BrokerUnavailableError: as `lookup`, once its time has passed.
+        """
+        self._want(names)
+        cluster = self._client.metadata.cluster
+        missing = tuple(name for name in names if name not in cluster.topics)
+        if missing:
+            deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
+            for name in missing:
+                self._awaited.setdefault(name, deadline)
+            if self._patience(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
+                self.settle()
+        return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+
+    def settle(self) -> None:
+        """Wait until every topic is known that `expect` was asked about; raises as `lookup`."""
+        if self._awaited:
+            self.lookup(tuple(self._awaited))
+            self._awaited.clear()
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
         """What the cluster says of each topic, or why its rows are poison.
@@ -70,9 +96,7 @@ class TopicDirectory:
         The snapshot that is looked at afterwards must be that one: what an earlier session knew of
         a topic may go with the next answer, if that was asked for before this one wanted it.
         """
-        if not self._wanted.issuperset(names):
-            self._wanted.update(names)
-            self._accumulator.want_topics(names)
+        self._want(names)
         cluster = self._client.metadata.cluster
 
         def look() -> bool:
@@ -81,8 +105,19 @@ class TopicDirectory:
             return done(cluster, names)
 
         if not done(cluster, names):
-            self._accumulator.wait_for(look, self._config.max_block_ms / 1000)
+            self._accumulator.wait_for(look, self._patience(names))
         return cluster
+
+    def _want(self, names: tuple[str, ...]) -> None:
+        if not self._wanted.issuperset(names):
+            self._wanted.update(names)
+            self._accumulator.want_topics(names)
+
+    def _patience(self, names: tuple[str, ...]) -> float:
+        """Seconds that are left of max.block.ms for these topics."""
+        now = self._client.clock.monotonic()
+        whole = self._config.max_block_ms / 1000
+        return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
 
     def _clear(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
         return all(

@@ -154,13 +154,9 @@ def test_a_partition_that_the_topic_does_not_have(
 
 
 def test_a_topic_that_is_not_to_be_created(any_kafka: AnyKafka, unique_topic: str) -> None:
-    with (
-        session(
-            any_kafka.bootstrap_servers, allow_auto_create_topics="false", max_block_ms=1500
-        ) as producer,
-        pytest.raises(UnknownTopicError, match=unique_topic) as caught,
-    ):
-        producer.append(rows(unique_topic, [b"a"]))
+    options = {"allow_auto_create_topics": "false", "max_block_ms": 1500}
+    with pytest.raises(UnknownTopicError, match=unique_topic) as caught:
+        produce(any_kafka.bootstrap_servers, rows(unique_topic, [b"a"]), **options)
     assert caught.value.error == "UNKNOWN_TOPIC_OR_PARTITION"
     assert unique_topic not in Admin(any_kafka.bootstrap_servers).client().list_topics().topics
 
@@ -174,10 +170,7 @@ def test_a_topic_that_is_created_on_the_way(any_kafka: AnyKafka, unique_topic: s
 
 @pytest.mark.parametrize("topic", ["no spaces", "a/b", "x" * 250, ""])
 def test_a_name_that_no_topic_can_have_fails_at_once(topic: str, any_kafka: AnyKafka) -> None:
-    with (
-        session(any_kafka.bootstrap_servers, max_block_ms=20_000) as producer,
-        pytest.raises(KafkaProdError) as caught,
-    ):
-        producer.append(rows(topic, [b"a"]))
+    with pytest.raises(KafkaProdError) as caught:
+        produce(any_kafka.bootstrap_servers, rows(topic, [b"a"]), max_block_ms=20_000)
     assert caught.value.error in ("INVALID_TOPIC_EXCEPTION", "INVALID_TOPIC")
     assert caught.value.topic == topic

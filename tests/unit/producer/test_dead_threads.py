@@ -8,6 +8,7 @@ import signal
 import time
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Event, Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
@@ -91,6 +92,11 @@ def rows(count: int = 1, size: int = 10, name: str = "t") -> Rows:
     return Rows(columns=Columns(value=pa.array([b"x" * size] * count, pa.binary())), topics=(name,))
 
 
+def keyed(given: Rows) -> Rows:
+    """With a key in each row, so that it must know how many partitions its topic has."""
+    return replace(given, columns=replace(given.columns, key=given.columns.value))
+
+
 def fill(session: ProducerSession) -> None:
     for _ in range(100):
         session.append(rows(count=10, size=1_000))
@@ -99,7 +105,8 @@ def fill(session: ProducerSession) -> None:
 WAITS: dict[str, Callable[[ProducerSession], object]] = {
     "flush": lambda session: (session.append(rows()), session.flush()),
     "reserve": fill,
-    "topic": lambda session: session.append(rows(name="elsewhere")),
+    "topic": lambda session: session.append(keyed(rows(name="elsewhere"))),
+    "topic later": lambda session: (session.append(rows(name="elsewhere")), session.flush()),
     "rate": fill,
     "share": fill,
 }
