@@ -97,10 +97,12 @@ class Plan:
     @property
     def must_succeed(self) -> bool:
         """Nothing here is a reason for a session to fail."""
-        alone = len(self.troubles) == 1 and not (LOSSES | {Fault.DENY}) & set(self.faults)
+        # Some refusals are told with codes that a leader also uses after it has appended.
+        doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
+        alone = len(self.troubles) == 1 and not doubtful & set(self.faults)
         doubts = not alone or self.troubles not in {(Trouble.NONE,), (Trouble.SMALL_MESSAGES,)}
-        # A batch that may be in the log can't be sent under a new epoch, nor known again in parts:
-        # a broker looks at the size before it looks for duplicates.
+        # What may be in the log is neither sent under a new epoch nor split, and a broker looks at
+        # the size before it looks for duplicates.
         fragile = Fault.FORGET in self.faults or Trouble.SMALL_MESSAGES in self.troubles
         return self.patient and not (fragile and doubts)
 

@@ -15,7 +15,12 @@ from tests.torture.plan import Placing, Plan, Trouble, draw
 from tests.torture.writing import Ack, Written, value
 
 PLAN: Plan = replace(
-    draw(1), partitions=1, placing=Placing.EXPLICIT, troubles=(Trouble.NONE,), patient=True
+    draw(1),
+    partitions=1,
+    placing=Placing.EXPLICIT,
+    troubles=(Trouble.NONE,),
+    faults=(),
+    patient=True,
 )
 MAY_FAIL = replace(PLAN, patient=False)
 ROWS = 10
