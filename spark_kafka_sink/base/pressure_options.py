@@ -35,7 +35,9 @@ PRESSURE_OPTIONS: tuple[Option, ...] = (
     _count(
         "rateLimit.bytesPerSecond",
         0,
-        "Uncompressed bytes a second that one task writes; 0: no limit.",
+        "Uncompressed bytes a second that one task writes; 0: no limit. After a quota's pause or a "
+        "storm of retries, a task goes on at a sixteenth of its limits, or of what it wrote before "
+        "where it has none, and at twice as much every second.",
     ),
     _count(
         "rateLimit.job.recordsPerSecond",

@@ -104,8 +104,6 @@ class Gate:
 
     def await_rate(self, rows: int, size: int) -> None:
         """Wait as long as the rate limits ask; raises the session's error meanwhile."""
-        if not self._limiter.limited:
-            return
         clock = self._client.clock
         while wait := self._limiter.wait(clock.monotonic(), self._watch.ramp):
             self._accumulator.wait_for(lambda: False, wait)

@@ -7,6 +7,7 @@ Source: seed "Advanced Producer Patterns" (throttle, recover).
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ CHUNK_SECONDS = 0.25
 
 _SHORTEST = 0.0005
 """Seconds below which it is not worth waiting: the debt stays in the bucket."""
+
+_MEASURED_SECONDS = 10.0
+_SAMPLE_SECONDS = 0.5
+_LEAST_SECONDS = 1.0
+"""What is measured: so many seconds at most, noted so often, and no rate from less than the last.
+"""
 
 _START = 1 / 16
 _DOUBLING = 1.0
@@ -68,16 +75,52 @@ class Ramp:
         return _DOUBLING - max(0.0, now - self.troubled_at) % _DOUBLING
 
 
+class Speedometer:
+    """Bytes a second over the last seconds."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._samples: deque[tuple[float, int]] = deque()
+        """Times, and the bytes that had been taken before them."""
+
+    def add(self, size: int, now: float) -> None:
+        """So many bytes go now."""
+        if not self._samples or now >= self._samples[-1][0] + _SAMPLE_SECONDS:
+            self._samples.append((now, self._total))
+            while self._samples[0][0] < now - _MEASURED_SECONDS:
+                self._samples.popleft()
+        self._total += size
+
+    def rate(self) -> float | None:
+        """Bytes a second; None where too little was seen for that."""
+        if not self._samples:
+            return None
+        (start, before), (stop, after) = self._samples[0], self._samples[-1]
+        return (after - before) / (stop - start) if stop - start >= _LEAST_SECONDS else None
+
+    def clear(self) -> None:
+        """Measure anew."""
+        self._samples.clear()
+
+
 class RateLimiter:
-    """The buckets of one task; used by its writer thread."""
+    """The buckets of one task; used by its writer thread.
+
+    Where no limit is given, what was measured before the trouble is one until the ramp has ended.
+    """
 
     def __init__(self, limits: RateLimits, now: float) -> None:
         self._records = Bucket(limits.records, at=now) if limits.records else None
         self._bytes = Bucket(limits.size, at=now) if limits.size else None
+        self._given = self.limited
+        self._speed = Speedometer()
+        self._usual: float | None = None
+        """Bytes a second before the latest trouble; a slow rate is never the measure."""
+        self._now = now
 
     @property
     def limited(self) -> bool:
-        """Whether there is any limit."""
+        """Whether there is any limit now."""
         return self._records is not None or self._bytes is not None
 
     def chunk(self, rows: int, size: int) -> tuple[int, int]:
@@ -91,6 +134,9 @@ class RateLimiter:
     def wait(self, now: float, ramp: Ramp) -> float:
         """Seconds to wait before the next chunk; ask again then, as trouble may have come up."""
         factor = ramp.factor(now)
+        self._now = now
+        if not self._given:
+            self._follow(factor, now)
         waits = [0.0]
         if self._records is not None:
             self._records = self._records.refilled(now, factor)
@@ -102,8 +148,19 @@ class RateLimiter:
         return wait if wait >= _SHORTEST else 0.0
 
     def take(self, rows: int, size: int) -> None:
-        """A chunk goes."""
+        """A chunk goes, at the time of the latest `wait`."""
+        if not self._given and self._bytes is None:
+            self._speed.add(size, self._now)
         if self._records is not None:
             self._records = self._records.taken(rows)
         if self._bytes is not None:
             self._bytes = self._bytes.taken(size)
+
+    def _follow(self, factor: float, now: float) -> None:
+        """While the ramp lasts, what was measured is the limit."""
+        if factor >= 1.0:
+            self._bytes = None
+        elif self._bytes is None:
+            self._usual = self._speed.rate() or self._usual
+            self._speed.clear()
+            self._bytes = Bucket(self._usual, at=now) if self._usual else None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.batch import TopicPartition
 
 STORM = Thresholds(retry_percent=50)
-"""A storm of retries, after which the rates ramp up again."""
+"""A storm of retries, after which the task ramps up again."""
 
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
@@ -37,6 +37,9 @@ class Watch:
         self._job = Breaker(self._config, self._config.job)
         self._recent = Window(_STORM_SECONDS)
         self._errors: Counter[str] = Counter()
+        self._seen: set[TopicPartition] = set()
+        self._troubled: set[TopicPartition] = set()
+        """Partitions whose latest answer was an error."""
 
     # What the sender tells.
 
@@ -49,9 +52,13 @@ class Watch:
         it, and does not count where the batch was delivered.
         """
         self._recent.add(outcome, now)
-        if outcome is not Outcome.DELIVERED:
+        self._seen.add(place)
+        if outcome is Outcome.DELIVERED:
+            self._troubled.discard(place)
+        else:
             self._errors[error] += 1
-            if self._recent.tally(now).reaches(STORM, _STORM_BATCHES):
+            self._troubled.add(place)
+            if self._is_storm(now):
                 self.ramp = Ramp(now)
         if self._config.each.enabled:
             for thing in (place,) if node_id is None else (place, node_id):
@@ -85,6 +92,12 @@ class Watch:
     def has_breakers(self) -> bool:
         """Whether any partition's or broker's breaker can be open."""
         return bool(self._each)
+
+    def _is_storm(self, now: float) -> bool:
+        """Whether most answers are errors, and of most partitions: no few of them slow the rest."""
+        if 2 * len(self._troubled) <= len(self._seen):
+            return False
+        return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
 
     def _state(self, thing: TopicPartition | int, now: float) -> BreakerState:
         breaker = self._each.get(thing)

@@ -12,6 +12,7 @@ import pytest
 from spark_kafka_sink.base.errors import BufferTimeoutError
 from spark_kafka_sink.base.pressure import PressureConfig, RateLimits
 from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.producer.pool import discard_session
 from spark_kafka_sink.producer.session import ProducerSession
@@ -23,7 +24,6 @@ from tests.kafka.readers import by_confluent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.broker import EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
     from tests.kafka.broker import KafkaCluster
 
@@ -155,3 +155,31 @@ def test_a_session_that_fails_does_not_sit_out_its_rate_limit(
             producer.append(unkeyed(unique_topic))
         assert time.monotonic() - started < 5.0
         stop.join()
+
+
+def test_after_a_quotas_pause_rows_go_slowly_for_a_while_without_any_limit(
+    unique_topic: str,
+) -> None:
+    with (
+        EmbeddedBroker(topics={unique_topic: 2}) as broker,
+        session(broker.bootstrap_servers) as producer,
+    ):
+        started = time.monotonic()
+        while time.monotonic() < started + 2.0:
+            producer.append(unkeyed(unique_topic))
+            producer.flush()
+            time.sleep(0.05)  # some 20 MB a second
+        broker.faults.add("produce:throttle=10:next=1")
+        producer.append(unkeyed(unique_topic))
+        producer.flush()
+        troubled = time.monotonic()
+        for _ in range(8):
+            producer.append(unkeyed(unique_topic))
+        producer.flush()
+        slow = time.monotonic() - troubled
+        time.sleep(max(0.0, troubled + 5.0 - time.monotonic()))
+        peaceful = time.monotonic()
+        for _ in range(8):
+            producer.append(unkeyed(unique_topic))
+        producer.flush()
+        assert slow > 1.0 > time.monotonic() - peaceful

@@ -100,3 +100,62 @@ def test_no_limits() -> None:
     assert limiter.chunk(10, 20) == (10, 20)
     limiter.take(1 << 40, 1 << 40)
     assert limiter.wait(0.0, NO_TROUBLE) == 0.0
+
+
+def steady(limiter: RateLimiter, start: float, stop: float, size: int = 100) -> None:
+    """Write 100 times a second, so many bytes each time, and never wait."""
+    for tick in range(int(start * 100), int(stop * 100)):
+        assert limiter.wait(tick / 100, NO_TROUBLE) == 0.0
+        limiter.take(1, size)
+
+
+def ramping(limiter: RateLimiter, ramp: Ramp, start: float, seconds: float) -> int:
+    """Bytes that get through in so many seconds, in chunks of 100."""
+    now, taken = start, 0
+    while now < start + seconds:
+        wait = limiter.wait(now, ramp)
+        now += wait or 0.001
+        if not wait:
+            limiter.take(1, 100)
+            taken += 100
+    return taken
+
+
+def test_without_a_limit_the_ramp_begins_at_a_part_of_what_was_measured() -> None:
+    limiter = RateLimiter(RateLimits(), 0.0)
+    steady(limiter, 0.0, 8.0)  # 10,000 bytes a second
+    assert ramping(limiter, Ramp(8.0), 8.0, 1.0) == pytest.approx(10_000 / 16, abs=400)
+    assert ramping(limiter, Ramp(8.0), 9.0, 3.0) == pytest.approx(
+        10_000 * (1 / 8 + 1 / 4 + 1 / 2), rel=0.1
+    )
+    assert ramping(limiter, Ramp(8.0), 12.0, 1.0) > 90_000  # no limit any more
+
+
+def test_trouble_again_and_again_does_not_take_the_slow_rate_for_the_measure() -> None:
+    limiter = RateLimiter(RateLimits(), 0.0)
+    steady(limiter, 0.0, 8.0)
+    for round_ in range(4):
+        at = 8.0 + 4.5 * round_
+        assert ramping(limiter, Ramp(at), at, 1.0) == pytest.approx(10_000 / 16, abs=400)
+        ramping(limiter, Ramp(at), at + 1.0, 3.0)
+        steady(limiter, at + 4.0, at + 4.5)
+
+
+def test_trouble_before_anything_was_measured_slows_nothing_down() -> None:
+    limiter = RateLimiter(RateLimits(), 0.0)
+    assert ramping(limiter, Ramp(0.0), 0.0, 1.0) > 90_000
+    steady(limiter, 100.0, 100.5)
+    assert ramping(limiter, Ramp(100.5), 100.5, 1.0) > 90_000
+
+
+def test_only_the_last_seconds_are_the_measure() -> None:
+    limiter = RateLimiter(RateLimits(), 0.0)
+    steady(limiter, 0.0, 100.0, size=1_000)
+    steady(limiter, 100.0, 115.0)
+    assert ramping(limiter, Ramp(115.0), 115.0, 1.0) == pytest.approx(10_000 / 16, abs=400)
+
+
+def test_a_limit_that_is_given_needs_no_measure() -> None:
+    limiter = RateLimiter(RateLimits(size=16_000.0), 0.0)
+    steady(limiter, 0.0, 8.0)
+    assert ramping(limiter, Ramp(8.0), 8.0, 1.0) == pytest.approx(1_000, rel=0.2, abs=1_700)

@@ -330,3 +330,31 @@ def test_without_tolerance_a_refused_batch_is_not_halved() -> None:
         with pytest.raises(DeliveryError, match="INVALID_RECORD"):
             one.finish()
         assert len(one.cluster.seen) == 1
+
+
+# The slow way back after trouble.
+
+
+@pytest.mark.parametrize("trouble", [Fault(throttle_ms=5), None])
+def test_after_a_broker_asked_for_a_pause_rows_go_slowly_without_any_limit_given(
+    trouble: Fault | None,
+) -> None:
+    with world() as one:
+        for _ in range(20):  # 30,000 bytes a second
+            one.append_stepping(_many(100))
+            one.steps(20)
+        one.fault(trouble)
+        one.append_stepping(_many(1))
+        one.finish()
+        one.steps(1)
+        before = one.clock.monotonic()
+        for _ in range(6):
+            one.append_stepping(_many(100), 0.0002)
+        took = one.clock.monotonic() - before
+        one.finish()
+        one.check_accounts_of_memory()
+        assert (1.5 < took < 4.5) if trouble else took < 1.0
+
+
+def _many(count: int) -> Rows:
+    return Rows(columns=Columns(value=pa.array([b"v" * 20] * count, pa.binary())), topics=("t",))

@@ -115,3 +115,16 @@ def test_throttling_brings_the_rates_down() -> None:
     one = watch()
     one.throttled(10.0)
     assert one.ramp.factor(10.0) == 1 / 16
+
+
+def test_one_partition_in_trouble_among_others_is_no_storm() -> None:
+    one = watch()
+    for number in range(100):
+        one.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
+        if number % 10 == 0:
+            for place in (B, TopicPartition("t", 2)):
+                one.record(place, OTHER, GOOD, "NONE", 10.0 + number / 100)
+    assert one.ramp.factor(11.0) == 1.0
+    for number in range(10):
+        one.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
+    assert one.ramp.factor(11.1) == 1 / 16
