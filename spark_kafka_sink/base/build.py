@@ -27,6 +27,7 @@ from spark_kafka_sink.base.pressure import PressureConfig
 from spark_kafka_sink.base.profiles import load_profile
 from spark_kafka_sink.base.rules import apply_rules
 from spark_kafka_sink.base.similarity import did_you_mean
+from spark_kafka_sink.base.topic_name import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.base.uris import refuse_credentials
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _LEVELS = {
     Codec.GZIP: "compression.gzip.level",
     Codec.LZ4: "compression.lz4.level",
@@ -200,8 +200,8 @@ def check_topic(topic: str, option: str = "topic") -> None:
     Raises:
         ConfigError: the name is empty, too long, "." or "..", or has other characters.
     """
-    if topic in (".", "..") or not _TOPIC.fullmatch(topic):
+    if not is_topic_name(topic):
         raise ConfigError(
             f"option {option} is {topic[:300]!r}, which is no name for a topic",
-            hint="Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens.",
+            hint=TOPIC_NAMES,
         )

@@ -213,7 +213,8 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
     else:
         numbers = rows.topic_of.astype(np.int32)
     if rows.flaws is not None:
-        numbers = np.where(rows.flaws == Flaw.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
+        none = (rows.flaws == Flaw.NULL_TOPIC) | (rows.flaws == Flaw.MALFORMED_TOPIC)
+        numbers = np.where(none, np.int32(len(rows.topics)), numbers)
     return names.take(numbers)
 
 

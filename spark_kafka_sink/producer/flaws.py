@@ -30,8 +30,12 @@ class Flaw(IntEnum):
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
+    """The broker does not allow the name."""
     TOO_LARGE = 10
     """A refused record that is larger than the broker accepts."""
+    MALFORMED_TOPIC = 11
+    INVALID_HEADER_KEY = 12
+    NEGATIVE_TIMESTAMP = 13
 
     @property
     def error_class(self) -> str:
@@ -57,6 +61,9 @@ _ERROR_CLASSES = {
     Flaw.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
     Flaw.INVALID_TOPIC: f"{_ERRORS}UnknownTopicError",
     Flaw.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
+    Flaw.MALFORMED_TOPIC: f"{_ERRORS}ColumnError",
+    Flaw.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
+    Flaw.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
 }
 _MESSAGES = {
     Flaw.NONE: "",
@@ -70,6 +77,9 @@ _MESSAGES = {
     Flaw.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
     Flaw.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
     Flaw.TOO_LARGE: "the record is larger than the broker accepts",
+    Flaw.MALFORMED_TOPIC: "no topic can have such a name",
+    Flaw.INVALID_HEADER_KEY: "a header's key is not UTF-8",
+    Flaw.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }
 TOPIC_FLAWS = {3: Flaw.UNKNOWN_TOPIC, 17: Flaw.INVALID_TOPIC, 29: Flaw.TOPIC_UNAUTHORIZED}
 """What the rows of a topic have that the metadata has such an error of, by its code."""

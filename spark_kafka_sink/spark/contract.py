@@ -52,13 +52,21 @@ class Contract:
     fixed_topic: str | None
     tolerant: bool = False
 
+    @property
+    def used(self) -> list[int]:
+        """Where the columns stand that are written."""
+        places = (self.value, self.key, self.topic, self.partition, self.headers, self.timestamp)
+        return [place for place in places if place is not None]
+
     @classmethod
     def of(cls, schema: StructType, config: SinkConfig) -> Contract:
         """Check a DataFrame's schema.
 
         Raises:
-            ColumnError: a column is missing or has the wrong type; the message names it.
+            ColumnError: a column is missing, twice there, or of the wrong type; the message names
+                it.
         """
+        _refuse_twins(schema)
         # A topic column that the option overrides may be anything.
         unused = {"timestamp"} if config.topic is None else {"timestamp", "topic"}
         places = {name: _place(schema, name) for name in _TYPES if name not in unused}
@@ -83,6 +91,16 @@ class Contract:
             timestamp=_timestamp(schema) if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             tolerant=config.poison.tolerant,
+        )
+
+
+def _refuse_twins(schema: StructType) -> None:
+    """Spark would refuse them, too, but in the middle of the job."""
+    twins = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twins:
+        raise ColumnError(
+            f"the DataFrame has the column `{twins[0]}` twice",
+            hint="drop or rename one of them",
         )
 
 

@@ -15,7 +15,7 @@ from spark_kafka_sink.base.clock import SystemClock
 from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
 from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.settings import SessionSettings
-from spark_kafka_sink.spark.columns import read_rows
+from spark_kafka_sink.spark.columns import read_chunks
 from spark_kafka_sink.spark.messages import DeliveryMessage, delivered, finished
 from spark_kafka_sink.spark.publish import Publication
 from spark_kafka_sink.spark.session_conf import hand_over
@@ -47,7 +47,8 @@ class TaskWriter:
                 if batch.num_rows == 0:
                     continue
                 session = session or borrow_session(self.config.producer, self._settings())
-                session.append(read_rows(batch, self.contract, clock))
+                for rows in read_chunks(batch, self.contract, clock):
+                    session.append(rows)
             if session is None:
                 return DeliveryMessage(DeliveryReport())
             session.flush()

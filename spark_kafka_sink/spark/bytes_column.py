@@ -1,0 +1,60 @@
+"""Text and binary columns as Arrow binary arrays with 32-bit offsets; bytes are not copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.records.varint import binary_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LARGEST_SLICE = 1 << 30
+"""Bytes of a slice's columns together: with what framing adds, below the 2 GiB of an array."""
+
+
+def slices(
+    batch: pa.RecordBatch, columns: Sequence[int], largest: int = LARGEST_SLICE
+) -> Iterator[tuple[int, int]]:
+    """First row and row after the last of slices whose columns are not too large together."""
+    yield from _halved(batch.select(list(columns)), 0, largest)
+
+
+def _halved(batch: pa.RecordBatch, start: int, largest: int) -> Iterator[tuple[int, int]]:
+    rows = batch.num_rows
+    if rows <= 1 or batch.nbytes <= largest:
+        yield start, start + rows
+        return
+    half = rows // 2
+    yield from _halved(batch.slice(0, half), start, largest)
+    yield from _halved(batch.slice(half), start + half, largest)
+
+
+def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
+    """A column of strings or binary, plain, large or dictionary-encoded, as binary."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        return _narrowed(column)
+    return cast("pa.BinaryArray", column.cast(pa.binary()))
+
+
+def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
+    """Arrow's own cast looks at how far a slice's offsets are from the start of the column."""
+    _, offsets_buffer, data = column.buffers()
+    if offsets_buffer is None or not len(column):
+        return pa.nulls(len(column), pa.binary())
+    offsets = np.frombuffer(
+        memoryview(offsets_buffer), np.int64, len(column) + 1, 8 * column.offset
+    )
+    first, last = int(offsets[0]), int(offsets[-1])
+    body = pa.py_buffer(b"") if data is None else data.slice(first, last - first)
+    array = binary_array((offsets - first).astype(np.int32), body)
+    if not column.null_count:
+        return array
+    valid = np.packbits(np.asarray(column.is_valid()), bitorder="little").tobytes()
+    buffers = [pa.py_buffer(valid), *array.buffers()[1:]]
+    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))

@@ -1,0 +1,45 @@
+"""What the readers of columns do about a row that can't be written: mark it, or refuse it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.base.errors import ColumnError
+from spark_kafka_sink.producer.flaws import Flaw
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class RowChecks:
+    """The flaws of n rows so far; a row keeps its first one.
+
+    Args:
+        rows: how many there are.
+        tolerant: a poison row is marked; without it the first one is an error.
+        first_row: the number that errors give to the first of them.
+    """
+
+    def __init__(self, rows: int, tolerant: bool, first_row: int = 0) -> None:
+        self._tolerant = tolerant
+        self._first_row = first_row
+        self._flaws = np.zeros(rows, np.int8)
+
+    def found(self, rows: NDArray[np.intp], flaw: Flaw, problem: str, hint: str) -> None:
+        """These rows, in order, have a flaw; `problem` ends where the row's number comes.
+
+        Raises:
+            ColumnError: there is one, and it is not tolerated; the message names the row.
+        """
+        if not len(rows):
+            return
+        if not self._tolerant:
+            raise ColumnError(f"{problem} row {self._first_row + int(rows[0])}", hint=hint)
+        self._flaws[rows[self._flaws[rows] == Flaw.NONE]] = flaw
+
+    @property
+    def flaws(self) -> NDArray[np.int8] | None:
+        """A `Flaw` per row, shape (n,); None when there is none."""
+        return self._flaws if self._flaws.any() else None

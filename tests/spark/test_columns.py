@@ -1,0 +1,228 @@
+"""Columns that only Spark makes: bytes that are no text, local times, other types of strings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.foreign import count
+from tests.kafka.readers import by_confluent
+from tests.spark.sink import JVM, Sink, create_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.kafka.broker import KafkaCluster
+
+ZONE = "spark.sql.session.timeZone"
+TOLERATE = {"errors.tolerance": "all"}
+
+
+def frame(sink: Sink, *rows: str) -> DataFrame:
+    """A frame of one partition, its rows as SQL selects them."""
+    return sink.spark.sql(" UNION ALL ".join(f"SELECT {row}" for row in rows)).coalesce(1)
+
+
+@pytest.fixture
+def zoned(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session whose time zone is the test's to set."""
+    before = spark.conf.get(ZONE)
+    yield spark
+    assert before is not None
+    spark.conf.set(ZONE, before)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+08:00", "GMT+3", "Europe/Berlin"])
+def test_local_times_are_cast_as_spark_does(
+    zone: str, zoned: SparkSession, sink: Sink, topic: str
+) -> None:
+    zoned.conf.set(ZONE, zone)
+    moments = ("2024-06-01 12:00:00.123", "2024-03-31 02:30:00", "2024-10-27 02:30:00")
+    rows = [f"'{each}' AS value, TIMESTAMP_NTZ'{each}' AS timestamp" for each in moments]
+    local = frame(sink, *rows)
+    sink.write(local, topic=topic, useTimestampColumn="true")
+    cast = local.selectExpr("value", "unix_millis(CAST(timestamp AS TIMESTAMP)) AS ms").collect()
+    assert {
+        record.value: record.timestamp for record in by_confluent(sink.bootstrap_servers, topic)
+    } == {row.value.encode(): row.ms for row in cast}
+
+
+def test_local_times_where_no_zone_was_set(sink: Sink, topic: str) -> None:
+    sink.spark.conf.unset(ZONE)
+    row = "'v' AS value, TIMESTAMP_NTZ'2024-06-01 12:00:00' AS timestamp"
+    local = frame(sink, row)
+    sink.write(local, topic=topic, useTimestampColumn="true")
+    wanted = local.selectExpr("unix_millis(CAST(timestamp AS TIMESTAMP)) AS ms").collect()[0].ms
+    assert [record.timestamp for record in by_confluent(sink.bootstrap_servers, topic)] == [wanted]
+
+
+_BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
+_NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
+FLAWED = {
+    "a name that is not UTF-8": (
+        "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
+        "no name for a topic, first in row 1",
+        "MALFORMED_TOPIC",
+    ),
+    "a name with a slash": (
+        "'a/b' AS topic, NULL AS headers, NULL AS timestamp",
+        "'a/b', which is no name for a topic, first in row 1",
+        "MALFORMED_TOPIC",
+    ),
+    "an empty name": (
+        "'' AS topic, NULL AS headers, NULL AS timestamp",
+        "no name for a topic, first in row 1",
+        "MALFORMED_TOPIC",
+    ),
+    "two dots": (
+        "'..' AS topic, NULL AS headers, NULL AS timestamp",
+        "no name for a topic, first in row 1",
+        "MALFORMED_TOPIC",
+    ),
+    "a long name": (
+        "repeat('x', 250) AS topic, NULL AS headers, NULL AS timestamp",
+        "no name for a topic, first in row 1",
+        "MALFORMED_TOPIC",
+    ),
+    "a header key that is not UTF-8": (
+        f"'{{topic}}' AS topic, array({_BAD_KEY}) AS headers, NULL AS timestamp",
+        "a header key that is not UTF-8 in row 1",
+        "INVALID_HEADER_KEY",
+    ),
+    "a null header": (
+        f"'{{topic}}' AS topic, array({_NULL_HEADER}) AS headers, NULL AS timestamp",
+        "a header without a key in row 1",
+        "NULL_HEADER_KEY",
+    ),
+    "the millisecond before 1970": (
+        "'{topic}' AS topic, NULL AS headers, timestamp_millis(-1) AS timestamp",
+        "a timestamp before 1970 (-1 ms) in row 1",
+        "NEGATIVE_TIMESTAMP",
+    ),
+    "the year 1": (
+        "'{topic}' AS topic, NULL AS headers, TIMESTAMP'0001-01-01 00:00:00Z' AS timestamp",
+        "a timestamp before 1970",
+        "NEGATIVE_TIMESTAMP",
+    ),
+}
+
+
+def flawed(sink: Sink, topic: str, row: str) -> DataFrame:
+    """A good row, a flawed one, a good one."""
+    kinds = (
+        "CAST(topic AS STRING) AS topic, value, CAST(timestamp AS TIMESTAMP) AS timestamp, "
+        "CAST(headers AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
+    )
+    good = f"'{topic}' AS topic, NULL AS headers, NULL AS timestamp"
+    rows = (f"'a' AS value, {good}", f"'b' AS value, {row.format(topic=topic)}")
+    return frame(sink, *rows, f"'c' AS value, {good}").selectExpr(*kinds.split(", ", 3))
+
+
+@pytest.mark.parametrize("name", FLAWED)
+def test_a_flawed_row_is_named(name: str, sink: Sink, topic: str) -> None:
+    row, says, _ = FLAWED[name]
+    rows = flawed(sink, topic, row)
+    error, _ = sink.jobs_of(lambda: sink.write(rows, useTimestampColumn="true"))
+    assert "ColumnError" in str(error)
+    assert says in str(error)
+    assert count(sink.bootstrap_servers, topic) == 0
+
+
+@pytest.mark.parametrize("name", FLAWED)
+def test_a_flawed_row_becomes_a_dead_letter(
+    name: str, sink: Sink, topic: str, tmp_path: Path, real_kafka: KafkaCluster
+) -> None:
+    row, _, reason = FLAWED[name]
+    create_topics(real_kafka, [dead := f"{topic}-dead"])
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": dead}
+    path = tmp_path / "report.json"
+    rows = flawed(sink, topic, row)
+    sink.write(rows, useTimestampColumn="true", reportPath=str(path), **options)
+    good = by_confluent(sink.bootstrap_servers, topic)
+    assert {record.value for record in good} == {b"a", b"c"}
+    (letter,) = by_confluent(sink.bootstrap_servers, dead)
+    assert letter.value == b"b"
+    assert letter.timestamp > 1_600_000_000_000
+    assert [each["reason"] for each in json.loads(path.read_text())["poison"]] == [reason]
+
+
+ALIKE = {
+    "bytes that are no text": "CAST(unhex('FF00') AS STRING) AS key, CAST(unhex('80') AS STRING) "
+    "AS value",
+    "fixed and bounded text": "CAST('k' AS CHAR(3)) AS key, CAST('v' AS VARCHAR(5)) AS value",
+    "upper case columns": "'k' AS KEY, 'v' AS VALUE",
+    "camel case columns": "'k' AS Key, 'v' AS vAlue",
+    "a column twice in other case": "'k' AS key, 'v' AS value, 'w' AS VALUE",
+    "a map beside": "'k' AS key, 'v' AS value, map('a', 1) AS other",
+    "empty headers": "'v' AS value, CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>) "
+    "AS headers",
+    "null headers": "'v' AS value, CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) "
+    "AS headers",
+    "null and empty header values": "'v' AS value, array(struct('a' AS key, CAST(NULL AS BINARY) "
+    "AS value), struct('' AS key, unhex('') AS value)) AS headers",
+    "a long header key": "'v' AS value, array(struct(repeat('h', 70000) AS key, unhex('01') AS "
+    "value)) AS headers",
+    "an empty value": "'' AS key, unhex('') AS value",
+    "a null value": "CAST(NULL AS STRING) AS key, CAST(NULL AS BINARY) AS value",
+    "a column of nothing": "NULL AS value",
+    "a key of nothing": "NULL AS key, 'v' AS value",
+    "a variant as value": "parse_json('[1]') AS value",
+    "headers of text": "'v' AS value, array(struct('a' AS key, 'b' AS value)) AS headers",
+    "headers of other names": "'v' AS value, array(struct('a' AS k, unhex('01') AS v)) AS headers",
+    "a partition as long": "'v' AS value, 1L AS partition",
+    "a partition below zero": "'v' AS value, -1 AS partition",
+    "a header key that is null": "'v' AS value, array(struct(CAST(NULL AS STRING) AS key, "
+    "unhex('01') AS value)) AS headers",
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_both_formats_agree_on_a_row(
+    name: str, sink: Sink, topic: str, real_kafka: KafkaCluster
+) -> None:
+    create_topics(real_kafka, [theirs := f"{topic}-theirs"])
+    rows = frame(sink, ALIKE[name])
+    ours, _ = sink.jobs_of(lambda: sink.write(rows, topic=topic, includeHeaders="true"))
+    jvm = replace(sink, format=JVM)
+    other, _ = sink.jobs_of(lambda: jvm.write(rows, topic=theirs, includeHeaders="true"))
+    assert (ours is None) == (other is None), f"ours: {ours}\ntheirs: {other}"
+    found, wanted = (
+        [(record.key, record.value, record.headers) for record in by_confluent(*place)]
+        for place in ((sink.bootstrap_servers, topic), (sink.bootstrap_servers, theirs))
+    )
+    assert found == wanted
+
+
+OURS_ALONE = {
+    "collated text": "collate('k', 'UTF8_LCASE') AS key, collate('V', 'UNICODE_CI') AS value",
+    "a variant beside": "'k' AS key, 'V' AS value, parse_json('[1]') AS other",
+}
+"""What Spark's own format refuses for its type, though the bytes are plain."""
+
+
+@pytest.mark.parametrize("name", OURS_ALONE)
+def test_types_that_only_this_format_takes(name: str, sink: Sink, topic: str) -> None:
+    sink.write(frame(sink, OURS_ALONE[name]), topic=topic)
+    (record,) = by_confluent(sink.bootstrap_servers, topic)
+    assert (record.key, record.value) == (b"k", b"V")
+
+
+def test_collated_header_keys(sink: Sink, topic: str) -> None:
+    header = "struct(collate('A', 'UTF8_LCASE') AS key, unhex('01') AS value)"
+    sink.write(frame(sink, f"'v' AS value, array({header}) AS headers"), topic=topic)
+    (record,) = by_confluent(sink.bootstrap_servers, topic)
+    assert record.headers == (("A", b"\x01"),)
+
+
+def test_a_column_twice_is_refused_before_any_task(sink: Sink, topic: str) -> None:
+    """Spark can't hand such a frame to Python; its own error comes from a task."""
+    twice = frame(sink, "'v' AS value, 'w' AS value")
+    error, jobs = sink.jobs_of(lambda: sink.write(twice, topic=topic))
+    assert "ColumnError: the DataFrame has the column `value` twice" in str(error)
+    assert jobs == 0

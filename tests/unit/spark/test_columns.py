@@ -1,0 +1,316 @@
+"""What the readers of columns make of each shape of a column, and of rows that can't be written."""
+
+from __future__ import annotations
+
+import mmap
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.base.errors import ColumnError
+from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.spark.bytes_column import read_bytes, slices
+from spark_kafka_sink.spark.columns import read_chunks, read_rows
+from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.header_column import read_headers
+from spark_kafka_sink.spark.row_checks import RowChecks
+from spark_kafka_sink.spark.timestamp_column import read_timestamps
+from spark_kafka_sink.spark.topic_column import read_topics
+
+NOW_MS = 1_700_000_000_000
+EPOCH = datetime.fromisoformat("1970-01-01T00:00")
+NEW_YEAR = datetime.fromisoformat("2024-01-01T00:00")
+NOON = datetime.fromisoformat("2024-06-01T12:00")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+LARGE = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+BAD_UTF8 = [b"\xff", b"a\x80b", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]
+BAD_NAMES = [b"", b".", b"..", b"a/b", b"a b", "tö".encode(), b"x" * 250, b"a\n", *BAD_UTF8]
+
+
+def text(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Array[Any]:
+    """Strings that nobody has checked, as they come from Spark."""
+    array = pa.array(values, pa.binary())
+    if kind is not None:
+        return array.cast(pa.large_binary()).view(kind)
+    return array.view(pa.string())
+
+
+def checks(rows: int, tolerant: bool = True) -> RowChecks:
+    return RowChecks(rows, tolerant)
+
+
+def flaws(found: RowChecks, rows: int) -> list[Flaw]:
+    return [Flaw.NONE] * rows if found.flaws is None else [Flaw(code) for code in found.flaws]
+
+
+# --- bytes
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("start", [0, 1, 3])
+@pytest.mark.parametrize("stop", [3, 5, 9])
+def test_every_kind_of_text_and_every_slice(kind: pa.DataType, start: int, stop: int):
+    values = ["a", None, "", "Grüße", None, "e", "", "g", None]
+    column = pa.array(values, pa.string()).cast(kind).slice(start, stop - start)
+    wanted = [None if each is None else each.encode() for each in values[start:stop]]
+    found = read_bytes(column)
+    assert found.type == pa.binary()
+    assert found.to_pylist() == wanted
+    found.validate(full=True)
+
+
+def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
+    """Zeros that take no memory until somebody writes them; all rows of one length."""
+    zeros = mmap.mmap(-1, rows * row_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    offsets = np.arange(rows + 1, dtype=np.int64) * row_bytes
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(zeros)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
+
+
+def contract(**places: Any) -> Contract:
+    absent = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    fixed = None if "topic" in places else "t"
+    return Contract(**{"value": 0, "fixed_topic": fixed, **absent, **places})
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_columns_of_more_than_two_gib_come_in_slices(first: int):
+    rows, row_bytes = 5_000, 1_000_000
+    ids = pa.array(range(rows), pa.int32())
+    batch = pa.RecordBatch.from_arrays([huge(rows, row_bytes), ids], ["value", "partition"])
+    seen = 0
+    for part in read_chunks(batch.slice(first), contract(partition=1), SystemClock()):
+        assert part.first_row == seen
+        assert part.columns.value is not None
+        assert part.columns.value.nbytes < 2**31
+        assert part.columns.value[-1].as_buffer().size == row_bytes
+        assert part.partition is not None
+        assert part.partition[0].as_py() == first + seen
+        seen += len(part)
+    assert seen == rows - first
+
+
+def test_headers_and_values_count_together_and_unused_columns_do_not():
+    values = huge(1_000, 1_000_000)
+    batch = pa.RecordBatch.from_arrays([values, values, values], ["value", "key", "other"])
+    assert list(slices(batch, [0])) == [(0, 1_000)]
+    assert list(slices(batch, [0, 1])) == [(0, 500), (500, 1_000)]
+
+
+def test_a_row_of_its_own_is_as_small_as_it_gets():
+    batch = pa.RecordBatch.from_arrays([huge(3, 1_500_000_000)], ["value"])
+    assert list(slices(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
+    parts = list(read_chunks(batch, contract(), SystemClock()))
+    assert [len(part) for part in parts] == [1, 1, 1]
+
+
+def test_an_error_in_a_later_slice_names_the_row_of_the_batch():
+    topics = pa.array(["t"] * 2_999 + [None], pa.string())
+    batch = pa.RecordBatch.from_arrays([huge(3_000, 1_000_000), topics], ["value", "topic"])
+    with pytest.raises(ColumnError, match="row 2999"):
+        list(read_chunks(batch, contract(topic=1), SystemClock()))
+
+
+# --- topics
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("kind", [None, pa.large_string()])
+def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
+    column = text([b"a", name, b"b", None, name, b"a"], kind)
+    found = checks(6)
+    topics, topic_of = read_topics(column, found)
+    bad = Flaw.MALFORMED_TOPIC
+    assert flaws(found, 6) == [Flaw.NONE, bad, Flaw.NONE, Flaw.NULL_TOPIC, bad, Flaw.NONE]
+    assert topics == ("a", "b")
+    assert topic_of is not None
+    assert [topic_of[row] for row in (0, 2, 5)] == [0, 1, 0]
+    with pytest.raises(ColumnError, match=r"no name for a topic, first in row 1\. Use 1 to 249"):
+        read_topics(column.slice(0, 3), checks(3, tolerant=False))
+
+
+@pytest.mark.parametrize("column", [[None, None], [b"a/b", None], [b"\xff"]])
+def test_no_good_topic_at_all(column: list[bytes | None]):
+    found = checks(len(column))
+    assert read_topics(text(column), found) == ((), None)
+    assert Flaw.NONE not in flaws(found, len(column))
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
+def test_topics_against_a_loop(names: list[bytes | None]):
+    found = checks(len(names))
+    topics, topic_of = read_topics(text(names), found)
+    codes = flaws(found, len(names))
+    for row, name in enumerate(names):
+        if name is None:
+            assert codes[row] is Flaw.NULL_TOPIC
+        elif name in (b"a", b"b", b"c"):
+            assert codes[row] is Flaw.NONE
+            assert topics[0 if topic_of is None else topic_of[row]] == name.decode()
+        else:
+            assert codes[row] is Flaw.MALFORMED_TOPIC
+
+
+# --- headers
+
+
+def header_column(
+    rows: list[list[tuple[bytes | None, bytes | None]] | None], kind: pa.DataType = HEADERS
+) -> pa.Array[Any]:
+    raw = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    column = pa.array(
+        [None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows], raw
+    )
+    entries = column.values
+    keys, values = entries.field(0).view(pa.string()), entries.field(1)
+    if kind is LARGE:
+        keys = entries.field(0).cast(pa.large_binary()).view(pa.large_string())
+        values = values.cast(pa.large_binary())
+    made = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
+    mask = column.is_null() if column.null_count else None
+    return pa.ListArray.from_arrays(column.offsets, made, mask=mask)
+
+
+@pytest.mark.parametrize("key", BAD_UTF8)
+@pytest.mark.parametrize("kind", [HEADERS, LARGE], ids=["small", "large"])
+def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType):
+    column = header_column(
+        [[(b"a", b"1")], None, [], [(b"ok", None), (key, b"2")], [(None, b"3"), (key, b"4")]], kind
+    )
+    found = checks(5)
+    lists = read_headers(column, found)
+    none = Flaw.NONE
+    bad, null = Flaw.INVALID_HEADER_KEY, Flaw.NULL_HEADER_KEY
+    assert flaws(found, 5) == [none, none, none, bad, null]
+    assert lists is not None
+    repaired = key.decode(errors="replace").encode()
+    assert lists.to_pylist()[3] == [
+        {"key": b"ok", "value": None},
+        {"key": repaired, "value": b"2"},
+    ]
+    with pytest.raises(ColumnError, match=r"a header key that is not UTF-8 in row 3"):
+        read_headers(column.slice(0, 4), checks(4, tolerant=False))
+    with pytest.raises(ColumnError, match=r"in row 0"):
+        read_headers(column.slice(3, 1), checks(1, tolerant=False))
+
+
+_TEXT = st.sampled_from([b"", b"a", "ü".encode(), b"k" * 1000, None, b"\xff"])
+_ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" * 500])), max_size=3)
+
+
+@given(
+    st.lists(st.none() | _ENTRIES, min_size=1, max_size=20),
+    st.integers(0, 5),
+    st.sampled_from([HEADERS, LARGE]),
+)
+def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType):
+    start = min(start, len(rows))
+    column = header_column(rows, kind).slice(start)
+    found = checks(len(rows) - start)
+    lists = read_headers(column, found)
+    codes = flaws(found, len(rows) - start)
+    for row, entries in enumerate(rows[start:]):
+        keys = [key for key, _ in entries or ()]
+        wanted = Flaw.NONE
+        if b"\xff" in keys:
+            wanted = Flaw.INVALID_HEADER_KEY
+        if None in keys:
+            wanted = Flaw.NULL_HEADER_KEY
+        assert codes[row] is wanted
+        if wanted is Flaw.NONE and lists is not None:
+            made = [(each["key"], each["value"]) for each in lists[row].as_py() or ()]
+            assert made == (entries or [])
+
+
+# --- timestamps
+
+
+def millis(column: pa.Array[Any], zone: str | None = None) -> list[int]:
+    return read_timestamps(column, checks(len(column)), NOW_MS, zone).tolist()
+
+
+def javas(local: datetime, zone: str) -> int:
+    """As ZonedDateTime.ofLocal: the earlier of two offsets, and the one before a gap."""
+    moment = local.replace(tzinfo=ZoneInfo(zone), fold=0)
+    offset = moment.utcoffset()
+    assert offset is not None
+    return round((local - offset - EPOCH) / timedelta(milliseconds=1))
+
+
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
+)
+def test_local_times_count_in_the_sessions_zone(zone: str):
+    moments = [NEW_YEAR + timedelta(minutes=15 * step) for step in range(4 * 24 * 366)]
+    column = pa.array(moments, pa.timestamp("us"))
+    assert millis(column, zone) == [javas(moment, zone) for moment in moments]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [("Z", 0), ("+08:00", -8), ("-03:30", 3.5), ("UTC+8", -8), ("GMT-2", 2), ("UT+01:00", -1)],
+)
+def test_zones_that_are_offsets(zone: str, hours: float):
+    column = pa.array([NOON], pa.timestamp("us"))
+    moment = NOON + timedelta(hours=hours) - EPOCH
+    assert millis(column, zone) == [moment / timedelta(milliseconds=1)]
+
+
+def test_a_zone_that_nobody_knows_is_an_error_that_says_so():
+    column = pa.array([NOON], pa.timestamp("us"))
+    with pytest.raises(ColumnError, match=r"'Mars/Olympus' of the session.*spark\.sql\.session"):
+        millis(column, "Mars/Olympus")
+
+
+def test_without_a_session_the_machines_zone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    column = pa.array([NOON], pa.timestamp("us"))
+    assert millis(column) == [javas(NOON, "Asia/Tokyo")]
+
+
+def test_a_column_with_a_zone_states_the_sessions():
+    local = pa.array([NOON], pa.timestamp("us"))
+    zoned = pa.array([0], pa.timestamp("us", "America/New_York"))
+    batch = pa.RecordBatch.from_arrays([zoned, local], ["other", "timestamp"])
+    values = pa.array([b"v"], pa.binary())
+    batch = batch.append_column("value", values)
+    rows = read_rows(batch, contract(value=2, timestamp=1), SystemClock())
+    assert rows.columns.timestamps is not None
+    wanted = javas(NOON, "America/New_York")
+    assert rows.columns.timestamps.tolist() == [wanted]
+
+
+@pytest.mark.parametrize("micros", [-1, -999, -1000, -1001, -(2**62)])
+@pytest.mark.parametrize("tz", ["UTC", None])
+def test_no_timestamp_before_1970(micros: int, tz: str | None):
+    column = pa.array([0, micros, None, 1_999], pa.timestamp("us", tz))
+    found = checks(4)
+    stamps = read_timestamps(column, found, NOW_MS, "UTC")
+    assert stamps.tolist() == [0, NOW_MS, NOW_MS, 1]
+    assert flaws(found, 4) == [Flaw.NONE, Flaw.NEGATIVE_TIMESTAMP, Flaw.NONE, Flaw.NONE]
+    with pytest.raises(ColumnError, match=r"a timestamp before 1970 \(-\d+ ms\) in row 1\. Kafka"):
+        read_timestamps(column, checks(4, tolerant=False), NOW_MS, "UTC")
+
+
+def test_a_row_keeps_its_first_flaw():
+    column = pa.array([-1], pa.timestamp("us", "UTC"))
+    found = checks(1)
+    read_topics(text([b"a/b"]), found)
+    read_timestamps(column, found, NOW_MS, None)
+    assert flaws(found, 1) == [Flaw.MALFORMED_TOPIC]
