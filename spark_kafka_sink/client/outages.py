@@ -24,7 +24,11 @@ SILENCE = 10.0
 
 
 class Outages:
-    """What the network has to say of its brokers; a broker is known by its address."""
+    """What the network has to say of its brokers.
+
+    A bootstrap server and the broker at the same address are two: only for the latter does
+    anything wait.
+    """
 
     def __init__(self) -> None:
         self.backlog: Callable[[int, float], str] = _nothing
@@ -35,7 +39,7 @@ class Outages:
         self, link: Link, reason: str, lost: Sequence[InFlight], delay: float, now: float
     ) -> None:
         """A connection broke, or could not be made; the next attempt is `delay` seconds away."""
-        trouble = self._troubles.meet(str(link.node), now)
+        trouble = self._troubles.meet(_key(link), now)
         if trouble is None:
             return
         if lost:
@@ -65,7 +69,7 @@ class Outages:
         if not self._troubles:
             return
         silence = self._troubles.end(_silence(link))
-        if (trouble := self._troubles.end(str(link.node))) is not None:
+        if (trouble := self._troubles.end(_key(link))) is not None:
             failures = _count(trouble.times, "failure")
             length = now - trouble.since
             _LOG.warning("%s: back after %.1f s and %s", _name(link), length, failures)
@@ -81,8 +85,12 @@ def _nothing(_node_id: int, _now: float) -> str:
     return ""
 
 
+def _key(link: Link) -> str:
+    return f"{link.node.node_id} {link.node}"
+
+
 def _silence(link: Link) -> str:
-    return f"{link.node} silent"
+    return f"{_key(link)} silent"
 
 
 def _name(link: Link) -> str:

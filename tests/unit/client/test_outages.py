@@ -79,6 +79,24 @@ def test_a_broker_that_comes_and_goes_is_no_flood(log: pytest.LogCaptureFixture)
     assert 2 <= len(lines(log)) <= 2 * (seconds / INTERVAL + 1)
 
 
+def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.unnoticed.add(1)
+        one.cluster.stop(1)
+        one.steps(20, 0.1)  # nothing waits for the broker yet: the metadata alone finds it gone
+        one.client.metadata.refresh()
+        one.steps(20, 0.1)
+        one.send_batches(1)
+        one.steps(20, 0.1)
+        told = lines(log)
+    assert any(line.startswith("Kafka bootstrap server 127.0.0.1:40001: no conn") for line in told)
+    assert any(line.startswith(f"{BROKER}: no connection") for line in told)
+
+
 def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture) -> None:
     cluster, clock, count = FakeCluster(nodes=200), ManualClock(5.0), 200
     cluster.alive.clear()
