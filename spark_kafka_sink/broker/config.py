@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.listeners import check_listeners
+from spark_kafka_sink.broker.releases import has_transaction_version, known_release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ class BrokerOptions(TypedDict, total=False):
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     transaction_version: int
+    api_versions_of: str | None
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int
     faults: Sequence[str]
@@ -73,6 +75,8 @@ class BrokerConfig:
         group_min_session_timeout_ms: the shortest session.timeout.ms a group's member may ask for.
         group_max_session_timeout_ms: the longest one.
         transaction_version: Kafka's feature of that name; 2 lets clients use transactions V2.
+        api_versions_of: a release of Kafka, as "2.8": no versions of APIs but those that it has are
+            served, and transactions V2 only since 4.0; None serves all.
         transaction_max_timeout_ms: the longest timeout that a transaction may ask for.
         transactional_id_expiration_ms: a transactional id without use for so long is forgotten.
         faults: faults to begin with, as `kafkaprod broker --fault` takes them.
@@ -103,6 +107,7 @@ class BrokerConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     transaction_version: int = 2
+    api_versions_of: str | None = None
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     faults: Sequence[str] = ()
@@ -139,7 +144,24 @@ class BrokerConfig:
             )
         if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
             raise ConfigError(f"port is {self.port}", hint="0 takes any free port")
+        if self.api_versions_of is not None:
+            known_release(self.api_versions_of)
         check_listeners(self)
+
+    @property
+    def release(self) -> str | None:
+        """The release whose versions are served, as the table has it; None for all versions."""
+        return None if self.api_versions_of is None else known_release(self.api_versions_of)
+
+    @property
+    def has_transaction_version(self) -> bool:
+        """Whether there is a feature transaction.version at all."""
+        return self.release is None or has_transaction_version(self.release)
+
+    @property
+    def transaction_level(self) -> int:
+        """At which level transaction.version is finalized."""
+        return self.transaction_version if self.has_transaction_version else 0
 
     def _check_copies(self) -> None:
         wanted = {"replication_factor": self.replication_factor} | {

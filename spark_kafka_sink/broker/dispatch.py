@@ -8,7 +8,7 @@ from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker.call import Call
 from spark_kafka_sink.broker.exchange import Exchange
 from spark_kafka_sink.broker.faults.injector import Injector
-from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.broker.handlers import handlers_of
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
@@ -39,10 +39,11 @@ def gets_no_answer(api: int, call: Call) -> bool:
 class Dispatcher:
     """Hands requests to handlers."""
 
-    __slots__ = ("_cluster", "_injector", "_network")
+    __slots__ = ("_cluster", "_handlers", "_injector", "_network")
 
     def __init__(self, cluster: Cluster, network: Network) -> None:
         self._cluster = cluster
+        self._handlers = handlers_of(cluster.config.release)
         self._network = network
         self._injector = Injector(cluster)
 
@@ -53,10 +54,10 @@ class Dispatcher:
             ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
         """
         api, version, correlation_id = read_request_start(frame)
-        handler = HANDLERS.get(api)
+        handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
             oldest = Exchange(handler, (0, correlation_id), connection, self._network)
-            oldest.send(unsupported_version())
+            oldest.send(unsupported_version(handler.versions))
             return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unserved(api, version, handler))

@@ -80,7 +80,7 @@ class Cluster:
         limits = CoordinatorSettings(
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
-            ends_bump=config.transaction_version > 1,
+            ends_bump=config.transaction_level > 1,
         )
         self.transactions = Transactions(
             limits, TransactionStore(self.journal), self.clock, self.new_producer_id, self.markers

@@ -68,6 +68,10 @@ class BrokerArguments:
     transaction_version: Annotated[
         int, typer.Option(help="Feature transaction.version, 0 to 2; 2 is transactions V2.")
     ] = DEFAULTS.transaction_version
+    api_versions_of: Annotated[
+        str | None,
+        typer.Option(help="A release as 2.8: serve just the versions of APIs that it has."),
+    ] = None
     transaction_max_timeout_ms: Annotated[
         int, typer.Option(help="Longest timeout that a transaction may ask for.")
     ] = DEFAULTS.transaction_max_timeout_ms
@@ -139,6 +143,7 @@ class BrokerArguments:
             "message_max_bytes": self.message_max_bytes,
             "cluster_id": self.cluster_id,
             "transaction_version": self.transaction_version,
+            "api_versions_of": self.api_versions_of,
             "transaction_max_timeout_ms": self.transaction_max_timeout_ms,
             "transactional_id_expiration_ms": self.transactional_id_expiration_ms,
             "replica_lag_time_max_ms": self.replica_lag_time_max_ms,

@@ -71,6 +71,11 @@ class VersionRange:
     def __contains__(self, version: int) -> bool:
         return self.lowest <= version <= self.highest
 
+    def common(self, other: VersionRange) -> VersionRange | None:
+        """The versions that are in both, None if there are none."""
+        lowest, highest = max(self.lowest, other.lowest), min(self.highest, other.highest)
+        return VersionRange(lowest, highest) if lowest <= highest else None
+
     def __str__(self) -> str:
         return f"{self.lowest}-{self.highest}"
 

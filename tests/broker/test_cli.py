@@ -77,6 +77,17 @@ def test_the_broker_does_what_its_options_say():
             process.kill()
 
 
+def test_the_broker_poses_as_an_older_release():
+    command = [*KAFKAPROD, "broker", "--port", "0", "--api-versions-of", "2.8"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with RawClient(process.stdout.readline().split()[-1]) as raw:
+                said = raw.call(ApiKey.API_VERSIONS, 0).api_keys
+                assert [k.max_version for k in said if k.api_key == ApiKey.METADATA] == [11]
+        finally:
+            process.kill()
+
+
 def test_every_option_of_the_broker_is_on_the_command_line():
     assert BrokerArguments().options().keys() == BrokerOptions.__annotations__.keys()
 
@@ -96,6 +107,7 @@ def test_a_config_that_is_none(text):
         (["--topic", "a", "--topic-config", "b:retention.ms=1"], "is not made: b"),
         (["--topic", "a b"], "'a b' can't be made"),
         (["--transaction-version", "5"], "There are 0, 1 and 2"),
+        (["--api-versions-of", "2.2"], "Releases to choose from: 2.1, 2.4,"),
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Spark writes to brokers of releases before 4.0."""
+"""Spark writes to brokers of releases before 4.0, and to one that poses as such."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.broker import EmbeddedBroker
 from tests.kafka.readers import by_confluent
 from tests.kafka.zookeeper import ZooKeeperCluster
-from tests.spark.sink import Sink
+from tests.spark.sink import JVM, Sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,3 +53,13 @@ def test_a_write_to_an_older_release(
     }
     assert len(found) == ROWS
     assert all(record.headers == (("from", b"spark"),) for record in found)
+
+
+@pytest.mark.parametrize("release", ["2.1", "2.8", "3.9"])
+def test_the_sink_in_java_writes_to_a_broker_that_poses(spark: SparkSession, release: str) -> None:
+    frame = spark.range(0, 500, 1, 2).selectExpr("concat('value ', id) AS value")
+    with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
+        Sink(spark, kafka.bootstrap_servers, JVM).write(frame, topic="t")
+        found = by_confluent(kafka.bootstrap_servers, "t")
+    assert {record.value for record in found} == {b"value %d" % number for number in range(500)}
+    assert len(found) == 500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.handlers import (
@@ -45,9 +46,14 @@ from spark_kafka_sink.broker.handlers import (
     txn_offset_commit,
     write_txn_markers,
 )
+from spark_kafka_sink.broker.releases import releases
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_kafka_sink.broker.call import Handler
+    from spark_kafka_sink.protocol.versions import VersionRange
 
 _MODULES = (
     produce,
@@ -94,3 +100,23 @@ _SERVED = [module.HANDLER for module in _MODULES]
 HANDLERS: dict[int, Handler] = {
     int(handler.api): handler for handler in (*_SERVED, api_versions.make(_SERVED))
 }
+"""Everything that is served, by API key."""
+
+
+def handlers_of(release: str | None) -> Mapping[int, Handler]:
+    """What a broker serves that poses as a release; None is for all of it."""
+    if release is None:
+        return HANDLERS
+    spans = releases()[release]
+    limited = [_limited(handler, spans.get(handler.api)) for handler in _SERVED]
+    served = [handler for handler in limited if handler is not None]
+    announcing = api_versions.make(served, spans[ApiKey.API_VERSIONS])
+    return {int(handler.api): handler for handler in (*served, announcing)}
+
+
+def _limited(handler: Handler, span: VersionRange | None) -> Handler | None:
+    versions = None if span is None else handler.versions.common(span)
+    if span is None or versions is None:
+        return None
+    announced = None if handler.announced is None else handler.announced.common(span)
+    return replace(handler, versions=versions, announced=announced)

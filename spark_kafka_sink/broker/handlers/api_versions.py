@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.build import Values
 
 VERSIONS = VersionRange(0, 4)
+NAMED_VERSION = 3
 LEVEL_0_VERSION = 4
 TRANSACTION_VERSION = 2
+NO_FEATURES_EPOCH = -1
 FEATURES_EPOCH = 1
 """Features never change here."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -41,7 +43,10 @@ def entry(api: ApiKey, versions: VersionRange) -> Values:
 
 def _features(call: Call) -> Values:
     """Up to version 3 clients can't read that a feature may be at level 0, so it is left out."""
-    name, level = "transaction.version", call.cluster.config.transaction_version
+    config = call.cluster.config
+    if not config.has_transaction_version:
+        return {"finalized_features_epoch": NO_FEATURES_EPOCH}
+    name, level = "transaction.version", config.transaction_level
     supported = [{"name": name, "min_version": 0, "max_version": TRANSACTION_VERSION}]
     finalized = [{"name": name, "max_version_level": level, "min_version_level": level}]
     return {
@@ -51,18 +56,19 @@ def _features(call: Call) -> Values:
     }
 
 
-def unsupported_version() -> dict[str, Any]:
-    """The answer to a version that is not served; it has to be written as version 0."""
-    return {
-        "error_code": ErrorCode.unsupported_version,
-        "api_keys": [entry(ApiKey.API_VERSIONS, VERSIONS)],
-    }
+def unsupported_version(served: VersionRange) -> dict[str, Any]:
+    """The answer to a version that is not served; it has to be written as version 0.
+
+    Releases that lack version 3 don't name the range either.
+    """
+    own = [entry(ApiKey.API_VERSIONS, served)] if served.highest >= NAMED_VERSION else []
+    return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
 
 
-def make(others: Iterable[Handler]) -> Handler:
+def make(others: Iterable[Handler], versions: VersionRange = VERSIONS) -> Handler:
     """Make the handler that announces the others and itself."""
     announced = {handler.api: handler.announced or handler.versions for handler in others}
-    announced[ApiKey.API_VERSIONS] = VERSIONS
+    announced[ApiKey.API_VERSIONS] = versions
     keys = [entry(api, announced[api]) for api in sorted(announced)]
 
     def handle(call: Call) -> Answer:
@@ -71,4 +77,4 @@ def make(others: Iterable[Handler]) -> Handler:
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
         return {"api_keys": keys, **_features(call)}
 
-    return Handler(api=ApiKey.API_VERSIONS, versions=VERSIONS, handle=handle)
+    return Handler(api=ApiKey.API_VERSIONS, versions=versions, handle=handle)
