@@ -115,7 +115,8 @@ class Gate:
         Raises:
             BufferTimeoutError: a partition or broker kept its whole share for max.block.ms.
         """
-        self._accumulator.shares.learn(chunk.route.topics)
+        with self._accumulator.lock:
+            self._accumulator.shares.learn(chunk.route.topics)
         late = self._late(chunk)
         if late is None:
             yield chunk

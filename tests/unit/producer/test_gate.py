@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from spark_kafka_sink.base.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.base.meters import CloseReason
 from spark_kafka_sink.base.pressure import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.base.report import DeliveryStatus
+from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.gate import Routed
@@ -25,7 +27,7 @@ from tests.unit.producer.harness.fake import FakeCluster, Fault, Peer
 from tests.unit.producer.harness.world import World, world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 BUFFER = 64_000
 SHARE = BUFFER // 2
@@ -152,6 +154,43 @@ def logged(cluster: FakeCluster, *partitions: int) -> int:
     return sum(cluster.logs["t", partition].end for partition in partitions)
 
 
+class Learning(dict[str, TopicInfo]):
+    """Topics as the sender looks them up; meanwhile the writer comes with rows of other ones."""
+
+    def __init__(self, topics: Mapping[str, TopicInfo], one: World) -> None:
+        super().__init__(topics)
+        others = [info for name, info in topics.items() if name != "t"]
+        self._writer = threading.Thread(target=self._come, args=(one, others))
+
+    @staticmethod
+    def _come(one: World, others: list[TopicInfo]) -> None:
+        for info in others:
+            list(one.session._gate.in_turn(routed(one, unkeyed(1), info)))
+
+    def __contains__(self, name: object) -> bool:
+        if not self._writer.ident:
+            self._writer.start()
+            self._writer.join(0.3)  # it waits for the lock
+        return super().__contains__(name)
+
+    def join(self) -> None:
+        self._writer.join()
+
+
+def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
+    with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as one:
+        one.send([b"." * 5_000], 0)
+        shares, cluster = one.session._accumulator.shares, one.client.metadata.cluster
+        learning = Learning(cluster.topics, one)
+        with one.session._accumulator.lock:
+            full = shares.full(SHARE, replace(cluster, topics=learning))
+        assert full.partitions == {TopicPartition("t", 0)}
+        learning.join()
+        assert shares._topics == {"t", "u"}
+        close_all(one)
+        one.finish()
+
+
 @pytest.mark.parametrize("batch_size", [1_000, 8_000])
 def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> None:
     with stalling(batch_size=batch_size) as (one, cluster):
@@ -248,8 +287,8 @@ def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
 
 
-def routed(one: World, rows: Rows) -> Routed:
-    info = one.client.metadata.cluster.topics["t"]
+def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> Routed:
+    info = info or one.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = one.session._partitioner.assign(rows, (info,))
     return Routed(rows, sizes, route, int(sizes.sum()))
