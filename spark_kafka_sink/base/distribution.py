@@ -106,24 +106,27 @@ class DistributionBuilder:
     buckets many at once.
     """
 
-    __slots__ = ("_lock", "_new", "_past", "_window")
+    __slots__ = ("_lock", "_new", "_past", "_times", "_window")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._new: list[int] = []
+        self._times: list[int] = []
+        """How often each number of `_new` counts, which has it before `_times` has."""
         self._window = Distribution()
         self._past = Distribution()
 
-    def add(self, value: int) -> None:
-        """Record one number."""
+    def add(self, value: int, times: int = 1) -> None:
+        """Record a number, once or several times."""
         new = self._new
         new.append(value)
+        self._times.append(times)
         if len(new) >= _MANY:
             self._fold()
 
-    def add_time(self, seconds: float) -> None:
+    def add_time(self, seconds: float, times: int = 1) -> None:
         """Record a time in microseconds."""
-        self.add(int(seconds * 1_000_000))
+        self.add(int(seconds * 1_000_000), times)
 
     def roll(self) -> Distribution:
         """What came in since the last `roll`; `build` goes on counting it. For who adds."""
@@ -136,26 +139,32 @@ class DistributionBuilder:
     def build(self) -> Distribution:
         """Everything so far."""
         with self._lock:
-            return Distribution.merge_all((self._past, self._window, _sorted(self._new.copy())))
+            times = self._times.copy()
+            new = _sorted(self._new[: len(times)], times)
+            return Distribution.merge_all((self._past, self._window, new))
 
     def _fold(self) -> None:
         with self._lock:
-            self._window = Distribution.merge_all((self._window, _sorted(self._new)))
-            self._new = []
+            new = _sorted(self._new, self._times)
+            self._window = Distribution.merge_all((self._window, new))
+            self._new, self._times = [], []
 
 
-def _sorted(numbers: list[int]) -> Distribution:
-    """Numbers in the buckets that `bucket_of` puts them into."""
+def _sorted(numbers: list[int], times: list[int]) -> Distribution:
+    """Numbers in the buckets that `bucket_of` puts them into, each as often as it counts."""
     if not numbers:
         return Distribution()
     values = np.maximum(np.array(numbers, np.int64), 0)
     exponents = np.frexp(values)[1].astype(np.int64) - 1
     steps = (values >> np.maximum(exponents - 2, 0)) % PER_OCTAVE
     buckets = np.where(values < PER_OCTAVE, values, PER_OCTAVE * (exponents - 1) + steps)
-    found, times = np.unique(buckets, return_counts=True)
+    weights = np.array(times, np.int64)
+    found, places = np.unique(buckets, return_inverse=True)
+    counts = np.zeros(len(found), np.int64)
+    np.add.at(counts, places, weights)
     return Distribution(
-        buckets=tuple(zip(found.tolist(), times.tolist(), strict=True)),
-        total=int(values.sum()),
+        buckets=tuple(zip(found.tolist(), counts.tolist(), strict=True)),
+        total=int((values * weights).sum()),
         low=int(values.min()),
         high=int(values.max()),
     )

@@ -6,10 +6,13 @@ The sender thread alone writes here; others may read, and then see figures that 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.base.distribution import Distribution, DistributionBuilder
 from spark_kafka_sink.base.metrics import MILLION, BrokerMetrics, ProducerMetrics, TopicMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class CloseReason(StrEnum):
@@ -25,14 +28,15 @@ class CloseReason(StrEnum):
 class BatchSent(NamedTuple):
     """A batch that goes out for the first time; times in seconds, sizes in bytes.
 
-    `compression` is None where it was not compressed.
+    `queued` is how long its records have waited, and how many so long. `compression` is None where
+    it was not compressed.
     """
 
     topic: str
     records: int
     raw_bytes: int
     wire_bytes: int
-    queued: float
+    queued: Sequence[tuple[float, int]]
     filled: float
     closed: CloseReason
     compression: float | None
@@ -135,7 +139,8 @@ class Meters:
         topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)
-        broker.int_latency.add_time(sent.queued)
+        for waited, records in sent.queued:
+            broker.int_latency.add_time(waited, records)
         self._fill.add_time(sent.filled)
         self._closed[sent.closed] += 1
         if sent.compression is not None:

@@ -24,9 +24,9 @@ MILLION = 1_000_000
 class BrokerMetrics:
     """One broker as librdkafka's statistics describe it.
 
-    `int_latency`: a batch's time from its first record to its first request. `outbuf_latency`: a
-    request's time until it is written to the socket. `rtt`: from there to the answer. `throttle`:
-    milliseconds of pause that each answer to a Produce request asked for.
+    `int_latency`: each record's time from when its chunk came until its batch's first request.
+    `outbuf_latency`: a request's time until it is written to the socket. `rtt`: from there to the
+    answer. `throttle`: milliseconds of pause that each answer to a Produce request asked for.
     """
 
     node_id: int

@@ -367,7 +367,7 @@ class Accumulator:
         else:
             chunk.holders += 1
             batch.charges.append(chunk)
-        batch.add(data, piece.records, piece.max_timestamp)
+        batch.add(data, piece.records, piece.max_timestamp, now)
         self._trace.appended(batch, piece.records)
 
     def _close_full(self, partition: TopicPartition) -> None:

@@ -49,6 +49,7 @@ class ProducerBatch:
     `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
     bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
     answer never came, so the log may hold it.
+    `arrivals` is when its records came, and how many each time.
     `label` is a number of the session's own, and one more for each split; `order` the same among
     the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
@@ -61,6 +62,7 @@ class ProducerBatch:
     created: float
     base_timestamp: int
     max_timestamp: int
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
     parts: list[Buffer] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     held: int = 0
@@ -83,12 +85,13 @@ class ProducerBatch:
     reason: CloseReason = CloseReason.FLUSH
     compression: float | None = None
 
-    def add(self, part: Buffer, records: int, max_timestamp: int) -> None:
-        """Append encoded records."""
+    def add(self, part: Buffer, records: int, max_timestamp: int, now: float | None = None) -> None:
+        """Append encoded records; `now` is when they came, if that is not when it was created."""
         size = memoryview(part).nbytes
         self.parts.append(part)
         self.held += size
         self.records += records
+        self.arrivals.append((self.created if now is None else now, records))
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 

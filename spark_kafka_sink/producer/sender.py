@@ -160,7 +160,7 @@ class Sender:
                 records=batch.records,
                 raw_bytes=batch.raw_size,
                 wire_bytes=batch.size,
-                queued=now - batch.created,
+                queued=[(now - arrived, records) for arrived, records in batch.arrivals],
                 filled=batch.closed - batch.created,
                 closed=batch.reason,
                 compression=batch.compression,

@@ -30,7 +30,7 @@ SENT = st.builds(
     records=st.integers(1, 1000),
     raw_bytes=st.integers(1, 1000),
     wire_bytes=SMALL,
-    queued=st.floats(0, 100),
+    queued=st.lists(st.tuples(st.floats(0, 100), st.integers(1, 9)), min_size=1, max_size=3),
     filled=st.floats(0, 100),
     closed=st.sampled_from(CloseReason),
     compression=st.none() | st.floats(0, 1),
@@ -72,7 +72,7 @@ def _measure(draw: st.DrawFn, meters: Meters) -> None:
         meters.batch(sent, broker)
         meters.request(sent.records)
         meters.retried(sent.topic, sent.records)
-        broker.answered(sent.queued, sent.filled)
+        broker.answered(sent.queued[0][0], sent.filled)
         broker.throttle.add(sent.wire_bytes)
     meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)
     meters.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))

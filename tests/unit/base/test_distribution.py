@@ -28,6 +28,14 @@ def test_adding_up_is_the_same_as_seeing_all(a: list[int], b: list[int]):
     assert Distribution.merge_all((made(a), Distribution())) == made(a)
 
 
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), max_size=50))
+def test_a_number_may_count_several_times(numbers: list[tuple[int, int]]):
+    builder = DistributionBuilder()
+    for number, times in numbers:
+        builder.add(number, times)
+    assert builder.build() == made([number for number, times in numbers for _ in range(times)])
+
+
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
 def test_count_mean_and_extremes_are_exact(numbers: list[int]):
     found = made(numbers)

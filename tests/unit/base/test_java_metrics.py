@@ -33,7 +33,7 @@ def report() -> DeliveryReport:
             records=records,
             raw_bytes=1000,
             wire_bytes=wire,
-            queued=0.02,
+            queued=[(0.02, records)],
             filled=0.01,
             closed=CloseReason.FULL,
             compression=None if wire == 1000 else 0.004,

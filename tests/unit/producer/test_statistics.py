@@ -89,6 +89,24 @@ def test_times_are_measured_where_they_pass() -> None:
         assert metrics.fill_time.low >= 30_000
 
 
+def test_internal_latency_is_that_of_each_record() -> None:
+    """As in librdkafka: from when a record was handed over until its request is put together."""
+    with world(linger_ms=1_000) as one:
+        one.send([b"a"] * 3, 0)
+        one.clock.advance(0.4)
+        one.send([b"b"] * 2, 0)
+        one.clock.advance(0.4)
+        one.send([b"c"], 0)
+        one.clock.advance(0.4)
+        one.finish()
+        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+        latency = broker.int_latency
+        assert latency.count == 6
+        assert 400_000 <= latency.low < 450_000
+        assert latency.high - latency.low == pytest.approx(800_000, abs=2)
+        assert latency.mean - latency.low == pytest.approx((3 * 800_000 + 2 * 400_000) / 6, abs=2)
+
+
 def test_every_reason_to_close_is_counted() -> None:
     with world(linger_ms=50) as one:
         accumulator = one.session._accumulator
