@@ -45,9 +45,13 @@ SYNONYMS: Mapping[str, str] = {
 """Broker config by topic config, as Kafka's ServerTopicConfigSynonyms has them."""
 
 
+TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
+"""Topic config by broker config: those that can be changed while the broker runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One config of a broker, its value as text."""
+    """One config of a broker as it was started, its value as text."""
 
     name: str
     value: str
@@ -57,27 +61,31 @@ class Setting:
 
 def settings_of(config: BrokerConfig, node: int) -> Iterator[Setting]:
     """All that is told of a broker: what it was started with, and the topics' defaults."""
-    own = {
+    numbers = {
+        "broker.session.timeout.ms": config.session_timeout_ms,
+        "default.replication.factor": config.replication_factor,
+        "group.max.session.timeout.ms": config.group_max_session_timeout_ms,
+        "group.min.session.timeout.ms": config.group_min_session_timeout_ms,
+        "message.max.bytes": config.message_max_bytes,
+        "node.id": node,
+        "num.partitions": config.default_partitions,
+        "transaction.max.timeout.ms": config.transaction_max_timeout_ms,
+        "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
+    }
+    own = {name: (str(value), ConfigType.INT) for name, value in numbers.items()} | {
         "auto.create.topics.enable": (str(config.auto_create_topics).lower(), ConfigType.BOOLEAN),
-        "broker.session.timeout.ms": (str(config.session_timeout_ms), ConfigType.INT),
-        "default.replication.factor": (str(config.replication_factor), ConfigType.INT),
         "log.dirs": (config.data_dir or "", ConfigType.STRING),
         "log.retention.check.interval.ms": (str(config.retention_check_ms), ConfigType.LONG),
-        "message.max.bytes": (str(config.message_max_bytes), ConfigType.INT),
-        "node.id": (str(node), ConfigType.INT),
-        "num.partitions": (str(config.default_partitions), ConfigType.INT),
         "process.roles": ("broker,controller", ConfigType.LIST),
         "replica.lag.time.max.ms": (str(config.replica_lag_time_max_ms), ConfigType.LONG),
-        "transaction.max.timeout.ms": (str(config.transaction_max_timeout_ms), ConfigType.INT),
-        "transactional.id.expiration.ms": (
-            str(config.transactional_id_expiration_ms),
-            ConfigType.INT,
-        ),
     }
     for name, (value, kind) in own.items():
-        yield Setting(name=name, value=value, type=kind)
+        key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
+        default = key is not None and key.default == value
+        source = ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
+        yield Setting(name=name, value=value, type=kind, source=source)
     for topic_name, name in SYNONYMS.items():
         if name not in own:
             key = TOPIC_KEYS[topic_name]
-            default = ConfigSource.DEFAULT
-            yield Setting(name=name, value=key.default, type=key.type, source=default)
+            default_source = ConfigSource.DEFAULT
+            yield Setting(name=name, value=key.default, type=key.type, source=default_source)

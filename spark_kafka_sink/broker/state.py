@@ -8,6 +8,7 @@ from zlib import crc32
 
 from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.delayed import DelayedAnswers
+from spark_kafka_sink.broker.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.elections import Elections
 from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.groups import Groups
@@ -65,7 +66,9 @@ class Cluster:
         """Held by whoever touches the state, where requests are handled beside the event loop."""
         self.journal = backend.open_journal()
         store = TopicStore(backend, self.journal)
-        self.topics = Topics(config, self.node_states.counting(), store)
+        self.dynamic_configs = DynamicConfigs(config, self.journal)
+        layers = self.dynamic_configs.layers()
+        self.topics = Topics(config, self.node_states.counting(), store, layers)
         self.housekeeping = Housekeeping(self.topics.logs, self.clock, config.retention_check_ms)
         self.delayed = DelayedAnswers()
         self.elections = Elections(self.node_states, self.topics, self.delayed)

@@ -32,8 +32,12 @@ class ConfigSource(IntEnum):
     """Where a value comes from, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,17 @@ class ConfigKey:
     allowed: Callable[[str], bool]
 
 
-def _number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
+def number(low: int, high: int = _MAX_LONG) -> Callable[[str], bool]:
+    """Allow the numbers from `low` to `high`."""
+
     def allowed(text: str) -> bool:
         return text.removeprefix("-").isdecimal() and low <= int(text) <= high
 
     return allowed
 
 
-def _one_of(*words: str) -> Callable[[str], bool]:
+def one_of(*words: str) -> Callable[[str], bool]:
+    """Allow these words."""
     return lambda text: text in words
 
 
@@ -61,7 +68,7 @@ def _policies(text: str) -> bool:
 
 
 def _gzip_level(text: str) -> bool:
-    return text == "-1" or _number(1, 9)(text)
+    return text == "-1" or number(1, 9)(text)
 
 
 def _ratio(text: str) -> bool:
@@ -72,50 +79,50 @@ def _throttled(text: str) -> bool:
     return re.fullmatch(r"\*|(\d+:\d+(,\d+:\d+)*)?", text) is not None
 
 
-_TRUTH = _one_of("true", "false")
+_TRUTH = one_of("true", "false")
 _NO_CODEC = {"uncompressed": "none"}
-_CODECS = _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-_TIMES = _one_of("CreateTime", "LogAppendTime")
+_CODECS = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMES = one_of("CreateTime", "LogAppendTime")
 
 TOPIC_KEYS: dict[str, ConfigKey] = {
     "cleanup.policy": ConfigKey(ConfigType.LIST, "delete", _policies),
     "compression.gzip.level": ConfigKey(ConfigType.INT, "-1", _gzip_level),
-    "compression.lz4.level": ConfigKey(ConfigType.INT, "9", _number(1, 17)),
+    "compression.lz4.level": ConfigKey(ConfigType.INT, "9", number(1, 17)),
     "compression.type": ConfigKey(ConfigType.STRING, "producer", _CODECS),
-    "compression.zstd.level": ConfigKey(ConfigType.INT, "3", _number(-131_072, 22)),
-    "delete.retention.ms": ConfigKey(ConfigType.LONG, "86400000", _number(0)),
-    "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", _number(0)),
-    "flush.messages": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(1)),
-    "flush.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(0)),
+    "compression.zstd.level": ConfigKey(ConfigType.INT, "3", number(-131_072, 22)),
+    "delete.retention.ms": ConfigKey(ConfigType.LONG, "86400000", number(0)),
+    "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", number(0)),
+    "flush.messages": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(1)),
+    "flush.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(0)),
     "follower.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
-    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", _number(0, _MAX_INT)),
+    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", number(0, _MAX_INT)),
     "leader.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _throttled),
-    "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", _number(-2)),
-    "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", _number(-2)),
-    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(1)),
-    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", _number(0, _MAX_INT)),
-    "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(HOUR_MS), _number(0)),
-    "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), _number(0)),
+    "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", number(-2)),
+    "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", number(-2)),
+    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(1)),
+    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", number(0, _MAX_INT)),
+    "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(HOUR_MS), number(0)),
+    "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(_MAX_LONG), number(0)),
     "message.timestamp.type": ConfigKey(ConfigType.STRING, "CreateTime", _TIMES),
     "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _ratio),
-    "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", _number(0)),
-    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", _number(1, _MAX_INT)),
+    "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
+    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", number(1, _MAX_INT)),
     "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
     "remote.log.copy.disable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
     "remote.log.delete.on.disable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
-    "remote.storage.enable": ConfigKey(ConfigType.BOOLEAN, "false", _one_of("false")),
-    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", _number(-_MAX_LONG)),
-    "retention.ms": ConfigKey(ConfigType.LONG, "604800000", _number(-1)),
-    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", _number(1 << 20, _MAX_INT)),
-    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", _number(4, _MAX_INT)),
-    "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", _number(0)),
-    "segment.ms": ConfigKey(ConfigType.LONG, "604800000", _number(1)),
+    "remote.storage.enable": ConfigKey(ConfigType.BOOLEAN, "false", one_of("false")),
+    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", number(-_MAX_LONG)),
+    "retention.ms": ConfigKey(ConfigType.LONG, "604800000", number(-1)),
+    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", number(1 << 20, _MAX_INT)),
+    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", number(4, _MAX_INT)),
+    "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
+    "segment.ms": ConfigKey(ConfigType.LONG, "604800000", number(1)),
     "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _TRUTH),
 }
 """What DescribeConfigs lists; those of compaction, throttles and tiers are shown and do nothing."""
 
 INTERNAL_KEYS: dict[str, ConfigKey] = {
-    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", _number(1, _MAX_INT)),
+    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, _MAX_INT)),
 }
 """Kafka's way round the lower bound of segment.bytes, for tests; shown where it is set."""
 
@@ -156,12 +163,20 @@ class BatchRules:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source says, by the name of the topic's config."""
+
+    source: ConfigSource
+    values: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The configs of one topic: what was set for it, over the broker's defaults."""
+    """The configs of one topic: what was set for it, over the broker's, the strongest first."""
 
     own: Mapping[str, str] = field(default_factory=dict)
-    broker_max_bytes: int
+    broker: tuple[Layer, ...] = ()
     batch_rules: BatchRules = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -172,14 +187,15 @@ class TopicConfig:
 
     def default(self, key: str) -> str:
         """The value where the topic sets none."""
-        return str(self.broker_max_bytes) if key == "max.message.bytes" else _ALL_KEYS[key].default
+        said = (layer.values[key] for layer in self.broker if key in layer.values)
+        return next(said, _ALL_KEYS[key].default)
 
     def source(self, key: str) -> ConfigSource:
         """Who set the value."""
         if key in self.own:
             return ConfigSource.TOPIC
-        is_default = self.default(key) == _ALL_KEYS[key].default
-        return ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
+        said = (layer.source for layer in self.broker if key in layer.values)
+        return next(said, ConfigSource.DEFAULT)
 
 
 def problem_with(configs: Mapping[str, str | None]) -> str | None:

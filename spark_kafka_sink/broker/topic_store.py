@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.journal import Journal
     from spark_kafka_sink.broker.storage import StorageBackend
+    from spark_kafka_sink.broker.topic_config import Layer
     from spark_kafka_sink.records.batch import BatchHeader
 
 TOPIC = "topic"
@@ -68,10 +69,10 @@ class TopicStore:
             partition.log.storage.close()
             self._backend.remove(topic.name, partition.index)
 
-    def load(self, nodes: Sequence[int], broker_max_bytes: int) -> Iterator[Topic]:
+    def load(self, nodes: Sequence[int], layers: tuple[Layer, ...]) -> Iterator[Topic]:
         """The topics that an earlier broker left, led in new leader epochs."""
         for (name,), value in self._journal.all(TOPIC).items():
-            config = TopicConfig(own=value["configs"], broker_max_bytes=broker_max_bytes)
+            config = TopicConfig(own=value["configs"], broker=layers)
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
                 topic.partitions.append(self._partition(topic, index, (known, nodes)))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.topic_config import Layer
     from spark_kafka_sink.broker.topic_store import TopicStore
 
 DEFAULT = -1
@@ -82,15 +83,22 @@ class Topic:
 class Topics:
     """All topics, by name and by id."""
 
-    __slots__ = ("_brokers", "_by_id", "_by_name", "_config", "store")
+    __slots__ = ("_broker_layers", "_brokers", "_by_id", "_by_name", "_config", "store")
 
-    def __init__(self, config: BrokerConfig, nodes: list[int], store: TopicStore) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        nodes: list[int],
+        store: TopicStore,
+        broker_layers: tuple[Layer, ...],
+    ) -> None:
         self.store = store
         self._config = config
         self._brokers = Brokers(tuple(nodes), frozenset(nodes))
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
-        for topic in store.load(nodes, config.message_max_bytes):
+        self._broker_layers = broker_layers
+        for topic in store.load(nodes, broker_layers):
             self._keep(topic)
 
     def set_nodes(self, nodes: list[int]) -> None:
@@ -170,7 +178,7 @@ class Topics:
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
-        config = TopicConfig(own=own, broker_max_bytes=self._config.message_max_bytes)
+        config = TopicConfig(own=own, broker=self._broker_layers)
         return Topic(
             name=new.name,
             config=config,
@@ -217,10 +225,19 @@ class Topics:
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
         """Replace the configs that a topic sets itself; they count at once."""
-        topic.config = replace(topic.config, own=dict(own))
-        for partition in topic.partitions:
-            partition.log.storage.limits = LogLimits.of(topic.config)
+        self._take(topic, replace(topic.config, own=dict(own)))
         self.store.save(topic)
+
+    def set_broker_layers(self, layers: tuple[Layer, ...]) -> None:
+        """Replace the brokers' part of all topics' configs; it counts at once."""
+        self._broker_layers = layers
+        for topic in self._by_name.values():
+            self._take(topic, replace(topic.config, broker=layers))
+
+    def _take(self, topic: Topic, config: TopicConfig) -> None:
+        topic.config = config
+        for partition in topic.partitions:
+            partition.log.storage.limits = LogLimits.of(config)
 
     def _partition(self, new: NewTopic, index: int, log: PartitionLog) -> Partition:
         default = self._config.replication_factor

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.compare.plain import differing, plain
-from tests.compare.world import run
+from tests.compare.world import keep_everything, run
 from tests.tools.compare import Difference, compare, markdown, scenarios
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ CHOSEN = (
     "elect leaders",
     "offset delete",
     "authorized operations",
+    "configs of",
+    "alter configs",
     "join group",
     "heartbeat",
     "static member",
@@ -65,6 +67,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def ours() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as kafka:
+        keep_everything(kafka.bootstrap_servers)
         yield kafka
 
 

@@ -180,11 +180,11 @@ def test_flushing_by_count_and_by_time(new_segment, monkeypatch):
 
 def test_limits_come_from_the_topic():
     own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
-    limits = LogLimits.of(TopicConfig(own=own, broker_max_bytes=1))
+    limits = LogLimits.of(TopicConfig(own=own, broker=()))
     assert (limits.segment_bytes, limits.deletes, limits.flush_ms) == (2_000_000, False, 7)
     own["internal.segment.bytes"] = "123"
-    assert LogLimits.of(TopicConfig(own=own, broker_max_bytes=1)).segment_bytes == 123
-    assert LogLimits.of(TopicConfig(own={}, broker_max_bytes=1)) == LogLimits()
+    assert LogLimits.of(TopicConfig(own=own, broker=())).segment_bytes == 123
+    assert LogLimits.of(TopicConfig(own={}, broker=())) == LogLimits()
 
 
 def test_epochs_end_where_the_next_begins():

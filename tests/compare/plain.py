@@ -26,6 +26,10 @@ _DAY_MS = 86_400_000
 # Not retention.ms: the Kafka that is compared with keeps everything.
 CONFIGS = (
     "cleanup.policy",
+    "consumer.session.timeout.ms",
+    "log.flush.interval.messages",
+    "message.max.bytes",
+    "node.id",
     "compression.type",
     "max.message.bytes",
     "message.timestamp.after.max.ms",

@@ -114,6 +114,15 @@ class World:
         self.client.socket.settimeout(SOCKET_SECONDS)
 
 
+def keep_everything(bootstrap_servers: str) -> None:
+    """Let the embedded broker have log.retention.ms=-1, as the Kafka that is compared with."""
+    change = {"name": "log.retention.ms", "config_operation": 0, "value": "-1"}
+    brokers = {"resource_type": 4, "resource_name": "", "configs": [change]}
+    with RawClient(bootstrap_servers) as client:
+        answer = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[brokers])
+    assert answer.responses[0].error_code == 0
+
+
 def run(scenario: Scenario, bootstrap_servers: str, number: int) -> dict[str, Any]:
     """Play one scenario; an exception is an answer too."""
     world = World(bootstrap_servers, f"compared-{number:04}")

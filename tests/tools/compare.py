@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.compare.admin_scenarios import admin_scenarios
+from tests.compare.config_scenarios import config_scenarios
 from tests.compare.group_scenarios import group_scenarios
 from tests.compare.placement_scenarios import placement_scenarios
 from tests.compare.plain import differing
 from tests.compare.produce_scenarios import produce_scenarios
 from tests.compare.read_scenarios import read_scenarios
-from tests.compare.world import Scenario, run
+from tests.compare.world import Scenario, keep_everything, run
 from tests.kafka.broker import KafkaCluster
 from tests.tools.readme import README, replace_block
 
@@ -44,6 +45,7 @@ def scenarios() -> list[Scenario]:
         *produce_scenarios(),
         *read_scenarios(),
         *admin_scenarios(),
+        *config_scenarios(),
         *group_scenarios(),
         *placement_scenarios(),
     ]
@@ -107,6 +109,7 @@ def main() -> None:
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     chosen = [s for s in scenarios() if not words or any(word in s.name for word in words)]
     with KafkaCluster(config=SETTINGS) as kafka, EmbeddedBroker() as ours:
+        keep_everything(ours.bootstrap_servers)
         found = differences(chosen, kafka.bootstrap_servers, ours.bootstrap_servers)
     sys.stdout.write(f"{len(chosen)} scenarios, {len(found)} differences\n")
     if not words and "--dry" not in sys.argv:

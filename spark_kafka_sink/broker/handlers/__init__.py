@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_configs,
     alter_partition_reassignments,
     api_versions,
     consumer_group_heartbeat,
@@ -94,6 +95,7 @@ _MODULES = (
     list_partition_reassignments,
     offset_delete,
     consumer_group_heartbeat,
+    alter_configs,
 )
 _SERVED = [module.HANDLER for module in _MODULES]
 

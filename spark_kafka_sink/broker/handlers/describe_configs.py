@@ -1,7 +1,7 @@
-"""DescribeConfigs 1-4: configs of topics (topic_config.py) and of brokers (broker_settings.py).
+"""DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers.
 
-With synonyms: the broker's config behind a topic's. A broker's configs are asked of that broker;
-an empty name, for the cluster's dynamic defaults, has none. Other resources are INVALID_REQUEST.
+With synonyms, the strongest first: what stands behind a value. A broker's configs are asked of that
+broker; an empty name has what was set for all of them. Other resources are INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.broker_settings import SYNONYMS, settings_of
+from spark_kafka_sink.broker.broker_settings import SYNONYMS, TOPIC_NAMES, Setting, settings_of
 from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.dynamic_configs import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.group_config import GROUP_KEYS, broker_name
+from spark_kafka_sink.broker.handlers.config_resources import (
+    ResourceType,
+    check_node,
+    invalid_request,
+)
+from spark_kafka_sink.broker.logger_levels import levels
 from spark_kafka_sink.broker.topic_config import (
     INTERNAL_KEYS,
     TOPIC_KEYS,
@@ -19,7 +27,7 @@ from spark_kafka_sink.broker.topic_config import (
     ConfigType,
     TopicConfig,
 )
-from spark_kafka_sink.broker.topics import is_topic_name
+from spark_kafka_sink.broker.topics import TopicError, is_topic_name
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -27,8 +35,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.protocol.build import Values
 
-TOPIC = 2
-BROKER = 4
+UNKNOWN_TYPE = 0
 
 
 def handle(call: Call) -> Answer:
@@ -38,25 +45,34 @@ def handle(call: Call) -> Answer:
 
 def _resource(call: Call, item: Any) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
-    if item.resource_type == TOPIC:
-        topic = call.cluster.topics.named(item.resource_name)
-        if topic is None:
-            return about | _missing(item.resource_name)
-        configs = _topic_configs(topic.config)
-    elif item.resource_type == BROKER and item.resource_name in {"", str(call.node)}:
-        configs = _broker_configs(call) if item.resource_name else ()
-    else:
-        message = f"Node {call.node} has no configs of {item.resource_name}"
-        return about | {"error_code": ErrorCode.invalid_request, "error_message": message}
+    try:
+        configs = _configs(call, item.resource_type, item.resource_name)
+    except TopicError as error:
+        return about | {"error_code": error.error, "error_message": error.message or None}
     keys = item.configuration_keys
     return about | {"configs": [_chosen(call, c) for c in configs if _is_wanted(c, keys)]}
 
 
-def _missing(name: str) -> dict[str, Any]:
+def _configs(call: Call, kind: int, name: str) -> Iterable[Values]:
+    if kind == ResourceType.TOPIC:
+        return _topic_configs(_topic(call, name))
+    if kind == ResourceType.BROKER and name == ALL_BROKERS:
+        return _cluster_configs(call)
+    if kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
+        check_node(call, name)
+        return _broker_configs(call) if kind == ResourceType.BROKER else _levels()
+    if kind == ResourceType.GROUP and name:
+        return _group_configs(call, name)
+    raise invalid_request(f"There are no configs of {name!r}, a resource of type {kind}.")
+
+
+def _topic(call: Call, name: str) -> TopicConfig:
+    topic = call.cluster.topics.named(name)
+    if topic is not None:
+        return topic.config
     if is_topic_name(name):
-        return {"error_code": ErrorCode.unknown_topic_or_partition}
-    message = f"The name {name} is not one of a topic"
-    return {"error_code": ErrorCode.invalid_topic_exception, "error_message": message}
+        raise TopicError(ErrorCode.unknown_topic_or_partition, "")
+    raise TopicError(ErrorCode.invalid_topic_exception, f"The name {name} is not one of a topic")
 
 
 def _is_wanted(config: Values, keys: Any) -> bool:
@@ -78,20 +94,77 @@ def _topic_configs(config: TopicConfig) -> Iterable[Values]:
 
 def _synonyms(name: str, config: TopicConfig) -> Iterable[Values]:
     if name in config.own:
-        yield {"name": name, "value": config.own[name], "source": int(ConfigSource.TOPIC)}
+        yield _synonym(name, config.own[name], ConfigSource.TOPIC)
     if name in SYNONYMS:
-        source = TopicConfig(broker_max_bytes=config.broker_max_bytes).source(name)
-        yield {"name": SYNONYMS[name], "value": config.default(name), "source": int(source)}
+        for layer in config.broker:
+            if name in layer.values:
+                yield _synonym(SYNONYMS[name], layer.values[name], layer.source)
+        if config.default(name) == TOPIC_KEYS[name].default or _is_dynamic(name, config):
+            yield _synonym(SYNONYMS[name], TOPIC_KEYS[name].default, ConfigSource.DEFAULT)
+
+
+def _is_dynamic(name: str, config: TopicConfig) -> bool:
+    return any(name in layer.values for layer in config.broker)
 
 
 def _broker_configs(call: Call) -> Iterable[Values]:
-    for one in settings_of(call.cluster.config, call.node):
-        synonym = {"name": one.name, "value": one.value, "source": int(one.source)}
-        entry = _entry(one.name, one.value, one.type, one.source)
-        yield entry | {"read_only": True, "synonyms": [synonym]}
+    """What the broker was started with, under what was set of it since, and of all of them."""
+    dynamic = call.cluster.dynamic_configs
+    own, cluster = dynamic.of(BROKER, str(call.node)), dynamic.of(BROKER, ALL_BROKERS)
+    layers = ((ConfigSource.DYNAMIC_BROKER, own), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
+    started = {one.name: one for one in settings_of(call.cluster.config, call.node)}
+    for name in [*started, *(n for n in {**own, **cluster} if n not in started)]:
+        said = [_synonym(name, values[name], source) for source, values in layers if name in values]
+        yield _broker_entry(name, started.get(name), said)
 
 
-def _entry(name: str, value: str, kind: ConfigType, source: ConfigSource) -> dict[str, Any]:
+def _broker_entry(name: str, started: Setting | None, said: list[Values]) -> Values:
+    """One config; whoever knows its name only must not see its value, as in Kafka."""
+    if started is None:
+        first = said[0]
+        entry = _entry(name, None, UNKNOWN_TYPE, first["source"])
+        hidden = [one | {"value": None} for one in map(dict, said)]
+        return entry | {"is_sensitive": True, "synonyms": hidden}
+    all_said = [*said, _synonym(name, started.value, started.source)]
+    key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
+    if key is not None and started.source is not ConfigSource.DEFAULT:
+        all_said.append(_synonym(name, key.default, ConfigSource.DEFAULT))
+    entry = _entry(name, all_said[0]["value"], started.type, all_said[0]["source"])
+    return entry | {"read_only": name not in TOPIC_NAMES, "synonyms": all_said}
+
+
+def _cluster_configs(call: Call) -> Iterable[Values]:
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    for name, value in call.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
+        key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
+        if key is None:
+            yield _broker_entry(name, None, [_synonym(name, value, source)])
+        else:
+            entry = _entry(name, value, key.type, source)
+            yield entry | {"synonyms": [_synonym(name, value, source)]}
+
+
+def _group_configs(call: Call, group_id: str) -> Iterable[Values]:
+    own = call.cluster.dynamic_configs.of(GROUP, group_id)
+    for name, key in GROUP_KEYS.items():
+        said = [_synonym(broker_name(name), key.default, ConfigSource.DEFAULT)]
+        if name in own:
+            said.insert(0, _synonym(name, own[name], ConfigSource.GROUP))
+        yield _entry(name, said[0]["value"], key.type, said[0]["source"]) | {"synonyms": said}
+
+
+def _levels() -> Iterable[Values]:
+    source = ConfigSource.BROKER_LOGGER
+    return [_entry(name, level, UNKNOWN_TYPE, source) for name, level in levels().items()]
+
+
+def _synonym(name: str, value: str, source: ConfigSource) -> Values:
+    return {"name": name, "value": value, "source": int(source)}
+
+
+def _entry(
+    name: str, value: str | None, kind: ConfigType | int, source: ConfigSource | int
+) -> dict[str, Any]:
     return {
         "name": name,
         "value": value,

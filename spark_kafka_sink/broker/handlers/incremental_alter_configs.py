@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs 0-1 (KIP-339): set, delete, append to and subtract from topic configs.
+"""IncrementalAlterConfigs 0-1 (KIP-339): set, delete, append to and subtract from configs.
 
-Changes count at once. Configs of brokers are fixed when the broker starts: INVALID_REQUEST.
-An operation that does not exist is UNKNOWN_SERVER_ERROR, as in Kafka.
+Of topics, brokers (KIP-226), groups and of the broker's loggers (KIP-412). Changes count at once.
+What a broker was started with is fixed, but for what stands behind configs of topics.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.call import Answer, Call, Handler
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigType, problem_with
+from spark_kafka_sink.broker.handlers.config_resources import (
+    Resource,
+    ResourceType,
+    check_node,
+    find_resource,
+    invalid_request,
+    is_list,
+)
+from spark_kafka_sink.broker.logger_levels import LEVELS, levels, set_level
 from spark_kafka_sink.broker.topics import TopicError
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.topic_config import TopicConfig
     from spark_kafka_sink.protocol.build import Values
-
-TOPIC = 2
 
 
 class Operation(IntEnum):
@@ -42,59 +47,70 @@ def handle(call: Call) -> Answer:
 def _resource(call: Call, item: Any, named: Counter[tuple[int, str]]) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
-        _change_topic(call, item, named[item.resource_type, item.resource_name])
+        if named[item.resource_type, item.resource_name] > 1:
+            raise invalid_request("Each resource must appear at most once.")
+        if item.resource_type == ResourceType.BROKER_LOGGER:
+            _change_levels(call, item)
+        else:
+            _change(call, item)
     except TopicError as error:
-        return about | {"error_code": error.error, "error_message": error.message}
+        return about | {"error_code": error.error, "error_message": error.message or None}
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _change_topic(call: Call, item: Any, times: int) -> None:
-    if times > 1:
-        raise TopicError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-    if item.resource_type != TOPIC:
-        raise TopicError(ErrorCode.invalid_request, "Only configs of topics can be changed.")
-    topic = call.cluster.topics.named(item.resource_name)
-    if topic is None:
-        raise TopicError(
-            ErrorCode.unknown_topic_or_partition, "The topic does not exist in this cluster."
-        )
+def _change(call: Call, item: Any) -> None:
+    resource = find_resource(call, item.resource_type, item.resource_name)
     changes = {change.name: change for change in item.configs}
     if len(changes) < len(item.configs):
-        raise TopicError(ErrorCode.invalid_request, "Error due to duplicate config keys")
-    own = dict(topic.config.own)
+        raise invalid_request("Error due to duplicate config keys")
+    own = dict(resource.own)
     for change in changes.values():
-        _apply(own, topic.config, change)
-    if problem := problem_with({name: own[name] for name in changes if name in own}):
-        raise TopicError(ErrorCode.invalid_config, problem)
+        _apply(own, resource, change)
+    resource.check({name: own[name] for name in changes if name in own})
     if not call.request.validate_only:
-        call.cluster.topics.configure(topic, own)
+        resource.apply(own)
 
 
-def _apply(own: dict[str, str], config: TopicConfig, change: Any) -> None:
+def _apply(own: dict[str, str], resource: Resource, change: Any) -> None:
     if change.config_operation not in set(Operation):
-        raise TopicError(
-            ErrorCode.unknown_server_error, f"Unknown operation {change.config_operation}."
-        )
+        kafka_tells = resource.unknown_operation is ErrorCode.invalid_request
+        text = f"Unknown operation {change.config_operation}." if kafka_tells else ""
+        raise TopicError(resource.unknown_operation, text)
     if change.config_operation == Operation.DELETE:
         own.pop(change.name, None)
         return
     if change.value is None:
-        raise TopicError(ErrorCode.invalid_request, f"Null value not supported for {change.name}")
+        raise invalid_request(f"Null value not supported for {change.name}")
     if change.config_operation == Operation.SET:
         own[change.name] = change.value
         return
-    key = TOPIC_KEYS.get(change.name)
-    if key is None or key.type is not ConfigType.LIST:
+    if not is_list(resource, change.name):
         raise TopicError(
             ErrorCode.invalid_config, f"The type of {change.name} is not LIST, so only set it."
         )
-    present = [value for value in config[change.name].split(",") if value]
+    present = [value for value in resource.value(change.name).split(",") if value]
     given = change.value.split(",")
     if change.config_operation == Operation.APPEND:
         kept = present + [value for value in given if value not in present]
     else:
         kept = [value for value in present if value not in given]
     own[change.name] = ",".join(kept)
+
+
+def _change_levels(call: Call, item: Any) -> None:
+    check_node(call, item.resource_name)
+    for change in item.configs:
+        if change.config_operation not in {Operation.SET, Operation.DELETE}:
+            raise invalid_request("Levels of loggers are set or deleted, and nothing else.")
+        if change.name not in levels():
+            raise TopicError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
+        if change.config_operation == Operation.SET and change.value not in LEVELS:
+            raise TopicError(
+                ErrorCode.invalid_config, f"Log level {change.value} is none of {list(LEVELS)}."
+            )
+    for change in () if call.request.validate_only else item.configs:
+        deletes = change.config_operation == Operation.DELETE
+        set_level(change.name, None if deletes else change.value)
 
 
 HANDLER = Handler(api=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=VersionRange(0, 1), handle=handle)

@@ -1,0 +1,52 @@
+"""AlterConfigs 0-2: all configs of a topic, broker or group at once; those left out go.
+
+Older clients have nothing else; IncrementalAlterConfigs replaced it (KIP-339).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.handlers.config_resources import find_resource, invalid_request
+from spark_kafka_sink.broker.topics import TopicError
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.build import Values
+
+
+def handle(call: Call) -> Answer:
+    """See the module."""
+    named = Counter((item.resource_type, item.resource_name) for item in call.request.resources)
+    return {"responses": [_resource(call, item, named) for item in call.request.resources]}
+
+
+def _resource(call: Call, item: Any, named: Counter[tuple[int, str]]) -> Values:
+    about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
+    try:
+        _replace(call, item, named[item.resource_type, item.resource_name])
+    except TopicError as error:
+        return about | {"error_code": error.error, "error_message": error.message}
+    return about | {"error_code": ErrorCode.none, "error_message": None}
+
+
+def _replace(call: Call, item: Any, times: int) -> None:
+    if times > 1:
+        raise invalid_request("Each resource must appear at most once.")
+    resource = find_resource(call, item.resource_type, item.resource_name)
+    own = {config.name: config.value for config in item.configs}
+    if len(own) < len(item.configs):
+        raise invalid_request("Error due to duplicate config keys")
+    for name, value in own.items():
+        if value is None:
+            raise invalid_request(f"Null value not supported for : {name}")
+    resource.check(own)
+    if not call.request.validate_only:
+        resource.apply(own)
+
+
+HANDLER = Handler(api=ApiKey.ALTER_CONFIGS, versions=VersionRange(0, 2), handle=handle)

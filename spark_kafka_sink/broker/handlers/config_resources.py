@@ -1,0 +1,175 @@
+"""What has configs that can be changed: topics, brokers, groups; found by type and name.
+
+As Kafka's ConfigAdminManager and ControllerConfigurationValidator judge them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.broker_settings import TOPIC_NAMES, settings_of
+from spark_kafka_sink.broker.dynamic_configs import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.group_config import GROUP_KEYS
+from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigType, TopicConfig, problem_with
+from spark_kafka_sink.broker.topics import TopicError, is_topic_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_kafka_sink.broker.call import Call
+    from spark_kafka_sink.broker.topic_config import ConfigKey
+
+
+class ResourceType(IntEnum):
+    """Kinds of resources, with the numbers of the requests."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource.
+
+    Args:
+        own: what was set of it.
+        key: the config of a name, None where there is none.
+        value: what is in force.
+        check: raises TopicError where some of these values can't be set.
+        apply: replaces what was set of it.
+        unknown_operation: Kafka's code for an operation that it does not know.
+    """
+
+    own: Mapping[str, str]
+    key: Callable[[str], ConfigKey | None]
+    value: Callable[[str], str]
+    check: Callable[[Mapping[str, str]], None]
+    apply: Callable[[Mapping[str, str]], None]
+    unknown_operation: ErrorCode = ErrorCode.unknown_server_error
+
+
+def invalid_request(message: str) -> TopicError:
+    """The error of most that is wrong."""
+    return TopicError(ErrorCode.invalid_request, message)
+
+
+def find_resource(call: Call, kind: int, name: str) -> Resource:
+    """Find what is to be changed.
+
+    Raises:
+        TopicError: there is no such resource, or none that can be changed.
+    """
+    if kind == ResourceType.TOPIC:
+        return _topic(call, name)
+    if kind == ResourceType.BROKER:
+        return _broker(call, name)
+    if kind == ResourceType.GROUP:
+        return _group(call, name)
+    raise invalid_request(f"Unknown resource type {kind}")
+
+
+def check_node(call: Call, name: str) -> None:
+    """See whether a name is that of the node that was asked.
+
+    Raises:
+        TopicError: it is not.
+    """
+    if not name.removeprefix("-").isdecimal():
+        raise invalid_request(f"Node id must be an integer, but it is: {name}")
+    if int(name) != call.node:
+        raise invalid_request(f"Unexpected broker id, expected {call.node}, but received {name}")
+
+
+def _topic(call: Call, name: str) -> Resource:
+    topics = call.cluster.topics
+    topic = topics.named(name)
+    if not is_topic_name(name):
+        raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
+    config = topic.config if topic else TopicConfig()
+
+    def check(values: Mapping[str, str]) -> None:
+        if problem := problem_with(values):
+            raise TopicError(ErrorCode.invalid_config, problem)
+        if topic is None:
+            raise TopicError(
+                ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
+            )
+
+    def apply(own: Mapping[str, str]) -> None:
+        if topic is not None:
+            topics.configure(topic, own)
+
+    return Resource(
+        own=config.own, key=TOPIC_KEYS.get, value=config.__getitem__, check=check, apply=apply
+    )
+
+
+def _broker(call: Call, name: str) -> Resource:
+    if name != ALL_BROKERS:
+        check_node(call, name)
+    dynamic, topics = call.cluster.dynamic_configs, call.cluster.topics
+    own = dynamic.of(BROKER, name)
+    started = {one.name for one in settings_of(call.cluster.config, call.node)}
+    fixed = started - TOPIC_NAMES.keys()
+
+    def key(config: str) -> ConfigKey | None:
+        return TOPIC_KEYS.get(TOPIC_NAMES.get(config, ""))
+
+    def check(values: Mapping[str, str]) -> None:
+        if named := sorted(fixed & values.keys()):
+            raise invalid_request(f"Cannot update these configs dynamically: {', '.join(named)}")
+        for config, value in values.items():
+            if (known := key(config)) is not None and not known.allowed(value):
+                raise invalid_request(f"Invalid value {value} for configuration {config}")
+
+    def apply(values: Mapping[str, str]) -> None:
+        dynamic.set(BROKER, name, values)
+        topics.set_broker_layers(dynamic.layers())
+
+    def value(config: str) -> str:
+        known = key(config)
+        return own.get(config, known.default if known else "")
+
+    return Resource(
+        own=own,
+        key=key,
+        value=value,
+        check=check,
+        apply=apply,
+        unknown_operation=ErrorCode.invalid_request,
+    )
+
+
+def _group(call: Call, name: str) -> Resource:
+    if not name:
+        raise invalid_request("Default group resources are not allowed.")
+    dynamic = call.cluster.dynamic_configs
+    own = dynamic.of(GROUP, name)
+
+    def check(values: Mapping[str, str]) -> None:
+        for key, value in values.items():
+            if key not in GROUP_KEYS:
+                raise TopicError(ErrorCode.invalid_config, f"Unknown group config name: {key}")
+            if not GROUP_KEYS[key].allowed(value):
+                problem = f"Invalid value {value} for configuration {key}"
+                raise TopicError(ErrorCode.invalid_config, problem)
+
+    return Resource(
+        own=own,
+        key=GROUP_KEYS.get,
+        value=lambda key: own.get(key, GROUP_KEYS[key].default),
+        check=check,
+        apply=lambda values: dynamic.set(GROUP, name, values),
+    )
+
+
+def is_list(resource: Resource, name: str) -> bool:
+    """Whether a config holds several values."""
+    key = resource.key(name)
+    return key is not None and key.type is ConfigType.LIST
