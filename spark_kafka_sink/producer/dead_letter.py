@@ -213,7 +213,7 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
     else:
         numbers = rows.topic_of.astype(np.int32)
     if rows.flaws is not None:
-        none = (rows.flaws == Flaw.NULL_TOPIC) | (rows.flaws == Flaw.MALFORMED_TOPIC)
+        none = (rows.flaws == Flaw.NULL_TOPIC) | (rows.flaws == Flaw.INVALID_TOPIC)
         numbers = np.where(none, np.int32(len(rows.topics)), numbers)
     return names.take(numbers)
 

@@ -30,12 +30,11 @@ class Flaw(IntEnum):
     UNKNOWN_TOPIC = 7
     TOPIC_UNAUTHORIZED = 8
     INVALID_TOPIC = 9
-    """The broker does not allow the name."""
+    """No topic can have the name, or the broker says so."""
     TOO_LARGE = 10
     """A refused record that is larger than the broker accepts."""
-    MALFORMED_TOPIC = 11
-    INVALID_HEADER_KEY = 12
-    NEGATIVE_TIMESTAMP = 13
+    INVALID_HEADER_KEY = 11
+    NEGATIVE_TIMESTAMP = 12
 
     @property
     def error_class(self) -> str:
@@ -59,9 +58,8 @@ _ERROR_CLASSES = {
     Flaw.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
     Flaw.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
     Flaw.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
-    Flaw.INVALID_TOPIC: f"{_ERRORS}UnknownTopicError",
+    Flaw.INVALID_TOPIC: f"{_ERRORS}ColumnError",
     Flaw.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
-    Flaw.MALFORMED_TOPIC: f"{_ERRORS}ColumnError",
     Flaw.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
     Flaw.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
 }
@@ -77,7 +75,6 @@ _MESSAGES = {
     Flaw.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
     Flaw.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
     Flaw.TOO_LARGE: "the record is larger than the broker accepts",
-    Flaw.MALFORMED_TOPIC: "no topic can have such a name",
     Flaw.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     Flaw.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }

@@ -39,7 +39,7 @@ def read_topics(
         shown = raw[wrong[0]].decode(errors="backslashreplace")[:_SHOWN]
         checks.found(
             np.flatnonzero(np.isin(numbers, wrong)),
-            Flaw.MALFORMED_TOPIC,
+            Flaw.INVALID_TOPIC,
             f"the column `topic` has {shown!r}, which is no name for a topic, first in",
             TOPIC_NAMES,
         )

@@ -68,27 +68,27 @@ FLAWED = {
     "a name that is not UTF-8": (
         "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
         "no name for a topic, first in row 1",
-        "MALFORMED_TOPIC",
+        "INVALID_TOPIC",
     ),
     "a name with a slash": (
         "'a/b' AS topic, NULL AS headers, NULL AS timestamp",
         "'a/b', which is no name for a topic, first in row 1",
-        "MALFORMED_TOPIC",
+        "INVALID_TOPIC",
     ),
     "an empty name": (
         "'' AS topic, NULL AS headers, NULL AS timestamp",
         "no name for a topic, first in row 1",
-        "MALFORMED_TOPIC",
+        "INVALID_TOPIC",
     ),
     "two dots": (
         "'..' AS topic, NULL AS headers, NULL AS timestamp",
         "no name for a topic, first in row 1",
-        "MALFORMED_TOPIC",
+        "INVALID_TOPIC",
     ),
     "a long name": (
         "repeat('x', 250) AS topic, NULL AS headers, NULL AS timestamp",
         "no name for a topic, first in row 1",
-        "MALFORMED_TOPIC",
+        "INVALID_TOPIC",
     ),
     "a header key that is not UTF-8": (
         f"'{{topic}}' AS topic, array({_BAD_KEY}) AS headers, NULL AS timestamp",

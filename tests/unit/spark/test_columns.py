@@ -136,7 +136,7 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
     column = text([b"a", name, b"b", None, name, b"a"], kind)
     found = checks(6)
     topics, topic_of = read_topics(column, found)
-    bad = Flaw.MALFORMED_TOPIC
+    bad = Flaw.INVALID_TOPIC
     assert flaws(found, 6) == [Flaw.NONE, bad, Flaw.NONE, Flaw.NULL_TOPIC, bad, Flaw.NONE]
     assert topics == ("a", "b")
     assert topic_of is not None
@@ -164,7 +164,7 @@ def test_topics_against_a_loop(names: list[bytes | None]):
             assert codes[row] is Flaw.NONE
             assert topics[0 if topic_of is None else topic_of[row]] == name.decode()
         else:
-            assert codes[row] is Flaw.MALFORMED_TOPIC
+            assert codes[row] is Flaw.INVALID_TOPIC
 
 
 # --- headers
@@ -313,4 +313,4 @@ def test_a_row_keeps_its_first_flaw():
     found = checks(1)
     read_topics(text([b"a/b"]), found)
     read_timestamps(column, found, NOW_MS, None)
-    assert flaws(found, 1) == [Flaw.MALFORMED_TOPIC]
+    assert flaws(found, 1) == [Flaw.INVALID_TOPIC]
