@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.base.config import SinkConfig
 
 _LOG = logging.getLogger("spark_kafka_sink")
+_NUMBER = "{batchId}"
 FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
 
 
@@ -42,10 +43,12 @@ class Publication:
 
     @classmethod
     def of_micro_batch(cls, config: SinkConfig, batch_id: int) -> Publication:
-        """Of a micro-batch; `reportPath` is a folder."""
-        folder = config.report_path
-        path = None if folder is None else f"{folder.rstrip('/')}/batch-{batch_id}.json"
-        return cls(config, f"micro-batch {batch_id}", path)
+        """Of a micro-batch; `reportPath` is a folder, or a path with the number's place in it."""
+        path = config.report_path
+        if path is not None and _NUMBER not in path:
+            path = f"{path.rstrip('/')}/batch-{_NUMBER}.json"
+        place = None if path is None else path.replace(_NUMBER, str(batch_id))
+        return cls(config, f"micro-batch {batch_id}", place)
 
     def announce(self) -> None:
         """Put a report that says "running" where that of an earlier write may lie.
@@ -89,8 +92,10 @@ def check_report_folder(config: SinkConfig) -> None:
     Raises:
         ReportError: nothing can be written there.
     """
-    if config.report_path is not None:
-        check_folder(config.report_path)
+    path = config.report_path
+    if path is not None:
+        head, number, _ = path.partition(_NUMBER)
+        check_folder((head.rpartition("/")[0] or ("/" if "/" in head else ".")) if number else path)
 
 
 def _now() -> str:

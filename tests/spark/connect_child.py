@@ -19,7 +19,9 @@ def main(folder: Path, servers: str) -> None:
     """Write by every way, and put what each said into `errors.json`."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.chdir(folder)
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    builder = SparkSession.builder.remote("local[2]")
+    # A worker of foreachBatch has as long to start, on a machine that does other things, too.
+    spark = builder.config("spark.python.authenticate.socketTimeout", "120s").getOrCreate()
     errors = {
         way.name: attempt(way, Write(spark, servers, f"connect-{way.name}", folder / way.name))
         for way in (*BATCH, *SQL, *STREAMS)

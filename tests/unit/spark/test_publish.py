@@ -155,3 +155,24 @@ def test_the_writers_are_pickled_to_tasks():
     for kind in (KafkaProdWriter, KafkaProdStreamWriter):
         copy = pickle.loads(pickle.dumps(kind(_task(reportPath="/x"))))
         assert copy._task.config.report_path == "/x"
+
+
+@pytest.mark.parametrize(
+    ("given", "file"),
+    [
+        ("reports", "reports/batch-7.json"),
+        ("reports/", "reports/batch-7.json"),
+        ("reports/{batchId}.json", "reports/7.json"),
+        ("reports/{batchId}/report.json", "reports/7/report.json"),
+        ("{batchId}.json", "7.json"),
+    ],
+)
+def test_where_the_report_of_a_micro_batch_lies(
+    given: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    task = _task(reportPath=given)
+    publish.check_report_folder(task.config)
+    KafkaProdStreamWriter(task).commit([DONE], 7)
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert files == [tmp_path / file]

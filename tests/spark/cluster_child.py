@@ -1,0 +1,93 @@
+"""Writes on a cluster of two executors in trouble: `cluster_child FOLDER SERVERS`.
+
+Speculation starts second copies of a slow task while the first one writes; then an executor is
+killed in mid-write, so that Spark runs a shuffle's stage again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS = 400
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "600m",
+    "spark.executor.memory": "600m",
+    "spark.task.maxFailures": "8",
+    "spark.stage.maxConsecutiveAttempts": "8",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5",
+}
+
+
+def main(folder: Path, servers: str) -> None:
+    """Write twice, and leave the reports in the folder."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local-cluster[2,1,600]")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    _write(_slow_first_task(spark), servers, "speculation", folder)
+    killer = threading.Thread(target=_kill_an_executor, daemon=True)
+    killer.start()
+    _write(_slow_after_a_shuffle(spark), servers, "stage-retry", folder)
+    killer.join()
+    spark.stop()
+
+
+_NAP = "substring(java_method('java.lang.Thread', 'sleep', {}L), 1, 0)"
+
+
+def _slow_first_task(spark: SparkSession) -> DataFrame:
+    """Eight tasks, of which the first takes some seconds for its rows."""
+    return spark.range(0, ROWS, 1, 8).selectExpr(
+        f"IF(id < {ROWS // 8}, concat(id, {_NAP.format(100)}), CAST(id AS STRING)) AS value"
+    )
+
+
+def _slow_after_a_shuffle(spark: SparkSession) -> DataFrame:
+    """Four tasks that read what four others have left with the executors."""
+    shuffled = spark.range(0, ROWS, 1, 4).repartition(4)
+    return shuffled.selectExpr(f"concat(id, {_NAP.format(50)}) AS value")
+
+
+def _kill_an_executor() -> None:
+    """End one executor, some seconds after the write has begun."""
+    time.sleep(4)
+    found = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    ]
+    found[0].kill()
+
+
+def _write(frame: DataFrame, servers: str, topic: str, folder: Path) -> None:
+    writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", servers)
+    writer.option("reportPath", str(folder / f"{topic}.json")).save()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,39 @@
+"""Executors that die and tasks that run twice: at least once, and never less."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.base.report_file import read_report
+from spark_kafka_sink.base.write_status import WriteStatus
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.kafka.readers import by_confluent
+from tests.spark.cluster_child import ROWS
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPICS = ("speculation", "stage-retry")
+
+
+@pytest.mark.timeout(600)
+def test_speculation_and_a_lost_executor(tmp_path: Path) -> None:
+    with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.cluster_child", tmp_path, broker.bootstrap_servers],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        for topic in TOPICS:
+            found = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
+            assert set(found) == set(range(ROWS)), topic
+            report = DeliveryReport.from_json(read_report(str(tmp_path / f"{topic}.json")))
+            assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, ROWS)
