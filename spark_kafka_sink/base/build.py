@@ -43,6 +43,8 @@ _LEVELS = {
     Codec.ZSTD: "compression.zstd.level",
 }
 _LEVEL = "compression.level"
+_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
+"""librdkafka's levels that Java numbers otherwise: its fast compressor is 9 (LZ4F's are 0 to 2)."""
 _FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
 _CONVERTED = frozenset(
     {
@@ -119,12 +121,13 @@ def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> i
     if codec not in _LEVELS:
         return None
     name = _LEVELS[codec]
-    general, special = int(values[_LEVEL]), int(values[name])
-    if general == -1:
+    asked, special = int(values[_LEVEL]), int(values[name])
+    if asked == -1:
         return special
     option = next(each for each in PRODUCER_OPTIONS if each.name == name)
+    general = _LZ4_LEVELS.get(asked, asked) if codec is Codec.LZ4 else asked
     if not option.accepts(general):
-        raise wrong_value(option, str(general), f"{PREFIX}{_LEVEL}")
+        raise wrong_value(option, str(asked), f"{PREFIX}{_LEVEL}")
     if name in own and special != general:
         raise ConfigError(
             f"options {PREFIX}{_LEVEL} and {PREFIX}{name} mean the same and have different values",

@@ -124,7 +124,7 @@ _COMPRESSION = (
     _int(
         "compression.level",
         -1,
-        "librdkafka's: level of whichever codec; -1 leaves it to the options below.",
+        "librdkafka's: level of whichever codec, numbered as there; -1: the options below say it.",
         low=-131_072,
         high=22,
         of_java=False,
@@ -140,7 +140,7 @@ _COMPRESSION = (
     _int(
         "compression.lz4.level",
         9,
-        "Level with lz4; the higher, the slower and smaller.",
+        "Level with lz4; 9 is the fast compressor, as in Java, any other the slower, smaller one.",
         low=1,
         high=17,
     ),

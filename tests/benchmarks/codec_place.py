@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-CODECS = ("lz4", "zstd", "gzip")
+CODECS = ("lz4", "zstd", "snappy", "gzip")
 
 
 class Place(StrEnum):

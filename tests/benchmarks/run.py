@@ -1,10 +1,10 @@
 """Measures this sink and its peers side by side: `python -m tests.benchmarks [--quick]`.
 
-Five parts: the encoder alone, the producer core beside librdkafka and Java, the thread that
-compresses beside other threads that could, the core's latency at a fixed rate beside librdkafka's,
-and whole Spark writes beside Spark's own sink; all but the first on a real Kafka that is started
-for it. The figures hold for the machine and the moment: compare the ratios, and run it on a quiet
-machine.
+Five parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level and
+the thread that compresses beside other threads that could, the core's latency at a fixed rate
+beside librdkafka's, and whole Spark writes beside Spark's own sink; all but the first on a real
+Kafka that is started for it. The figures hold for the machine and the moment: compare the ratios,
+and run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tests.benchmarks import codec_place, core, encoder, latency, spark
+from tests.benchmarks import codec_cost, codec_place, core, encoder, latency, spark
+from tests.benchmarks.codec_cost import CodecCost, cost_table
 from tests.benchmarks.codec_place import codec_table
 from tests.benchmarks.core import CorePlan
 from tests.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
@@ -48,6 +49,7 @@ class Size:
     """How much is measured: rounds of each part."""
 
     encoder_rounds: int
+    cost_rounds: int
     core: CorePlan
     codec: CorePlan
     latency: LatencyPlan
@@ -56,6 +58,7 @@ class Size:
 
 FULL = Size(
     encoder_rounds=60,
+    cost_rounds=10,
     core=CorePlan(records=4_000_000, warmup=500_000, rounds=4),
     codec=CorePlan(records=1_500_000, warmup=200_000, rounds=3),
     latency=LatencyPlan(seconds=8, rounds=2),
@@ -63,6 +66,7 @@ FULL = Size(
 )
 QUICK = Size(
     encoder_rounds=15,
+    cost_rounds=2,
     core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
     codec=CorePlan(records=300_000, warmup=100_000, rounds=1),
     latency=LatencyPlan(seconds=3, rounds=1),
@@ -77,6 +81,7 @@ class Figures:
     machine: dict[str, str]
     encoder: list[EncoderResult] = field(default_factory=list)
     core: dict[str, list[Series]] = field(default_factory=dict)
+    codec_costs: list[CodecCost] = field(default_factory=list)
     codec: list[Series] = field(default_factory=list)
     latency: list[LatencySeries] = field(default_factory=list)
     spark: list[Series] = field(default_factory=list)
@@ -92,6 +97,7 @@ class Figures:
         """One for each part, and the targets."""
         tables = [encoder_table(self.encoder)] if self.encoder else []
         tables += [core_table(_TITLES[payload], series) for payload, series in self.core.items()]
+        tables += [cost_table(self.codec_costs)] if self.codec_costs else []
         tables += [codec_table(self.codec)] if self.codec else []
         tables += [latency_table(self.latency)] if self.latency else []
         tables += [spark_table(self.spark)] if self.spark else []
@@ -103,6 +109,7 @@ class Figures:
             "machine": self.machine,
             "encoder": [asdict(result) for result in self.encoder],
             "core": {name: [one.to_dict() for one in all_] for name, all_ in self.core.items()},
+            "codec_costs": [asdict(cost) for cost in self.codec_costs],
             "codec": [one.to_dict() for one in self.codec],
             "latency": [one.to_dict() for one in self.latency],
             "spark": [one.to_dict() for one in self.spark],
@@ -123,6 +130,9 @@ def measure(parts: list[str], size: Size, tell: Console) -> Figures:
         line = python("tests.benchmarks.encoder", str(size.encoder_rounds))
         done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         figures.encoder = [encoder.result(one) for one in json.loads(done.stdout)]
+    if "codec" in parts:
+        tell.log("codecs by level")
+        figures.codec_costs = codec_cost.measure(size.cost_rounds)
     if set(parts) - {"encoder"}:
         tell.log("starting Kafka")
         with measured_kafka() as kafka:

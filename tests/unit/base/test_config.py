@@ -125,6 +125,23 @@ def test_codecs_come_with_javas_level(codec: str, expected: Codec, level: int | 
     assert (producer.compression_type, producer.compression_level) == (expected, level)
 
 
+@pytest.mark.parametrize("text", ["true", "TRUE", "True", " true ", "true\t"])
+def test_true_in_any_case_and_with_space_round_it(text: str):
+    assert parse(useTimestampColumn=text).use_timestamp_column
+    assert parse(kafka__partitioner__ignore__keys=text).producer.partitioner_ignore_keys
+
+
+@pytest.mark.parametrize("text", ["5", " 5 ", "+5", "05", "5\n"])
+def test_numbers_as_java_reads_them(text: str):
+    assert parse(kafka__linger__ms=text).producer.linger_ms == 5
+
+
+@pytest.mark.parametrize("text", ["yes", "on", "1", "t", "", "truee", "0"])
+@pytest.mark.parametrize("name", ["useTimestampColumn", "kafka.enable.idempotence"])
+def test_nothing_else_is_true_or_false(name: str, text: str):
+    assert f"option {name} is {text!r}; allowed: true or false" in failure({name: text})
+
+
 @pytest.mark.parametrize("text", ["all", "-1"])
 def test_both_spellings_of_acks_all_keep_idempotence(text: str):
     producer = parse(kafka__acks=text).producer
@@ -208,6 +225,22 @@ def test_profile_is_kept_in_the_config():
         ("kafka.compression.gzip.level", "10", "-1 or 1 to 9"),
         ("kafka.compression.lz4.level", "18", "1 to 17"),
         ("kafka.compression.zstd.level", "23", "-131072 to 22"),
+        *(
+            ("kafka.buffer.memory", text, "0 to 9223372036854775807")
+            for text in (
+                "1e6",
+                "64m",
+                "64MB",
+                "0x10",
+                "1_000",
+                "1 000",
+                "nan",
+                "true",
+                "-5",
+                "9" * 20,
+            )
+        ),
+        *(("kafka.batch.size", text, "0 to 2147483647") for text in ("2147483648", "1.0", "16k")),
         ("kafka.linger.ms", "7.5", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "-1", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "", "0 to 9223372036854775807"),

@@ -242,6 +242,10 @@ def test_two_aliases_of_the_same_are_compared_too():
         ({"compression.codec": "gzip", "compression.level": "7"}, 7),
         ({"compression.type": "lz4", "compression.level": "-1"}, 9),
         ({"compression.type": "lz4"}, 9),
+        ({"compression.type": "lz4", "compression.level": "0"}, 9),
+        ({"compression.type": "lz4", "compression.level": "1"}, 9),
+        ({"compression.type": "lz4", "compression.level": "9"}, 8),
+        ({"compression.type": "lz4", "compression.level": "12"}, 12),
         ({"compression.type": "snappy", "compression.level": "0"}, None),
         ({"compression.level": "5"}, None),
         (
