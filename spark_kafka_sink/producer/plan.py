@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from spark_kafka_sink.records.batch import HEADER_SIZE
+from spark_kafka_sink.records.varint import varint_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,8 +70,8 @@ class Segment:
 class Plan:
     """`order` lists row numbers in the order of the segments (None: rows as they are).
 
-    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the rows' own order; without a timestamp
-    column the latter is None, as every record then has its batch's base timestamp.
+    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the rows' own order; the latter is None
+    where every record has its batch's base timestamp.
     """
 
     order: NDArray[np.intp] | None
@@ -90,8 +91,9 @@ def plan(
 
     Args:
         targets: partition number of each row, shape (n,).
-        sizes: upper bound of each record in bytes, shape (n,).
-        timestamps: milliseconds, shape (n,), or the time now, which new batches are stamped with.
+        sizes: upper bound of each record in bytes, shape (n,); where all rows have one timestamp,
+            with one byte for its delta.
+        timestamps: milliseconds, shape (n,), or the one that all rows have.
         open_batch: the open batch of a target, if it has one.
         limits: how large a batch may become.
     """
@@ -158,6 +160,7 @@ class _Cutter:
                 end = max(self._fit(start, stop, batch), start + 1)
             self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
             size = batch.size + int(self._ends[end - 1]) - self._before(start)
+            size += self._delta_size(batch) * (end - start)
             batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
             start = end
         self._touched[target] = batch
@@ -165,11 +168,25 @@ class _Cutter:
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
         """The first row from `start` on that no longer fits into the batch."""
         limit = self._before(start) + self._batch_size - batch.size
-        if int(self._ends[stop - 1]) <= limit:
+        delta_size = self._delta_size(batch)
+        if int(self._ends[stop - 1]) + delta_size * (stop - start) <= limit:
             end = stop
         else:
-            end = start + int(self._ends[start:stop].searchsorted(limit, side="right"))
+            ends = self._ends[start:stop]
+            if delta_size:
+                ends = ends + delta_size * np.arange(1, stop - start + 1)
+            end = start + int(ends.searchsorted(limit, side="right"))
         return min(end, start + self._batch_records - batch.records)
+
+    def _delta_size(self, batch: OpenBatch) -> int:
+        """Bytes that a record in this batch may take beyond the bound of its size.
+
+        They are those of its timestamp delta, and one that its length may take more for them.
+        """
+        if not isinstance(self._timestamps, int):
+            return 0
+        size = varint_size(self._timestamps - batch.base_timestamp)
+        return size if size > 1 else 0
 
     def _before(self, row: int) -> int:
         return int(self._ends[row - 1]) if row else 0
@@ -189,7 +206,9 @@ def _finish(
     deltas = firsts.repeat(counts)
     deltas += np.arange(rows, dtype=np.int32)
     if isinstance(timestamps, int):
-        return Plan(order, segments, _unsort(deltas, order), None)
+        ages = [timestamps - segment.base_timestamp for segment in segments]
+        later = _unsort(np.array(ages, np.int64).repeat(counts), order) if any(ages) else None
+        return Plan(order, segments, _unsort(deltas, order), later)
     bases = np.array([segment.base_timestamp for segment in segments], np.int64)
     base_of = _unsort(bases.repeat(counts), order)
     return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)

@@ -68,6 +68,8 @@ class ProducerSession:
         self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
         self._clock = client.clock
         self._started = self._clock.monotonic()
+        self._arrived_ms = 0
+        """When the rows came that are being written: their time, where they have none."""
         self._report = ReportBuilder()
         self._report.meters.settings = client.config.pipeline() + self._settings.hand_over
         self._trace = Trace(self.name, client.config.debug)
@@ -98,6 +100,7 @@ class ProducerSession:
         self.client.check_process()
         if not len(rows):
             return
+        self._arrived_ms = self._clock.wall_ms()
         sizes = size_bounds(rows.columns)
         if self._settings.poison.tolerant:
             self._write_sound(rows, sizes)
@@ -207,8 +210,8 @@ class ProducerSession:
 
     def _encode(self, chunk: Routed) -> tuple[list[Piece], Charge]:
         rows, sizes, route, _ = chunk
-        now_ms = self._clock.wall_ms()
-        stamps = now_ms if rows.columns.timestamps is None else rows.columns.timestamps
+        own = rows.columns.timestamps
+        stamps = self._arrived_ms if own is None else own
         names = _Names(route)
         self._accumulator.begin()
         layout = plan(
@@ -308,9 +311,7 @@ def _cut(
             segment.stop - segment.start,
             segment.opens,
             segment.base_timestamp,
-            segment.base_timestamp
-            if isinstance(stamps, int)
-            else int(stamps[segment.start : segment.stop].max()),
+            stamps if isinstance(stamps, int) else int(stamps[segment.start : segment.stop].max()),
         )
         for segment in layout.segments
     ]

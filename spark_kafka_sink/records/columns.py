@@ -20,7 +20,7 @@ class Columns:
 
     `value` and `key` are binary (nulls allowed; `key` None means that every key is null),
     `headers` holds each row's encoded header section (None: no row has headers),
-    `timestamps` is int64 milliseconds (None: all rows are stamped when they are appended).
+    `timestamps` is int64 milliseconds (None: all have the time when they came).
     """
 
     value: pa.BinaryArray

@@ -31,6 +31,13 @@ SLACK = 2 + 2 + 2 + 10 + 3
 
 rows = st.tuples(st.integers(0, PARTITIONS - 1), messages)
 chunks = st.lists(st.lists(rows, max_size=40), min_size=1, max_size=4)
+arrivals = st.none() | st.lists(
+    st.integers(0, 9).map(lambda step: 10**12 + step)
+    | st.integers(-(10**6), 10**6).map(lambda step: 10**12 + step)
+    | st.integers(0, 2**45),
+    min_size=4,
+    max_size=4,
+)
 Chunks = list[list[tuple[int, Message]]]
 
 
@@ -43,26 +50,39 @@ def to_rows(chunk: list[tuple[int, Message]], shape: Shape, *, stamped: bool) ->
 
 
 def lay_out(
-    data: Chunks, shape: Shape, batch_size: int, *, stamped: bool
+    data: Chunks, shape: Shape, batch_size: int, times: list[int] | None = None
 ) -> dict[TopicPartition, list[ProducerBatch]]:
-    clock = ManualClock(start_ms=5_000)
+    """The batches of chunks that come at these times; None: each row has a timestamp."""
+    clock = WallClock()
     with offline(config(batch_size=batch_size), {TOPIC: PARTITIONS}, clock) as session:
-        for chunk in data:
-            session.append(to_rows(chunk, shape, stamped=stamped))
-            clock.advance(0.001)
+        for number, chunk in enumerate(data):
+            clock.ms = times[number] if times else 5_000
+            session.append(to_rows(chunk, shape, stamped=times is None))
         return take_batches(session)
 
 
-def messages_of(data: Chunks, partition: int) -> list[Message]:
-    return [message for chunk in data for target, message in chunk if target == partition]
+class WallClock(ManualClock):
+    """A clock on the wall that somebody sets, also back."""
+
+    __slots__ = ("ms",)
+
+    def wall_ms(self) -> int:
+        return self.ms
 
 
-def check_partition(batches: list[ProducerBatch], sent: list[Message], *, stamped: bool) -> None:
+def messages_of(data: Chunks, partition: int, arrivals: list[int] | None = None) -> list[Message]:
+    """A partition's messages; where times of arrival are given, each chunk's have its own."""
+    found = []
+    for number, chunk in enumerate(data):
+        mine = [message for target, message in chunk if target == partition]
+        found += [m.at(arrivals[number]) for m in mine] if arrivals else mine
+    return found
+
+
+def check_partition(batches: list[ProducerBatch], sent: list[Message]) -> None:
     left = list(sent)
     for batch in batches:
         mine, left = left[: batch.records], left[batch.records :]
-        if not stamped:
-            mine = [message.at(batch.base_timestamp) for message in mine]
         batch.number(9, 3, 77)
         expected = reference.batch(mine, 0, reference.records(mine), Producer(9, 3, 77))
         # A client leaves leader epoch -1 and base offset 0 to the broker, as the reference does.
@@ -71,22 +91,24 @@ def check_partition(batches: list[ProducerBatch], sent: list[Message], *, stampe
     assert left == []
 
 
-@given(chunks, shapes, st.sampled_from([100, 200, 400, 1_000, 20_000]), st.booleans())
+@given(chunks, shapes, st.sampled_from([100, 200, 400, 1_000, 20_000]), arrivals)
 @settings(max_examples=200, deadline=None)
 def test_batches_are_byte_for_byte_the_reference(
-    data: Chunks, shape: Shape, batch_size: int, stamped: bool
+    data: Chunks, shape: Shape, batch_size: int, times: list[int] | None
 ) -> None:
-    laid_out = lay_out(data, shape, batch_size, stamped=stamped)
+    """A record without a timestamp has the time at which its chunk came, not its batch's."""
+    laid_out = lay_out(data, shape, batch_size, times)
     for partition in range(PARTITIONS):
         batches = laid_out.pop(TopicPartition(TOPIC, partition), [])
-        check_partition(batches, messages_of(data, partition), stamped=stamped)
+        check_partition(batches, messages_of(data, partition, times))
+        assert all(batch.raw_size <= batch_size or batch.records == 1 for batch in batches)
     assert laid_out == {}
 
 
 @given(chunks, shapes, st.sampled_from([200, 400, 1_000, 20_000]))
 @settings(max_examples=100, deadline=None)
 def test_batches_keep_to_their_size_and_use_it(data: Chunks, shape: Shape, batch_size: int) -> None:
-    for batches in lay_out(data, shape, batch_size, stamped=True).values():
+    for batches in lay_out(data, shape, batch_size).values():
         for batch in batches:
             assert batch.raw_size <= batch_size or batch.records == 1
         for batch, following in pairwise(batches):
@@ -135,6 +157,6 @@ def test_a_nearly_full_batch_may_be_met_again_in_the_chunk(large: int, small: in
         + [(2, Message(b"y"))]
         + [(0, Message(b"z"))]
     ]
-    laid_out = lay_out(data, PLAIN, 20_000, stamped=False)
+    laid_out = lay_out(data, PLAIN, 20_000, [7_000])
     for (_, partition), batches in laid_out.items():
-        check_partition(batches, messages_of(data, partition), stamped=False)
+        check_partition(batches, messages_of(data, partition, [7_000]))

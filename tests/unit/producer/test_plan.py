@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.producer.plan import MAX_BATCH_RECORDS, BatchLimits, OpenBatch, Plan, plan
 from spark_kafka_sink.records.batch import HEADER_SIZE
+from spark_kafka_sink.records.varint import varint_size
 
 NOW = 123
+BASES = [50, NOW, NOW - 63, NOW + 64, NOW + 70, -(10**5), NOW]
+"""Timestamps of open batches, by target: a clock may have been set back."""
 
 
 def run(targets: list[int], sizes: list[int], batch_size: int = 10**6, **opened: OpenBatch) -> Plan:
@@ -33,12 +36,13 @@ def test_rules(
     rows: list[tuple[int, int]], batch_size: int, opened: dict[int, tuple[int, int]]
 ) -> None:
     targets = [target for target, _ in rows]
-    known = {f"t{t}": OpenBatch(records, size, 50 + t) for t, (records, size) in opened.items()}
+    known = {f"t{t}": OpenBatch(records, size, BASES[t]) for t, (records, size) in opened.items()}
     laid_out = run(targets, [size for _, size in rows], batch_size, **known)
     order = rows_of(laid_out, len(rows))
     assert sorted(order) == list(range(len(rows)))
-    state = {t: [records, size, 50 + t] for t, (records, size) in opened.items()}
+    state = {t: [records, size, BASES[t]] for t, (records, size) in opened.items()}
     met: dict[int, list[int]] = {}
+    ages: list[tuple[int, int]] = []
     assert [s.start for s in laid_out.segments] == [0] + [s.stop for s in laid_out.segments[:-1]]
     for segment in laid_out.segments:
         mine = order[segment.start : segment.stop]
@@ -51,11 +55,19 @@ def test_rules(
         assert segment.base_timestamp == base
         deltas = [int(laid_out.offset_deltas[row]) for row in mine]
         assert deltas == list(range(records, records + len(mine)))
-        size += sum(rows[row][1] for row in mine)
+        later = varint_size(NOW - base)
+        size += sum(rows[row][1] + (later if later > 1 else 0) for row in mine)
+        ages += [(row, NOW - base) for row in mine]
         assert size <= batch_size or (segment.opens and len(mine) == 1)
         state[segment.target] = [records + len(mine), size, base]
     assert all(mine == sorted(mine) for mine in met.values())
-    assert laid_out.timestamp_deltas is None
+    assert _deltas(laid_out, len(rows)) == [age for _, age in sorted(ages)]
+    assert (laid_out.timestamp_deltas is None) == all(age == 0 for _, age in ages)
+
+
+def _deltas(laid_out: Plan, rows: int) -> list[int]:
+    deltas = laid_out.timestamp_deltas
+    return [0] * rows if deltas is None else deltas.tolist()
 
 
 def test_no_rows() -> None:
