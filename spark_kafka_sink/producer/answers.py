@@ -306,6 +306,7 @@ class Answers:
         elif decision.action is Action.BUMP_AND_RETRY:
             lane.renumber = True
         lane.retry(batch, at)
+        batch.refused = max(answer.code, 0) or batch.refused
         self._report.retried(error_name(answer.code))
         self._report.meters.retried(batch.partition.topic, batch.records)
 

@@ -50,6 +50,7 @@ class ProducerBatch:
     bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
     answer never came, so the log may hold it.
     `arrivals` is when its records came, and how many each time.
+    `refused` is the error of the latest answer after which it went again, 0 if there was none.
     `label` is a number of the session's own, and one more for each split; `order` the same among
     the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
@@ -75,6 +76,7 @@ class ProducerBatch:
     sequence: int = NO_SEQUENCE
     attempts: int = 0
     ambiguous: bool = False
+    refused: int = 0
     sent_at: float = 0.0
     label: tuple[int, ...] = ()
     order: tuple[int, ...] = ()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.requests import PartitionAnswer
 
 _HINTS = {
+    2: "brokers before Kafka 2.4 say so not of damage alone, but also of a record that they won't "
+    "have, such as one with a null key in a compacted topic",
     10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
     29: "grant Write on the topic",
     17: "correct the topic's name",
@@ -21,10 +23,14 @@ _HINTS = {
     "kafka.enable.idempotence=false, or raise message.format.version of the topic",
     45: "records before these may be gone from the log, or these may be in it already after an "
     "answer that was lost: read the partition before it is written again",
+    19: "min.insync.replicas of the topic wants more replicas in sync than there are",
+    59: "the brokers know nothing of this producer any more, and an earlier attempt may be in the "
+    "log: read the partition before it is written again",
     DISCONNECTED: "check the connection to the brokers, then run the write again",
     NOT_SENT: "check the connection to the brokers, then run the write again",
     87: "correct the records that are named, or the topic's settings (compaction needs keys)",
 }
+_UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
 
 
 def batch_error(batch: ProducerBatch, answer: PartitionAnswer) -> DeliveryError:
@@ -49,8 +55,9 @@ def timeout_error(
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
     return DeliveryError(
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
+        + (f"; the latest answer was {error_name(batch.refused)}" if batch.refused else "")
         + (f" ({seen})" if seen else ""),
         topic=batch.partition.topic,
         partition=batch.partition.partition,
-        hint="check that the partition has a leader that can be reached, then run the write again",
+        hint=_HINTS.get(batch.refused, _UNREACHED),
     )

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from spark_kafka_sink.base.config import Codec
 from spark_kafka_sink.base.errors import DeliveryError, UnknownTopicError
@@ -165,6 +166,42 @@ def test_a_record_too_large_is_refused(old_kafka: ZooKeeperCluster, unique_topic
     with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE") as caught:
         produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"small", b"x" * 9_000]))
     assert (caught.value.topic, caught.value.partition) == (unique_topic, 0)
+
+
+def test_a_record_without_a_key_in_a_compacted_topic(
+    old_kafka: ZooKeeperCluster, unique_topic: str
+) -> None:
+    """Brokers before 2.4 call it corrupt, which is tried again until the time is up (KIP-467)."""
+    old_kafka.admin.create_topic(unique_topic, 1, 2, {"cleanup.policy": "compact"})
+    chunk = rows(unique_topic, [b"1", b"2"], keys=[b"a", None])
+    options = {"linger_ms": 0, "request_timeout_ms": 1_000, "delivery_timeout_ms": 2_000}
+    with pytest.raises(DeliveryError) as caught:
+        produce(old_kafka.bootstrap_servers, chunk, **options)
+    if old_kafka.release.startswith("2.1"):
+        assert "CORRUPT_MESSAGE" in str(caught.value)
+        assert "null key" in str(caught.value.hint)
+    else:
+        assert caught.value.error == "INVALID_RECORD"
+        assert "record 1" in str(caught.value)
+
+
+def test_a_producer_whose_records_were_deleted(
+    old_kafka: ZooKeeperCluster, unique_topic: str
+) -> None:
+    """Brokers before 2.5 forget it with its last record, and want a new epoch (KIP-360)."""
+    old_kafka.admin.create_topic(unique_topic, 1, 2)
+    place = TopicPartition(unique_topic, 0, 100)
+    with session(old_kafka.bootstrap_servers) as producer:
+        producer.append(numbered(unique_topic, 0, 100, 1))
+        producer.flush()
+        client = old_kafka.admin.client()
+        assert client.delete_records([place])[place].result(30).low_watermark == 100
+        for start in (100, 200):
+            producer.append(numbered(unique_topic, start, 100, 1))
+            producer.flush()
+        errors = dict(producer.report(TaskInfo()).errors)
+    assert numbers(old_kafka, unique_topic) == list(range(100, 300))
+    assert ("UNKNOWN_PRODUCER_ID" in errors) is old_kafka.release.startswith("2.1")
 
 
 def test_a_leader_that_dies_and_comes_back(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:

@@ -76,6 +76,21 @@ def test_delivery_timeout_in_the_queue_is_not_persisted() -> None:
         assert "refused" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [(2, "CORRUPT_MESSAGE"), (6, "NOT_LEADER"), (7, "REQUEST_TIMED_OUT"), (19, "NOT_ENOUGH_REP")],
+)
+def test_delivery_timeout_after_refusals_names_the_latest(code: int, name: str) -> None:
+    """Also brokers before 2.4, which call a record that they won't have corrupt (KIP-467)."""
+    with world(delivery_timeout_ms=31_000) as one:
+        one.fault(*[Fault(error=code)] * 10_000)
+        one.send_batches(1)
+        error = fails(one, 0.25)
+        assert f"latest answer was {name}" in str(error)
+        assert "delivery.timeout.ms" in str(error)
+        assert ("null key" in str(error.hint)) is (code == 2)
+
+
 def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
     with world(delivery_timeout_ms=31_000) as one:
         one.send_batches(1)
