@@ -42,6 +42,7 @@ END_TXN                         0-1   0-1   0-1   0-3   0-3   0-3   0-3   0-4   
 WRITE_TXN_MARKERS               0-0   0-0   0-0   0-1   0-1   0-1   0-1   0-1   1-1   1-1   1-2
 TXN_OFFSET_COMMIT               0-2   0-2   0-3   0-3   0-3   0-3   0-3   0-4   0-5   0-5   0-5
 DESCRIBE_CONFIGS                0-2   0-2   0-3   0-4   0-4   0-4   0-4   0-4   1-4   1-4   1-4
+ALTER_CONFIGS                   0-1   0-1   0-1   0-2   0-2   0-2   0-2   0-2   0-2   0-2   0-2
 DESCRIBE_LOG_DIRS               0-1   0-1   0-2   0-2   0-2   0-4   0-4   0-4   1-4   1-4   1-5
 CREATE_PARTITIONS               0-1   0-1   0-2   0-3   0-3   0-3   0-3   0-3   0-3   0-3   0-3
 DELETE_GROUPS                   0-1   0-2   0-2   0-2   0-2   0-2   0-2   0-2   0-2   0-2   0-2
@@ -54,6 +55,7 @@ DESCRIBE_CLUSTER                  .     .     .   0-0   0-0   0-0   0-0   0-1   
 DESCRIBE_PRODUCERS                .     .     .   0-0   0-0   0-0   0-0   0-0   0-0   0-0   0-0
 DESCRIBE_TRANSACTIONS             .     .     .     .   0-0   0-0   0-0   0-0   0-0   0-0   0-0
 LIST_TRANSACTIONS                 .     .     .     .   0-0   0-0   0-0   0-1   0-1   0-2   0-2
+CONSUMER_GROUP_HEARTBEAT          .     .     .     .     .     .     .   0-0   0-1   0-1   0-1
 DESCRIBE_TOPIC_PARTITIONS         .     .     .     .     .     .     .     .   0-0   0-0   0-0
 """
 _NOT_SERVED = "."

@@ -293,6 +293,8 @@ REQUESTS = {
     ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
     ApiKey.DESCRIBE_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
     ApiKey.INCREMENTAL_ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.ELECT_LEADERS: {"topic_partitions": [{"topic": "t", "partitions": [0]}]},
     ApiKey.DESCRIBE_TRANSACTIONS: {"transactional_ids": ["x"]},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {
         "topics": [{"name": "t"}],
@@ -307,9 +309,11 @@ REQUESTS = {
 } | {
     api: _by(**_TOPIC)
     for api in (
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
         ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_DELETE,
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.DELETE_RECORDS,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,

@@ -73,6 +73,15 @@ BY_PARTITION: Mapping[int, PartitionShape] = {
     ApiKey.OFFSET_FETCH: PartitionShape(
         partitions="partition_indexes", index="", failed={"committed_offset": -1, "metadata": ""}
     ),
+    ApiKey.OFFSET_DELETE: PartitionShape(),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: PartitionShape(answers="responses"),
+    ApiKey.ELECT_LEADERS: PartitionShape(
+        topics="topic_partitions",
+        index="",
+        answers="replica_election_results",
+        answer_partitions="partition_result",
+        answer_index="partition_id",
+    ),
     ApiKey.ADD_PARTITIONS_TO_TXN: PartitionShape(
         topics="v3_and_below_topics",
         index="",
@@ -108,6 +117,7 @@ BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
         ItemShape(items="groups_names", answers="results", names={"group_id": ""}),
     ),
     ApiKey.DESCRIBE_CONFIGS: (ItemShape(items="resources", answers="results", names=_RESOURCE),),
+    ApiKey.ALTER_CONFIGS: (ItemShape(items="resources", answers="responses", names=_RESOURCE),),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (
         ItemShape(items="resources", answers="responses", names=_RESOURCE),
     ),
