@@ -46,6 +46,10 @@ class DynamicConfigs:
         """What was set of a resource."""
         return dict(self._values.get((kind, name), {}))
 
+    def names(self, kind: str) -> list[str]:
+        """The resources of a kind of which something was set."""
+        return sorted(name for (of, name), own in self._values.items() if of == kind and own)
+
     def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
         """Replace what was set of a resource."""
         self._values[kind, name] = dict(own)

@@ -56,6 +56,7 @@ DESCRIBE_PRODUCERS                .     .     .   0-0   0-0   0-0   0-0   0-0   
 DESCRIBE_TRANSACTIONS             .     .     .     .   0-0   0-0   0-0   0-0   0-0   0-0   0-0
 LIST_TRANSACTIONS                 .     .     .     .   0-0   0-0   0-0   0-1   0-1   0-2   0-2
 CONSUMER_GROUP_HEARTBEAT          .     .     .     .     .     .     .   0-0   0-1   0-1   0-1
+LIST_CONFIG_RESOURCES             .     .     .     .     .     .     .     .   0-0   0-1   0-1
 DESCRIBE_TOPIC_PARTITIONS         .     .     .     .     .     .     .     .   0-0   0-0   0-0
 """
 _NOT_SERVED = "."

@@ -156,6 +156,12 @@ def _legacy(version: int) -> Play:
     return play
 
 
+def _listed(world: World) -> None:
+    """What there is to describe; of topics, others have more of them."""
+    for version, kinds in ((0, []), (1, [BROKER, LOGGER]), (1, [GROUP]), (1, [77]), (1, [16])):
+        world.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
+
+
 def config_scenarios() -> Iterator[Scenario]:
     """Everything about configs but those of topics alone."""
     yield Scenario("configs of brokers", _brokers)
@@ -163,5 +169,6 @@ def config_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"configs of broker '{name}', refused", _refused_of_brokers(name))
     yield Scenario("configs of nothing", _others)
     yield Scenario("configs of groups", _groups)
+    yield Scenario("configs of all kinds, listed", _listed)
     for version in range(3):
         yield Scenario(f"alter configs {version}", _legacy(version))

@@ -33,6 +33,7 @@ from spark_kafka_sink.broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -96,6 +97,7 @@ _MODULES = (
     offset_delete,
     consumer_group_heartbeat,
     alter_configs,
+    list_config_resources,
 )
 _SERVED = [module.HANDLER for module in _MODULES]
 

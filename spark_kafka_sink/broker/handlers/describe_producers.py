@@ -1,4 +1,4 @@
-"""DescribeProducers 0-0: what a partition's leader knows about its producers (KIP-664)."""
+"""DescribeProducers 0-0: what a partition's replicas know about its producers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _describe(call: Call, item: Any, index: int) -> Values:
     if partition is None:
         error = ErrorCode.unknown_topic_or_partition
         return {"partition_index": index, "error_code": error, "active_producers": []}
-    if error := partition.leadership_error(call.node, -1):
+    if call.node not in partition.replicas:
+        error = ErrorCode.not_leader_or_follower
         return {"partition_index": index, "error_code": error, "active_producers": []}
     return {"partition_index": index, "active_producers": _producers(partition)}
 

@@ -1,0 +1,160 @@
+"""Administrators that others wrote, on three nodes: each does what it came for."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+from kafka import KafkaAdminClient
+from kafka.structs import TopicPartition as KafkaPythonPartition
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.kafka.java import run_tool
+
+TOOLS = "org.apache.kafka.tools"
+GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+REASSIGN = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+
+@pytest.fixture
+def kafka():
+    with EmbeddedBroker(nodes=3, topics={"t": 2}, replication_factor=2) as broker:
+        yield broker
+
+
+@pytest.fixture
+def group(kafka):
+    """A group that has read everything, and has gone."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for index in range(2):
+        producer.produce("t", b"v", partition=index)
+    producer.flush()
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"})
+    consumer.commit(
+        offsets=[TopicPartition("t", 0, 1), TopicPartition("t", 1, 1)], asynchronous=False
+    )
+    consumer.close()
+    return "g"
+
+
+def tool(main, kafka, *arguments):
+    return run_tool(main, "--bootstrap-server", kafka.bootstrap_servers, *arguments).decode()
+
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class TestJava:
+    def test_reassign_partitions(self, kafka, tmp_path):
+        plan = tmp_path / "plan.json"
+        moved = {"topic": "t", "partition": 0, "replicas": [3, 2]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+        arguments = ("--reassignment-json-file", str(plan))
+        said = tool(REASSIGN, kafka, "--execute", *arguments)
+        assert "Successfully started partition reassignment for t-0" in said
+        until(lambda: kafka.partition_state("t", 0).replicas == (3, 2))
+        said = tool(REASSIGN, kafka, "--verify", *arguments)
+        assert "Reassignment of partition t-0 is completed" in said
+        assert "No partition reassignments found" in tool(REASSIGN, kafka, "--list")
+
+    def test_elect_leaders(self, kafka):
+        kafka.move_leader("t", 0, 2)
+        arguments = ("--election-type", "preferred", "--all-topic-partitions")
+        said = tool(f"{TOOLS}.LeaderElectionCommand", kafka, *arguments)
+        assert "Successfully completed leader election (PREFERRED) for partitions t-0" in said
+        assert kafka.partition_state("t", 0).leader == 1
+
+    def test_delete_offsets(self, kafka, group):
+        arguments = ("--delete-offsets", "--group", group, "--topic", "t:0")
+        assert "Successful" in tool(GROUPS, kafka, *arguments)
+        said = tool(GROUPS, kafka, "--describe", "--group", group)
+        assert [line.split()[2] for line in said.splitlines() if line.startswith(group)] == ["1"]
+
+    def test_configs_of_brokers(self, kafka):
+        change = ("--alter", "--entity-type", "brokers", "--entity-default")
+        tool(CONFIGS, kafka, *change, "--add-config", "log.retention.ms=1234567")
+        said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
+        assert "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=1234567" in said
+        tool(CONFIGS, kafka, *change, "--delete-config", "log.retention.ms")
+        said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
+        assert "1234567" not in said
+
+    def test_configs_of_groups_are_found(self, kafka):
+        change = ("--alter", "--entity-type", "groups", "--entity-name", "g")
+        tool(CONFIGS, kafka, *change, "--add-config", "consumer.session.timeout.ms=50000")
+        said = tool(CONFIGS, kafka, "--describe", "--entity-type", "groups")
+        assert "consumer.session.timeout.ms=50000" in said
+
+    def test_hanging_transactions_are_looked_for_on_every_replica(self, kafka):
+        for node in "123":
+            tool(f"{TOOLS}.TransactionsCommand", kafka, "find-hanging", "--broker-id", node)
+
+
+class TestConfluent:
+    @pytest.fixture
+    def admin(self, kafka):
+        return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def test_elect_leaders(self, kafka, admin):
+        kafka.move_leader("t", 0, 2)
+        wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
+        found = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(20)
+        assert {p.partition: e and e.name() for p, e in found.items()} == {
+            0: None,
+            1: "ELECTION_NOT_NEEDED",
+        }
+        assert kafka.partition_state("t", 0).leader == 1
+
+    def test_configs_of_a_broker(self, admin):
+        change = ConfigEntry(
+            "log.retention.ms", "55555", incremental_operation=AlterConfigOpType.SET
+        )
+        broker = ConfigResource("broker", "1", incremental_configs=[change])
+        admin.incremental_alter_configs([broker])[broker].result(20)
+        asked = ConfigResource("broker", "1")
+        found = admin.describe_configs([asked])[asked].result(20)["log.retention.ms"]
+        assert (found.value, found.source, found.is_read_only) == ("55555", 2, False)
+
+    def test_authorized_operations(self, admin, group):
+        cluster = admin.describe_cluster(include_authorized_operations=True).result(20)
+        assert AclOperation.ALTER_CONFIGS in cluster.authorized_operations
+        described = admin.describe_consumer_groups([group], include_authorized_operations=True)
+        assert AclOperation.DELETE in described[group].result(20).authorized_operations
+
+
+class TestKafkaPython:
+    @pytest.fixture
+    def admin(self, kafka):
+        client = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers.split(","))
+        yield client
+        client.close()
+
+    def test_reassign_and_elect(self, kafka, admin):
+        place = KafkaPythonPartition("t", 0)
+        admin.alter_partition_reassignments({place: [2, 3]})
+        until(lambda: kafka.partition_state("t", 0).replicas == (2, 3))
+        assert not admin.list_partition_reassignments()
+        kafka.move_leader("t", 0, 3)
+        admin.elect_leaders(0, {"t": [0]})
+        assert kafka.partition_state("t", 0).leader == 2
+
+    def test_delete_group_offsets(self, admin, group):
+        place = KafkaPythonPartition("t", 0)
+        admin.delete_group_offsets(group, [place])
+        assert place not in {
+            p for p, o in admin.list_group_offsets(group)[group].items() if o.offset >= 0
+        }
