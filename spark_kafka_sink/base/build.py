@@ -179,6 +179,13 @@ def _poison(values: Mapping[str, Any]) -> PoisonPolicy:
     policy = PoisonPolicy.settled(values)
     if policy.dead_letter_topic is not None:
         check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
+        if policy.dead_letter_topic == values["topic"]:
+            raise ConfigError(
+                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which is "
+                "the topic that is written",
+                hint="Dead letters need a topic of their own: to those who read this one they "
+                "would be ordinary rows, and one whose value is left out a tombstone.",
+            )
     return policy
 
 

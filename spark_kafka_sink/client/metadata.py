@@ -167,10 +167,11 @@ class Metadata:
         pending = any(self._is_pending(topic) for topic in self._topics)
         if pending:
             self._retry_later(now)
-            return
-        self._failures = 0
-        is_whole = self._topics <= self._asked
-        self._due_at = now + self._config.metadata_max_age_ms / 1000 if is_whole else now
+        else:
+            self._failures = 0
+            self._due_at = now + self._config.metadata_max_age_ms / 1000
+        if not self._topics <= self._asked:
+            self._due_at = now  # what is new since must not wait for what is missing
 
     def _is_good(self, response: Any) -> bool:
         """Whether an answer is one, and from the cluster that the others came from."""

@@ -56,6 +56,19 @@ def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have():
         _policy(tolerance="all", deadletterqueue_topic_name="a b")
 
 
+def test_dead_letters_don_t_go_among_the_rows():
+    """Without its value an oversized row would be a tombstone there."""
+    with pytest.raises(ConfigError, match="is the topic that is written"):
+        SinkConfig.parse(
+            {
+                **SERVERS,
+                "topic": "events",
+                "errors.tolerance": "all",
+                "errors.deadletterqueue.topic.name": "events",
+            }
+        )
+
+
 @given(counts, counts, counts)
 def test_merging_is_associative_and_commutative(a, b, c):
     left = merge_poison([*merge_poison([*a, *b]), *c])

@@ -358,3 +358,19 @@ def test_after_a_broker_asked_for_a_pause_rows_go_slowly_without_any_limit_given
 
 def _many(count: int) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"v" * 20] * count, pa.binary())), topics=("t",))
+
+
+def test_a_topic_that_is_new_while_another_is_missing_is_asked_for_at_once() -> None:
+    """The request that is under way can't have asked for it; the back-off is for the other one."""
+    backoff = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 60_000}
+    with world(cluster(), **backoff) as one:
+        accumulator, seen = one.session._accumulator, one.cluster.requests
+        one.cluster.create("u", 1)
+        accumulator.want_topics(("gone",))
+        for _ in range(6):
+            before = len(seen)
+            one.run(lambda before=before: len(seen) > before, 0.1)  # type: ignore[misc]
+        accumulator.want_topics(("u",))
+        asked = one.clock.monotonic()
+        one.run(lambda: "u" in one.client.metadata.cluster.topics)
+        assert one.clock.monotonic() - asked < 0.2

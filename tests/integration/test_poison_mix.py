@@ -1,0 +1,155 @@
+"""Rows that are wrong in every way at once: each arrives, is a dead letter or is dropped, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.base.config import SinkConfig
+from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.producer.pool import borrow_session, discard_session
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.spark.columns import read_rows
+from spark_kafka_sink.spark.contract import Contract
+from tests.integration.tolerating import TOLERATE, batch
+from tests.kafka.readers import by_confluent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LARGE = 5_000
+TOPICS = ["a", "b", "unknown", "not/allowed", "secret", None]
+PARTITIONS = [None, 0, 1, 2, -1]
+HEADERS: list[Any] = [
+    None,
+    [],
+    [{"key": "h", "value": None}],
+    [{"key": None, "value": b"n"}],
+    [{"key": "h", "value": b"H" * LARGE}],
+]
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedBroker]:
+    refusals = "produce:topic=secret:error=TOPIC_AUTHORIZATION_FAILED"
+    topics = {"a": 2, "b": 1, "secret": 2, "dead": 2}
+    with EmbeddedBroker(nodes=2, topics=topics, faults=[refusals]) as broker:
+        yield broker
+
+
+def is_poison(row: tuple[Any, ...]) -> bool:
+    value, topic, partition, headers = row
+    count = {"a": 2, "b": 1}.get(topic)
+    if count is None or (partition is not None and not 0 <= partition < count):
+        return True
+    entries = headers or []
+    size = len(value) + sum(len(entry["value"] or b"") for entry in entries)
+    return size > LARGE or any(entry["key"] is None for entry in entries)
+
+
+def mixed(seed: int, count: int) -> list[tuple[Any, ...]]:
+    random = Random(seed)
+    return [
+        (
+            f"{seed}-{number:05}-" + "v" * random.choice([0, 10, LARGE]),
+            random.choice(TOPICS),
+            random.choice(PARTITIONS),
+            random.choice(HEADERS),
+        )
+        for number in range(count)
+    ]
+
+
+SHAPES = {
+    "many": lambda seed: [mixed(seed, 120), mixed(seed + 1000, 120)],
+    "only bad": lambda seed: [[row for row in mixed(seed, 200) if is_poison(row)]],
+    "only good": lambda seed: [[row for row in mixed(seed, 200) if not is_poison(row)]],
+    "the last": lambda seed: [[*_good(seed), ("bad", "a", 99, None)]],
+    "the first": lambda seed: [[("bad", None, None, None), *_good(seed)]],
+    "empty": lambda seed: [[], mixed(seed, 50), []],
+    "one by one": lambda seed: [[row] for row in mixed(seed, 25)],
+}
+
+
+def _good(seed: int) -> list[tuple[Any, ...]]:
+    return [row for row in mixed(seed, 200) if not is_poison(row)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"errors.deadletterqueue.topic.name": "dead"},
+        {},
+        {
+            "errors.deadletterqueue.topic.name": "dead",
+            "errors.deadletterqueue.context.headers.enable": "false",
+            "kafka.compression.type": "lz4",
+        },
+        {
+            "errors.deadletterqueue.topic.name": "dead",
+            "errors.breaker.failures": "2",
+            "errors.breaker.retryPercent": "100",
+        },
+    ],
+    ids=["letters", "dropped", "no context, lz4", "breaker"],
+)
+def test_each_row_has_one_fate(kafka: EmbeddedBroker, shape: str, options: dict[str, str]) -> None:
+    chunks = SHAPES[shape](len(shape) + 10 * len(options))
+    servers = kafka.bootstrap_servers
+    report = _write(servers, chunks, options)
+    rows = [row for chunk in chunks for row in chunk]
+    bad = [row for row in rows if is_poison(row)]
+    keeps = "errors.deadletterqueue.topic.name" in options
+    arrived = [
+        (topic, record.value) for topic in ("a", "b") for record in by_confluent(servers, topic)
+    ]
+    good = [(row[1], row[0].encode()) for row in rows if not is_poison(row)]
+    assert Counter(arrived) == Counter(good)
+    assert sum(count.dead_lettered for count in report.poison) == (len(bad) if keeps else 0)
+    assert sum(count.dropped for count in report.poison) == (0 if keeps else len(bad))
+    assert len(by_confluent(servers, "dead")) == (len(bad) if keeps else 0)
+    assert report.persisted == len(good) + (len(bad) if keeps else 0)
+
+
+def _write(servers: str, chunks: list[list[tuple[Any, ...]]], options: dict[str, str]) -> Any:
+    config = SinkConfig.parse(
+        {
+            "kafka.bootstrap.servers": servers,
+            "kafka.max.request.size": str(LARGE),
+            "kafka.batch.size": "2000",
+            "kafka.linger.ms": "0",
+            "kafka.max.block.ms": "1000",
+            "kafka.allow.auto.create.topics": "false",
+            **TOLERATE,
+            **options,
+        }
+    )
+    contract = Contract(
+        value=0,
+        key=None,
+        topic=1,
+        partition=2,
+        headers=3,
+        timestamp=None,
+        fixed_topic=None,
+        tolerant=True,
+    )
+    settings = SessionSettings(poison=config.poison, pressure=config.pressure)
+    session = borrow_session(config.producer, settings)
+    try:
+        for chunk in chunks:
+            if chunk:
+                session.append(read_rows(batch(chunk), contract, SystemClock()))
+            else:
+                empty = batch([("", "", None, None)]).slice(0, 0)
+                session.append(read_rows(empty, contract, SystemClock()))
+        session.flush()
+        return session.report(TaskInfo())
+    finally:
+        discard_session(session)
