@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,23 +22,36 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.session import ProducerSession
 
-SLOW_S = 3.0
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLookups:
+    """Lookups of names that wait until the test lets them go; `hosts` are those asked for."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+    hosts: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def slow_port(monkeypatch: pytest.MonkeyPatch, slow: int) -> Iterator[list[str]]:
-    """Names with this port take long to look up; yields those that were."""
-    real, asked = socket.getaddrinfo, list[str]()
+def held_port(monkeypatch: pytest.MonkeyPatch, held: int) -> Iterator[HeldLookups]:
+    """Names with this port are not looked up before the test says so."""
+    real, lookups = socket.getaddrinfo, HeldLookups()
 
     def look_up(host: str, port: int, *rest: Any, **named: Any) -> Any:
-        if port == slow and not named.get("flags"):
-            asked.append(host)
-            time.sleep(SLOW_S)
+        if port == held and not named.get("flags"):
+            lookups.hosts.append(host)
+            lookups.begun.set()
+            lookups.released.wait(PATIENCE_S)
         return real(host, port, *rest, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", look_up)
-        yield asked
+        try:
+            yield lookups
+        finally:
+            lookups.released.set()
 
 
 def persisted(producer: ProducerSession) -> dict[int, int]:
@@ -53,22 +68,27 @@ def test_a_slow_name_stalls_one_broker_alone(
         first, second = broker.nodes
         (near,) = [p for p, leader in admin.leaders(unique_topic).items() if leader == first.id]
         with (
-            slow_port(monkeypatch, second.port) as asked,
+            held_port(monkeypatch, second.port) as lookups,
             session(f"localhost:{first.port}", linger_ms=0) as producer,
         ):
             producer.append(rows(unique_topic, [b"x"] * 2, partitions=[near, 1 - near]))
-            begun, waits = time.monotonic(), []
-            while time.monotonic() < begun + SLOW_S - 0.5:
-                sent, before = time.monotonic(), persisted(producer).get(near, 0)
+            assert lookups.begun.wait(PATIENCE_S)
+            for sent in range(2, 20):
                 producer.append(rows(unique_topic, [b"x"], partitions=[near]))
-                while persisted(producer).get(near, 0) == before:
-                    time.sleep(0.005)
-                waits.append(time.monotonic() - sent)
+                wait_until(lambda sent=sent: persisted(producer).get(near, 0) == sent)
+            assert not lookups.released.is_set()
             assert persisted(producer).get(1 - near, 0) == 0
+            lookups.released.set()
             producer.flush()
             assert persisted(producer)[1 - near] == 1
-        assert asked == ["localhost"]
-        assert max(waits) < SLOW_S / 3
+        assert lookups.hosts == ["localhost"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S / 2
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def hang_up_when_ready(connection: socket.socket) -> None:
