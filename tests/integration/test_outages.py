@@ -47,6 +47,7 @@ def test_stderr_tells_of_a_dead_leader_and_of_its_return(
         writer.stdin.write("last\n")
         writer.stdin.flush()
         node.start()
+        real_kafka.wait_ready()
         _, told = writer.communicate(timeout=60)
     assert writer.returncode == 0, told
     about = [line for line in told.splitlines() if f"broker 1 at {node.address}" in line]
