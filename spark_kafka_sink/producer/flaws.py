@@ -103,7 +103,7 @@ def find_flaws(rows: Rows, sizes: NDArray[np.int64], limits: Limits) -> NDArray[
         limits: topics and sizes that are allowed.
     """
     oversized = sizes > limits.largest
-    wrong = _out_of_range(rows, limits.topics)
+    wrong = out_of_range(rows, limits.topics)
     of_topic = _of_topic(rows, limits.topics)
     if rows.flaws is None and of_topic is None and wrong is None and not oversized.any():
         return None
@@ -127,7 +127,7 @@ def _of_topic(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.in
     return flaws[rows.topic_of]
 
 
-def _out_of_range(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.bool_] | None:
+def out_of_range(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.bool_] | None:
     """Rows with an explicit partition that their topic lacks; None when there is none."""
     column = rows.partition
     if column is None or not topics or column.null_count == len(column):

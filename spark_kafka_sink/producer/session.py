@@ -19,7 +19,7 @@ from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPa
 from spark_kafka_sink.producer.books import Books
 from spark_kafka_sink.producer.codec_thread import CodecThread
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws
+from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws, out_of_range
 from spark_kafka_sink.producer.gate import Gate, Routed
 from spark_kafka_sink.producer.identity import Identity
 from spark_kafka_sink.producer.memory import Charge
@@ -111,6 +111,8 @@ class ProducerSession:
         """Send the poison rows to the dead letter topic, if there is one; write the others."""
         self._ward.seen(len(rows))
         topics = self._topics.find(rows.topics)
+        if self._has_news(rows, topics):
+            topics = self._topics.find(rows.topics)
         flaws = find_flaws(rows, sizes, Limits(topics, self._largest_record() - HEADER_SIZE))
         if flaws is not None:
             self._bury(rows, flaws)
@@ -135,7 +137,12 @@ class ProducerSession:
         """The rows' topics; waits for what is not known of them, if they can't do without."""
         if self._partitioner.may_choose_later(rows):
             return self._topics.expect(rows.topics)
-        return self._topics.lookup(rows.topics)
+        topics = self._topics.lookup(rows.topics)
+        return self._topics.lookup(rows.topics) if self._has_news(rows, topics) else topics
+
+    def _has_news(self, rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> bool:
+        """Rows name partitions that were not known, and the brokers have been asked again."""
+        return out_of_range(rows, topics) is not None and self._topics.look_again()
 
     def _write(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         if not len(rows):

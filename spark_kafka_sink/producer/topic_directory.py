@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.accumulator import Accumulator
 
 
+_LOOK_AGAIN_AFTER = 1.0
+"""Seconds between two requests for metadata on account of rows whose partition is not known."""
+
+
 class TopicDirectory:
     """Asks the sender for metadata, and waits for it where it must; used by the writer thread."""
 
@@ -28,6 +32,7 @@ class TopicDirectory:
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Until when each topic must be known that `expect` was asked about before it was."""
+        self._next_look = 0.0
         self._given_up: set[str] = set()
         """Topics that `find` has waited for in vain: it does so once."""
 
@@ -66,6 +71,23 @@ class TopicDirectory:
         if self._awaited:
             self.lookup(tuple(self._awaited))
             self._awaited.clear()
+
+    def look_again(self) -> bool:
+        """Have the brokers asked once more, where that is not only just done; waits for the answer.
+
+        Topics gain partitions while they are written to.
+        """
+        now = self._client.clock.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + _LOOK_AGAIN_AFTER
+        metadata = self._client.metadata
+        seen = metadata.updates
+        metadata.refresh()
+        self._client.network.wakeup()
+        return self._accumulator.wait_for(
+            lambda: metadata.updates != seen, self._config.max_block_ms / 1000
+        )
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
         """What the cluster says of each topic, or why its rows are poison.

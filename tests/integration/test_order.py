@@ -1,19 +1,27 @@
-"""The rows of one task that meet in one partition lie there in their order, on real brokers."""
+"""The rows of one task that meet in one partition lie there in their order, on real brokers.
+
+And they lie where librdkafka puts them, where that is not left to chance.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
+from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
 from tests.integration.producing import produce, rows
 from tests.kafka.admin import Admin
 from tests.kafka.readers import by_confluent
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker import EmbeddedBroker
-    from spark_kafka_sink.producer.rows import Rows
     from tests.kafka.broker import KafkaCluster
 
 ROWS = 3_000
@@ -56,3 +64,92 @@ def test_rows_with_and_without_a_key_keep_their_order(
     assert all(found == sorted(found) for found in logs.values())
     assert partitions == 1 or sum(map(bool, logs.values())) > 1
     assert np.unique(np.concatenate(list(logs.values()))).size == ROWS
+
+
+class Given(NamedTuple):
+    """A row of any kind; `topic` is its number among three, with 1, 3 and 8 partitions."""
+
+    topic: int
+    partition: int | None
+    key: bytes | None
+    value: bytes
+    timestamp: int
+
+
+COUNTS = (1, 3, 8)
+
+
+def of_all_kinds(seed: int) -> list[Given]:
+    random, now = Random(seed), SystemClock().wall_ms()
+    made = []
+    for number in range(ROWS):
+        topic = random.randrange(3)
+        partition = random.choice([None, None, None, random.randrange(COUNTS[topic])])
+        key = random.choice([None, None, b"", b"k%d" % random.randrange(5), random.randbytes(9)])
+        stamp = now + random.choice([-1_000 * number, number, -random.randrange(10**7)])
+        value = b"%06d" % number + b"." * random.randrange(300)
+        made.append(Given(topic, partition, key, value, stamp))
+    return made
+
+
+def in_chunks(given: list[Given], topics: tuple[str, ...], sizes: tuple[int, ...]) -> list[Rows]:
+    """The rows in chunks of these sizes in turn."""
+    chunks, start, turn = [], 0, 0
+    while start < len(given):
+        chunk = given[start : start + sizes[turn % len(sizes)]]
+        start, turn = start + len(chunk), turn + 1
+        columns = Columns(
+            value=pa.array([row.value for row in chunk], pa.binary()),
+            key=pa.array([row.key for row in chunk], pa.binary()),
+            timestamps=np.array([row.timestamp for row in chunk], np.int64),
+        )
+        topic_of = np.array([row.topic for row in chunk], np.int32)
+        partition = pa.array([row.partition for row in chunk], pa.int32())
+        chunks.append(Rows(columns=columns, topics=topics, topic_of=topic_of, partition=partition))
+    return chunks
+
+
+def by_librdkafka(broker: str, given: list[Given], topics: tuple[str, ...]) -> None:
+    producer = Producer(
+        {"bootstrap.servers": broker, "partitioner": "murmur2_random", "enable.idempotence": True}
+    )
+    for row in given:
+        place = {} if row.partition is None else {"partition": row.partition}
+        producer.produce(topics[row.topic], row.value, row.key, timestamp=row.timestamp, **place)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        (1, {"batch_size": 2_000, "linger_ms": 0}),
+        (2, {"compression_type": "lz4", "linger_ms": 100}),
+        (3, {"partitioner_adaptive_partitioning_enable": "false", "compression_type": "zstd"}),
+    ],
+)
+def test_rows_of_all_kinds_lie_where_librdkafka_puts_them(
+    any_kafka: KafkaCluster | EmbeddedBroker,
+    unique_topic: str,
+    seed: int,
+    options: dict[str, object],
+) -> None:
+    broker, given = any_kafka.bootstrap_servers, of_all_kinds(seed)
+    ours, theirs = (tuple(f"{unique_topic}-{who}-{n}" for n in COUNTS) for who in ("us", "them"))
+    for topic, count in zip(ours + theirs, COUNTS * 2, strict=True):
+        Admin(broker).create_topic(topic, count)
+    by_librdkafka(broker, given, theirs)
+    produce(broker, *in_chunks(given, ours, (1, 300, 7, 90)), **options)
+    for number, (our_topic, their_topic) in enumerate(zip(ours, theirs, strict=True)):
+        sent = [row for row in given if row.topic == number]
+        found, expected = by_confluent(broker, our_topic), by_confluent(broker, their_topic)
+        values = [record.value for record in sorted(found, key=lambda one: one.value or b"")]
+        assert values == [row.value for row in sent]
+        for records in (found, expected):  # by partition and offset, and so by number as well
+            assert records == sorted(records, key=lambda one: (one.partition, one.value or b""))
+        places = {record.value: record.partition for record in expected}
+        rows_of = {row.value: row for row in sent}
+        for record in found:
+            row = rows_of[record.value or b""]
+            assert (record.key, record.timestamp) == (row.key, row.timestamp)
+            if row.key is not None or row.partition is not None:
+                assert record.partition == places[record.value]
