@@ -77,11 +77,10 @@ class TopicDirectory:
 
         Topics gain partitions while they are written to.
         """
-        now = self._client.clock.monotonic()
-        if now < self._next_look:
+        now, metadata = self._client.clock.monotonic(), self._client.metadata
+        if now < max(self._next_look, (metadata.updated_at or 0.0) + _LOOK_AGAIN_AFTER):
             return False
         self._next_look = now + _LOOK_AGAIN_AFTER
-        metadata = self._client.metadata
         seen = metadata.updates
         metadata.refresh()
         self._client.network.wakeup()
