@@ -144,7 +144,7 @@ class Client:
     def _take_switches(self) -> None:
         while self._switches:
             self._loop, done = self._switches.popleft()
-            self.metadata.let_go()
+            self.metadata.let_go(self.clock.monotonic())
             done.set()
 
     def _turn(self) -> None:

@@ -18,6 +18,7 @@ from spark_kafka_sink.client.cluster import Cluster, Node, error_number
 from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.client.recovery import REBOOTSTRAP_REQUIRED, Recovery
 from spark_kafka_sink.client.troubles import Troubles
+from spark_kafka_sink.client.vanished import Vanished
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
@@ -41,6 +42,9 @@ _PATIENCE = 0.2
 _LEADERLESS_PATIENCE = 5.0
 """Seconds without a leader before it is worth a line on the log: an election takes less."""
 
+_KEPT = 1.0
+"""Seconds for which a session may go by what an earlier one knew of a topic."""
+
 _MOST_NAMED = 10
 
 _BOOTSTRAP = "bootstrap servers"
@@ -60,6 +64,8 @@ class Metadata:
         """Responses taken so far."""
         self.updated_at: float | None = None
         """When the latest came, in seconds of the monotonic clock."""
+        self.vanished = Vanished()
+        """Partitions that topics had in this session and have no more."""
         self._config = config
         self._random = random
         self._topics: set[str] = set()
@@ -93,10 +99,17 @@ class Metadata:
             self._due_at = 0.0
         self._topics = topics
 
-    def let_go(self) -> None:
-        """No session wants any topic now; what was wrong with one may not be so any more."""
+    def let_go(self, now: float) -> None:
+        """No session wants any topic now; what was wrong with one may not be so any more.
+
+        What was learned a while ago is forgotten: a topic may have been deleted since, and made
+        anew with fewer partitions.
+        """
         self.want(set())
-        self.cluster = self.cluster.only(self.cluster.topics)
+        is_fresh = self.updated_at is not None and now - self.updated_at < _KEPT
+        self.cluster = self.cluster.only(self.cluster.topics if is_fresh else ())
+        self.vanished = Vanished()
+        self.vanished.learn(self.cluster, now)
 
     def refresh(self) -> None:
         """Something says that the snapshot is stale: ask again, after a back-off."""
@@ -161,6 +174,7 @@ class Metadata:
         self._troubles.end(_BOOTSTRAP)
         before, self.cluster = self.cluster, told.only(self._topics)
         self.updates, self.updated_at = self.updates + 1, now
+        self.vanished.learn(self.cluster, now)
         self._tell(completion, before)
         self._stale = False
         self._tell_leaderless(now)

@@ -319,14 +319,14 @@ class Accumulator:
         with self.lock:
             self.changed.notify_all()
 
-    def take_expired(self, born_before: float) -> list[ProducerBatch]:
-        """Batches never drained that were created by then; they leave their queues."""
-        expired: list[ProducerBatch] = []
+    def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Batches never drained, from the head of each queue as long as they are unwanted."""
+        taken: list[ProducerBatch] = []
         with self.lock:
             for queue in self.queues.values():
-                while queue and queue[0].created <= born_before:
-                    expired.append(queue.popleft())
-        return expired
+                while queue and unwanted(queue[0]):
+                    taken.append(queue.popleft())
+        return taken
 
     def take_all(self) -> list[ProducerBatch]:
         """Every batch that was never drained, open ones included: the session has failed."""

@@ -13,7 +13,7 @@ from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.batch_ceilings import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
-from spark_kafka_sink.producer.batch_error import batch_error, timeout_error
+from spark_kafka_sink.producer.batch_error import batch_error, timeout_error, vanished_error
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.outcomes import (
     DISCONNECTED,
@@ -55,6 +55,7 @@ _CLIENT_THROTTLES = 6
 """Version of Produce: before, the broker has waited itself when it answers (KIP-219)."""
 _EXPIRED = "DELIVERY_TIMEOUT"
 _ABANDONED = "SESSION_FAILED"
+_VANISHED = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 class Answers:
@@ -128,9 +129,29 @@ class Answers:
             for batch in again + late:
                 self._fail_batch(batch, _status(batch), _EXPIRED)
                 self.fail(timeout_error(batch, self._config.delivery_timeout_ms, reasons))
-        for batch in self._accumulator.take_expired(born_before):
+        for batch in self._accumulator.take_while(lambda batch: batch.created <= born_before):
             self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _EXPIRED)
             self.fail(timeout_error(batch, self._config.delivery_timeout_ms, reasons))
+
+    def give_up_vanished(self, now: float) -> None:
+        """Fail what waits for partitions that a topic has no more since it was made anew."""
+        vanished = self._client.metadata.vanished
+        if not vanished:
+            return
+        lost = [
+            batch
+            for place, lane in self._lanes.items()
+            if lane.again and vanished.left(*place, now)
+            for batch in lane.again
+        ]
+        for batch in lost:
+            self._lanes[batch.partition].again.remove(batch)
+        lost += self._accumulator.take_while(
+            lambda batch: vanished.left(*batch.partition, now) is not None
+        )
+        for batch in lost:
+            self._fail_batch(batch, _status(batch), _VANISHED)
+            self.fail(vanished_error(batch, vanished.left(*batch.partition, now) or 0))
 
     def renumber(self, lane: Lane) -> None:
         """Give a partition the new epoch that it needs, once nothing of it is under way.

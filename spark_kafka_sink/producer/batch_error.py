@@ -61,3 +61,15 @@ def timeout_error(
         partition=batch.partition.partition,
         hint=_HINTS.get(batch.refused, _UNREACHED),
     )
+
+
+def vanished_error(batch: ProducerBatch, left: int) -> DeliveryError:
+    """A batch waits for a partition that its topic, made anew with `left` of them, has no more."""
+    return DeliveryError(
+        f"the topic was deleted and made anew while rows were being written to it, and has "
+        f"partitions 0 to {left - 1} now: the one of these {batch.records:,} records is gone",
+        topic=batch.partition.topic,
+        partition=batch.partition.partition,
+        hint="run the write again, for the partitions that there are now; what the old topic had "
+        "acknowledged is gone with it",
+    )

@@ -212,6 +212,7 @@ class Sender:
         if now >= self._expiry_due:
             self._expiry_due = now + _LONGEST_WAIT
             self._answers.expire(now)
+            self._answers.give_up_vanished(now)
 
     def _wait(self, now: float) -> float:
         """Seconds that the poll may wait at most."""

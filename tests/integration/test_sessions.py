@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.kafka.broker import KafkaCluster
 
 _TASKS = 5
+_NUMBERS = [b"%d" % number for number in range(40)]
 
 
 def _task(bootstrap_servers: str, chunk: Rows, client_id: str) -> DeliveryReport:
@@ -92,6 +93,21 @@ def test_a_kept_client_survives_a_topic_that_was_made_anew(
     assert _task(servers, numbered(unique_topic, 10, 10, 1), unique_topic).persisted == 10
     values = [record.value for record in by_confluent(servers, unique_topic)]
     assert values == [b"%d" % number for number in range(10, 20)]
+
+
+def test_a_kept_client_survives_a_topic_that_was_made_anew_with_fewer_partitions(
+    real_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    """Rows for partitions that are gone would wait until delivery.timeout.ms."""
+    servers = real_kafka.bootstrap_servers
+    real_kafka.admin.create_topic(unique_topic, 4)
+    _task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), unique_topic)
+    real_kafka.admin.delete_topic(unique_topic)
+    real_kafka.admin.create_topic(unique_topic, 1)
+    time.sleep(1.0)  # what is younger than that may be used again
+    report = _task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), unique_topic)
+    assert report.persisted == len(_NUMBERS)
+    assert len(by_confluent(servers, unique_topic)) == len(_NUMBERS)
 
 
 def test_a_forked_child_leaves_its_parents_connections_alone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from spark_kafka_sink.base.clock import ManualClock
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster
 from tests.unit.producer.harness.fake import FakeCluster
@@ -108,7 +109,23 @@ def test_errors_of_topics_end_with_the_session() -> None:
     client.metadata.cluster = Cluster(
         topics=MappingProxyType({"t": topic("t", 1)}), errors=MappingProxyType({"refused": 29})
     )
+    client.metadata.updated_at = client.clock.monotonic()
     client.detach()
     assert dict(client.metadata.cluster.errors) == {}
     assert list(client.metadata.cluster.topics) == ["t"]
+    client.close()
+
+
+def test_what_was_learned_a_while_ago_ends_with_the_session() -> None:
+    """The topic may have been deleted since, and made anew with fewer partitions."""
+    clock = ManualClock(seconds=100.0)
+    client = Client(config(bootstrap_servers="127.0.0.1:1"), clock)
+    client.attach(_Idle())
+    client.metadata.cluster = Cluster(topics=MappingProxyType({"t": topic("t", 4)}))
+    client.metadata.updated_at = clock.monotonic()
+    client.detach()
+    assert "t" in client.metadata.cluster.topics
+    clock.advance(2.0)
+    client.attach(_Idle())
+    assert "t" not in client.metadata.cluster.topics
     client.close()

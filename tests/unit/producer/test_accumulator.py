@@ -255,7 +255,7 @@ def test_a_compressed_batch_is_charged_for_what_it_then_takes() -> None:
 def test_a_batch_that_expires_while_it_is_compressed_costs_nothing() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
-    (expired,) = bench.accumulator.take_expired(0.0)
+    (expired,) = bench.accumulator.take_while(lambda batch: batch.created <= 0.0)
     bench.accumulator.settle(expired)
     bench.accumulator.compressed(expired, b"too late", Codec.LZ4)
     assert bench.memory.used == 0
@@ -280,7 +280,7 @@ def test_only_what_is_old_enough_expires(bench: Bench) -> None:
     bench.put({0: 939})
     bench.clock.advance(5.0)  # type: ignore[attr-defined]
     bench.put({0: 939, 1: 939})
-    expired = bench.accumulator.take_expired(3.0)
+    expired = bench.accumulator.take_while(lambda batch: batch.created <= 3.0)
     assert [(batch.partition, batch.created) for batch in expired] == [(PLACES[0], 1.0)]
     assert len(bench.queued()) == 2
 
