@@ -78,7 +78,7 @@ class Answers:
         self._lanes = lanes
         self._identity = identity
         self._trace = books.trace
-        self._refusals = Refusals(client.config, books)
+        self._refusals = Refusals(client.config, books, client.clock)
         self._books = books
 
     def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
@@ -259,6 +259,9 @@ class Answers:
             self._split(lane, batch, half(batch.raw_size))
             return
         if remedy is Remedy.SHRINK and (piece := self._refusals.shrunk(batch)):
+            self._replace(lane, batch, [piece])
+            return
+        if remedy is Remedy.RESTAMP and (piece := self._refusals.restamped(batch, answer)):
             self._replace(lane, batch, [piece])
             return
         error = batch_error(batch, answer)

@@ -56,7 +56,7 @@ class ProducerBatch:
     `compression` is the time that compressing took, None if nothing was compressed.
     `topic_id` is that of the topic when it was last sent, and `by_name` whether some request named
     the topic by its name alone, which a new one may have answered to. `settled`: nobody waits for
-    it any more.
+    it any more. `restamped`: dead letters whose own times were refused.
     """
 
     partition: TopicPartition
@@ -83,6 +83,7 @@ class ProducerBatch:
     topic_id: uuid.UUID | None = None
     by_name: bool = False
     settled: bool = False
+    restamped: bool = False
     closed: float = 0.0
     reason: CloseReason = CloseReason.FLUSH
     compression: float | None = None

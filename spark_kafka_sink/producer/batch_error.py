@@ -28,6 +28,8 @@ _HINTS = {
     "log: read the partition before it is written again",
     DISCONNECTED: "check the connection to the brokers, then run the write again",
     NOT_SENT: "check the connection to the brokers, then run the write again",
+    32: "correct the `timestamp` column; message.timestamp.before.max.ms and .after.max.ms of the "
+    "topic bound it (brokers before Kafka 3.6: message.timestamp.difference.max.ms)",
     87: "correct the records that are named, or the topic's settings (compaction needs keys)",
 }
 _UNREACHED = "check that the partition has a leader that can be reached, then run the write again"

@@ -28,6 +28,8 @@ from spark_kafka_sink.records.encoder import encode_headers, size_bounds
 from spark_kafka_sink.records.varint import lengths_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from spark_kafka_sink.records.decoder import Record
@@ -61,12 +63,14 @@ class DeadLetterTopic:
     task: int
     largest: int = MAX_INT
 
-    def letters(self, rows: Rows, flaws: NDArray[np.int8], details: str = "") -> Rows:
+    def letters(
+        self, rows: Rows, flaws: NDArray[np.int8], details: Sequence[str] | None = None
+    ) -> Rows:
         """Turn n poison rows into rows of the dead letter topic.
 
         Keys, values, headers and timestamps stay; the value of an oversized row is left out, as
         the dead letter topic could not take it either, and of one that is still too large its key
-        or headers too. `details` is what a broker said of them.
+        or headers too. `details` is what a broker said of each.
         """
         left_out = np.where(np.isin(flaws, _OVERSIZED), np.int8(Part.VALUE), np.int8(Part.NONE))
         keys, headers = _key_sizes(rows), _header_sizes(rows)
@@ -96,7 +100,11 @@ class DeadLetterTopic:
         return replace(letter, headers=_saying(context, Part.HEADERS))
 
     def _without(
-        self, rows: Rows, flaws: NDArray[np.int8], left_out: NDArray[np.int8], details: str
+        self,
+        rows: Rows,
+        flaws: NDArray[np.int8],
+        left_out: NDArray[np.int8],
+        details: Sequence[str] | None,
     ) -> Rows:
         """The letters of n rows that leave these `Part`s out."""
         columns, lists = rows.columns, _without_some(rows.header_lists, left_out)
@@ -133,20 +141,30 @@ class DeadLetterTopic:
         ]
 
 
+def is_letter(record: Record) -> bool:
+    """Whether a record has context headers: nothing else tells a letter from other records."""
+    return any(name.startswith(_PREFIX) for name, _ in record.headers)
+
+
 def _constant(value: bytes, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(value, pa.binary()), count)
 
 
-def _messages(flaws: NDArray[np.int8], left_out: NDArray[np.int8], details: str) -> pa.Array[Any]:
+def _messages(
+    flaws: NDArray[np.int8], left_out: NDArray[np.int8], details: Sequence[str] | None
+) -> pa.Array[Any]:
     """What is wrong with each row, and what its letter leaves out."""
-    more = f": {details[:_LONGEST_DETAILS]}" if details else ""
-    texts = [
-        f"{flaw.message}{more}{omitted_words(Part(parts))}".encode()
-        for flaw in Flaw
-        for parts in range(ALL_PARTS + 1)
-    ]
+    if details is not None:
+        told = zip(flaws.tolist(), left_out.tolist(), details, strict=True)
+        return pa.array([_message(Flaw(flaw), Part(parts), text) for flaw, parts, text in told])
+    texts = [_message(flaw, Part(parts)) for flaw in Flaw for parts in range(ALL_PARTS + 1)]
     numbers = flaws.astype(np.int32) * (ALL_PARTS + 1) + left_out
     return pa.array(texts, pa.binary()).take(numbers)
+
+
+def _message(flaw: Flaw, left_out: Part, details: str = "") -> bytes:
+    more = f": {details[:_LONGEST_DETAILS]}" if details else ""
+    return f"{flaw.message}{more}{omitted_words(left_out)}".encode()
 
 
 def _saying(headers: Headers, part: Part) -> Headers:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from spark_kafka_sink.base.config import SinkConfig
 from spark_kafka_sink.base.errors import (
     ColumnError,
     DeliveryError,
     RecordTooLargeError,
     UnknownTopicError,
 )
-from spark_kafka_sink.base.report import DeliveryReport
+from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
+from spark_kafka_sink.producer.pool import borrow_session, discard_session
+from spark_kafka_sink.producer.settings import SessionSettings
+from tests.integration.producing import rows
 from tests.integration.tolerating import TOLERATE, batch, context, write, write_keyed
 from tests.kafka.admin import Admin
 from tests.kafka.readers import by_confluent
@@ -187,3 +192,37 @@ def test_keys_and_headers_that_fit_nowhere_are_left_out(
         assert words in (context(dead, "exception.message") or b"")
         assert (context(dead, "exception.class.name") or b"").endswith(b"RecordTooLargeError")
     assert "h" not in dict(of_headers.headers)
+
+
+def test_a_time_that_no_broker_takes_does_not_stop_a_dead_letter(
+    topics: tuple[str, str, str],
+) -> None:
+    """Brokers refuse what is more than an hour ahead, dead letters too."""
+    servers, topic, letters = topics
+    now = round(time.time() * 1000)
+    future = now + 1_000 * 3_600_000
+    times = {b"good": now, b"future": future, b"lost": now - 5_000, b"lost in future": future}
+    config = SinkConfig.parse(
+        {
+            "kafka.bootstrap.servers": servers,
+            **TOLERATE,
+            "errors.deadletterqueue.topic.name": letters,
+        }
+    )
+    session = borrow_session(config.producer, SessionSettings(poison=config.poison))
+    try:
+        partitions = [0, 0, 9, 9]
+        stamps = list(times.values())
+        session.append(rows(topic, list(times), timestamps=stamps, partitions=partitions))
+        session.flush()
+        report = session.report(TaskInfo())
+    finally:
+        discard_session(session)
+    assert [record.value for record in by_confluent(servers, topic)] == [b"good"]
+    found = {record.value: record for record in by_confluent(servers, letters)}
+    assert found.keys() == times.keys() - {b"good"}
+    assert found[b"lost"].timestamp == times[b"lost"]
+    for value in (b"future", b"lost in future"):
+        assert abs(found[value].timestamp - now) < 60_000
+        assert b"imestamp" in (context(found[b"future"], "exception.message") or b"")
+    assert report.persisted == report.records == 4

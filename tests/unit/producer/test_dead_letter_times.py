@@ -1,0 +1,105 @@
+"""Dead letters of rows whose time a broker does not take: they must not be refused for it, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.base.errors import DeliveryError
+from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.records.batch import BatchHeader
+from spark_kafka_sink.records.columns import Columns
+from tests.unit.producer.harness.fake import FakeCluster, Fault
+from tests.unit.producer.harness.log import FakeLog
+from tests.unit.producer.harness.offline import START_MS
+from tests.unit.producer.harness.world import World, world
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.records.decoder import Record
+
+DEAD = "dead"
+HOUR_MS = 3_600_000
+FUTURE = START_MS + 1_000 * HOUR_MS
+
+
+class Punctual(FakeLog):
+    """Takes no record of more than an hour ahead, as a topic of Kafka by default."""
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        if BatchHeader.parse(data).max_timestamp > START_MS + HOUR_MS:
+            return 32, -1
+        return super().append(data)
+
+
+def settings(*, headers: bool = True) -> SessionSettings:
+    return SessionSettings(
+        poison=PoisonPolicy(
+            tolerance=Tolerance.ALL, dead_letter_topic=DEAD, context_headers=headers
+        )
+    )
+
+
+def cluster() -> FakeCluster:
+    made = FakeCluster(1, {"t": 1, DEAD: 1})
+    made.logs = {place: Punctual(leader=1) for place in made.logs}
+    return made
+
+
+def send(one: World, stamps: list[int], partitions: list[int] | None = None) -> None:
+    one.appended += len(stamps)
+    values = [b"%d" % number for number in range(len(stamps))]
+    one.session.append(
+        Rows(
+            columns=Columns(
+                value=pa.array(values, pa.binary()), timestamps=np.array(stamps, np.int64)
+            ),
+            topics=("t",),
+            partition=pa.array(partitions or [0] * len(stamps), pa.int32()),
+        )
+    )
+    one.finish()
+
+
+def letters(one: World) -> dict[bytes | None, Record]:
+    return {record.value: record for record in one.cluster.logs[DEAD, 0].records()}
+
+
+@pytest.mark.parametrize("headers", [True, False])
+def test_rows_of_the_far_future_become_dead_letters_of_today(*, headers: bool) -> None:
+    with world(cluster(), settings(headers=headers), batch_size=16_384) as one:
+        send(one, [START_MS, FUTURE, START_MS + 1, FUTURE, START_MS + 2])
+        assert one.cluster.logs["t", 0].values() == [b"0", b"2", b"4"]
+        found = letters(one)
+        assert found.keys() == {b"1", b"3"}
+        assert all(abs(letter.timestamp - START_MS) < HOUR_MS for letter in found.values())
+        one.check_accounts()
+
+
+def test_letters_for_another_reason_lose_a_wrong_time() -> None:
+    with world(cluster(), settings(), batch_size=16_384) as one:
+        send(one, [START_MS - HOUR_MS, FUTURE, START_MS], [9, 9, 0])
+        found = letters(one)
+        assert found.keys() == {b"0", b"1"}
+        assert found[b"1"].timestamp < START_MS + HOUR_MS
+        one.check_accounts()
+
+
+def test_letters_that_are_refused_at_any_time_end_the_task() -> None:
+    with world(cluster(), settings()) as one:
+        one.fault(*[Fault(error=32)] * 2)
+        with pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"):
+            send(one, [START_MS], [9])
+
+
+def test_other_records_of_the_dead_letter_topic_keep_their_time() -> None:
+    """Without its headers nothing tells a letter from them."""
+    with (
+        world(cluster(), settings(headers=False)) as one,
+        pytest.raises(DeliveryError, match="INVALID_TIMESTAMP"),
+    ):
+        send(one, [FUTURE], [9])
