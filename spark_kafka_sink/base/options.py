@@ -110,7 +110,12 @@ _BATCHING = (
         60_000,
         "Time to wait for room in the buffer, or for the first metadata of a topic.",
     ),
-    _int("max.request.size", 1_048_576, "Largest record and largest request, in bytes."),
+    _int(
+        "max.request.size",
+        1_048_576,
+        "Largest record, in bytes, and largest request of several batches; one batch goes alone "
+        "whatever its size.",
+    ),
 )
 
 _COMPRESSION = (

@@ -142,6 +142,10 @@ class ReportBuilder:
         """A batch was answered with an error; `next_sequence` is the one after its last record."""
         self._tally(topic, partition).erred = next_sequence
 
+    def refused(self, error_name: str) -> None:
+        """A batch was refused; what became of it is reported elsewhere."""
+        self._errors[error_name] += 1
+
     def retried(self, error_name: str) -> None:
         """A batch goes out again."""
         self._retries += 1

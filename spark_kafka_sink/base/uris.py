@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from spark_kafka_sink.base.errors import ConfigError
 
@@ -35,7 +35,9 @@ def has_credentials(uri: str) -> bool:
     if "://" not in uri:
         return False
     parts = urlsplit(uri)
-    return "@" in parts.netloc or any(is_secret(name) for name, _ in parse_qsl(parts.query))
+    if "@" in parts.netloc and not _names_container(parts):
+        return True
+    return any(is_secret(name) for name, _ in parse_qsl(parts.query))
 
 
 def redacted(uri: str) -> str:
@@ -43,4 +45,10 @@ def redacted(uri: str) -> str:
     if "://" not in uri:
         return uri
     parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    place = parts.netloc if _names_container(parts) else parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{place}{parts.path}"
+
+
+def _names_container(parts: SplitResult) -> bool:
+    """Whether the user part of a URI is no user: abfs://container@account.dfs.core.windows.net."""
+    return parts.scheme in {"abfs", "abfss"} and parts.password is None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import BatchDone, DeliveryStatus
+from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.batch_ceilings import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.producer.batch_done import batch_done
 from spark_kafka_sink.producer.batch_error import batch_error, timeout_error, vanished_error
 from spark_kafka_sink.producer.breaker import Outcome
 from spark_kafka_sink.producer.outcomes import (
@@ -111,7 +112,7 @@ class Answers:
         for lane, batch in picks:
             if batch in lane.under_way:
                 lane.settled(batch)
-                self._report.sent(_done(batch))
+                self._report.sent(batch_done(batch))
                 self._accumulator.settle(batch)
 
     def expire(self, now: float) -> None:
@@ -216,11 +217,12 @@ class Answers:
         match decision.action:
             case Action.COMPLETE:
                 lane.settled(batch)
-                self._report.acknowledged(_done(batch, answer), answer.base_offset)
+                self._report.acknowledged(batch_done(batch, answer), answer.base_offset)
                 self._accumulator.settle(batch)
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
                 self._retry(lane, batch, answer, decision, now)
             case Action.SPLIT:
+                self._report.refused(error_name(answer.code))
                 ceilings, topic = self._client.ceilings, batch.partition.topic
                 self._split(lane, batch, ceilings.refused(topic, batch.raw_size, now))
             case Action.FAIL | Action.FATAL | Action.FAIL_RECORDS:
@@ -252,6 +254,8 @@ class Answers:
         remedy = self._refusals.remedy(batch, answer)
         if decision.action is Action.FATAL:
             remedy = Remedy.NONE
+        if remedy is not Remedy.NONE:
+            self._report.refused(error_name(answer.code))
         if remedy is Remedy.SET_ASIDE:
             self._refuse(lane, batch, answer)
             return
@@ -379,16 +383,3 @@ def _status(batch: ProducerBatch) -> DeliveryStatus:
     if batch.ambiguous:
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED
-
-
-def _done(batch: ProducerBatch, answer: PartitionAnswer | None = None) -> BatchDone:
-    topic, partition = batch.partition
-    return BatchDone(
-        topic=topic,
-        partition=partition,
-        records=batch.records,
-        raw_bytes=batch.raw_size,
-        wire_bytes=batch.size,
-        next_sequence=batch.next_sequence if batch.sequence >= 0 else None,
-        append_time=None if answer is None else answer.append_time,
-    )

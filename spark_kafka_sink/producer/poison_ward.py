@@ -72,12 +72,18 @@ class PoisonWard:
         """Raise a DeliveryError once errors.maxRatio is reached."""
         with self._lock:
             bad, rows = sum(self._counts.values()), self._rows
-        if rows >= _ENOUGH_ROWS and bad >= rows * self.policy.max_ratio:
-            raise DeliveryError(
-                f"{bad:,} of {rows:,} rows of the task can't be written, "
-                f"errors.maxRatio is {self.policy.max_ratio}",
-                hint="look at the dead letters' headers for the reasons, or raise errors.maxRatio",
+            if rows < _ENOUGH_ROWS or bad < rows * self.policy.max_ratio:
+                return
+            reasons = "; ".join(
+                f"{count:,} {flaw.name}, first {self._examples[flaw][0]}"
+                for flaw, count in self._counts.most_common()
             )
+        raise DeliveryError(
+            f"{bad:,} of {rows:,} rows of the task can't be written, "
+            f"errors.maxRatio is {self.policy.max_ratio}: {reasons}",
+            hint="correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
+            "last rows may not have been written",
+        )
 
     def build(self) -> tuple[PoisonCount, ...]:
         """The counts for the delivery report."""

@@ -97,3 +97,12 @@ def test_names_of_secrets(name: str):
 @pytest.mark.parametrize("name", ["region", "endpoint_override", "scheme", "keys"])
 def test_names_of_no_secrets(name: str):
     assert not is_secret(name)
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss"])
+def test_the_container_of_an_azure_uri_is_no_user(scheme: str):
+    path = f"{scheme}://container@account.dfs.core.windows.net/reports/{{batchId}}.json"
+    assert SinkConfig.parse(MINIMAL | {"reportPath": path}).report_path == path
+    assert redacted(path) == path
+    assert has_credentials(path.replace("container@", f"container:{SENTINEL}@"))
+    assert SENTINEL not in redacted(path.replace("container@", f"container:{SENTINEL}@"))

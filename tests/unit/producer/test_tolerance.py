@@ -305,33 +305,6 @@ def test_a_refused_batch_that_names_no_record_is_halved_until_the_bad_ones_are_f
         assert one.session._accumulator.memory.used == 0
 
 
-def test_each_letter_says_what_the_broker_said_of_its_record() -> None:
-    named = [(3, "late"), (0, "no key"), (2, None)]
-    extra = {
-        "error_message": "in general",
-        "record_errors": [
-            {"batch_index": index, "batch_index_error_message": text} for index, text in named
-        ],
-    }
-    with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=87, extra=extra))
-        one.send([b"a", b"b", b"c", b"d"])
-        one.finish()
-        told = {record.value: reason(record).rpartition(": ")[2] for record in letters(one)}
-        assert told == {b"a": "no key", b"c": "in general", b"d": "late"}
-
-
-@pytest.mark.parametrize("code", [10, 87])
-def test_an_example_of_a_broker_that_says_nothing_has_the_name_of_the_error(code: int) -> None:
-    with world(cluster(), tolerant()) as one:
-        one.fault(Fault(error=code))
-        one.send([b"a"])
-        one.finish()
-        [count] = one.report().poison
-        name = {10: "MESSAGE_TOO_LARGE", 87: "INVALID_RECORD"}[code]
-        assert count.examples == (f"t-0: {name}",)
-
-
 def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
     nobody = {"record_errors": [{"batch_index": 9, "batch_index_error_message": "?"}]}
     with world(cluster(), tolerant()) as one:
