@@ -224,15 +224,16 @@ def _without_some(
 
 
 def _topic_names(rows: Rows) -> pa.Array[Any]:
-    """The topic of each row; null where it has none."""
+    """The topic that each row asks for, also where none can have that name; null for none."""
+    if rows.topic_names is not None:
+        return rows.topic_names
     names = pa.array([*rows.topics, None], pa.string()).cast(pa.binary())
     if rows.topic_of is None:
         numbers = np.zeros(len(rows), np.int32)
     else:
         numbers = rows.topic_of.astype(np.int32)
     if rows.flaws is not None:
-        none = (rows.flaws == Flaw.NULL_TOPIC) | (rows.flaws == Flaw.INVALID_TOPIC)
-        numbers = np.where(none, np.int32(len(rows.topics)), numbers)
+        numbers = np.where(rows.flaws == Flaw.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
     return names.take(numbers)
 
 

@@ -24,7 +24,7 @@ class Rows:
     `partition` is int32 with null where the partitioner is to decide (None: everywhere).
     `first_row` is the number that errors give to the first row. `flaws` is a `Flaw` per row, int8
     of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
-    before they were encoded, kept for dead letters.
+    before they were encoded, kept for dead letters, as is `topic_names`, the topic column's text.
     """
 
     columns: Columns
@@ -34,6 +34,7 @@ class Rows:
     first_row: int = 0
     flaws: NDArray[np.int8] | None = None
     header_lists: pa.ListArray[Any] | None = None
+    topic_names: pa.BinaryArray | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -49,7 +50,7 @@ class Rows:
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows start..stop as views."""
-        lists = self.header_lists
+        lists, names = self.header_lists, self.topic_names
         return Rows(
             columns=self.columns.slice(start, stop),
             topics=self.topics,
@@ -58,11 +59,12 @@ class Rows:
             first_row=self.first_row + start,
             flaws=None if self.flaws is None else self.flaws[start:stop],
             header_lists=None if lists is None else lists.slice(start, stop - start),
+            topic_names=None if names is None else names.slice(start, stop - start),
         )
 
     def take(self, numbers: NDArray[np.intp]) -> Rows:
         """The rows with these numbers, copied; `first_row` no longer tells where they were."""
-        lists = self.header_lists
+        lists, names = self.header_lists, self.topic_names
         return Rows(
             columns=self.columns.take(numbers),
             topics=self.topics,
@@ -71,4 +73,5 @@ class Rows:
             first_row=self.first_row,
             flaws=None if self.flaws is None else self.flaws[numbers],
             header_lists=None if lists is None else lists.take(numbers),
+            topic_names=None if names is None else names.take(numbers),
         )

@@ -60,6 +60,7 @@ def read_rows(batch: pa.RecordBatch, contract: Contract, clock: Clock, first_row
         first_row=first_row,
         flaws=checks.flaws,
         header_lists=lists if contract.tolerant else None,
+        topic_names=_topic_names(batch, contract, checks),
     )
 
 
@@ -69,6 +70,15 @@ def _topics(
     if contract.topic is None:
         return (contract.fixed_topic or "",), None
     return read_topics(batch.column(contract.topic), checks)
+
+
+def _topic_names(
+    batch: pa.RecordBatch, contract: Contract, checks: RowChecks
+) -> pa.BinaryArray | None:
+    """What the topic column says, where some rows may become dead letters for it."""
+    if contract.topic is None or checks.flaws is None:
+        return None
+    return read_bytes(batch.column(contract.topic))
 
 
 def _partition(batch: pa.RecordBatch, contract: Contract) -> pa.Int32Array | None:

@@ -164,6 +164,7 @@ def test_rows_of_topics_that_are_not_there_are_dead_letters_and_others_go_on(
     assert [record.value for record in by_confluent(servers, topic)] == [topic.encode()] * 2
     dead = by_confluent(servers, letters)
     assert {record.value for record in dead} == {f"{topic}-gone".encode(), b"not/a/name"}
+    assert all(dict(one.headers)["__connect.errors.topic"] == one.value for one in dead)
     assert {count.reason: count.dead_lettered for count in report.poison} == {
         "UNKNOWN_TOPIC": 1,
         "INVALID_TOPIC": 1,
