@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LOOK_AGAIN_AFTER = 1.0
 """Seconds between two requests for metadata on account of rows whose partition is not known."""
+_LATER_PATIENCE = 5.0
+"""Seconds for a topic that is not there, after others that have not come within max.block.ms."""
 
 
 class TopicDirectory:
@@ -91,13 +93,14 @@ class TopicDirectory:
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
         """What the cluster says of each topic, or why its rows are poison.
 
-        Waits at most max.block.ms for topics that are not there yet, once for each.
+        Waits at most max.block.ms for topics that are not there yet, once for each; a few seconds
+        once others have been waited for in vain, as brokers do not seem to make topics then.
 
         Raises:
             UnknownTopicError: a topic can't be used for the time being, such as one without leader.
             BrokerUnavailableError: no broker could be asked.
         """
-        cluster = self._await(names, self._clear)
+        cluster = self._await(names, self._clear, _LATER_PATIENCE if self._given_up else None)
         found: list[TopicInfo | Flaw] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_FLAWS.get(cluster.errors.get(name, 0))
@@ -110,9 +113,12 @@ class TopicDirectory:
         return tuple(found)
 
     def _await(
-        self, names: tuple[str, ...], done: Callable[[Cluster, tuple[str, ...]], bool]
+        self,
+        names: tuple[str, ...],
+        done: Callable[[Cluster, tuple[str, ...]], bool],
+        longest: float | None = None,
     ) -> Cluster:
-        """The snapshot that `done` was content with, or the one after max.block.ms.
+        """The snapshot that `done` was content with, or the one after max.block.ms or `longest`.
 
         The snapshot that is looked at afterwards must be that one: what an earlier session knew of
         a topic may go with the next answer, if that was asked for before this one wanted it.
@@ -126,7 +132,10 @@ class TopicDirectory:
             return done(cluster, names)
 
         if not done(cluster, names):
-            self._accumulator.wait_for(look, self._patience(names))
+            patience = self._patience(names)
+            self._accumulator.wait_for(
+                look, patience if longest is None else min(patience, longest)
+            )
         return cluster
 
     def _want(self, names: tuple[str, ...]) -> None:

@@ -251,6 +251,16 @@ def test_a_missing_topic_is_waited_for_only_once() -> None:
         assert counts(one) == {"UNKNOWN_TOPIC": (2, 0)}
 
 
+def test_many_missing_topics_are_not_each_waited_for_as_long_as_the_first() -> None:
+    with world(cluster(), tolerant(), max_block_ms=600_000) as one:
+        one.append_stepping(_rows(["nope"]), 1.0)
+        before = one.clock.monotonic()
+        for number in range(10):
+            one.append_stepping(_rows([f"nope-{number}"]), 0.2)
+        assert one.clock.monotonic() - before < 300
+        assert counts(one) == {"UNKNOWN_TOPIC": (11, 0)}
+
+
 def test_a_topic_that_comes_later_is_written() -> None:
     with world(cluster(), tolerant(), max_block_ms=500) as one:
         one.append_stepping(_rows(["late"]))
