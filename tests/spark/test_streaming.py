@@ -130,7 +130,11 @@ def test_a_running_query_that_is_stopped_and_started(stream: Stream) -> None:
     # A batch that was cut off by the stop is written again: at least once.
     assert set(numbers) == set(range(max(numbers) + 1))
     assert max(numbers) >= 6 * 50 - 1
-    assert all(report.persisted == 50 for report in stream.reports())
+    reports = stream.reports()
+    done = [report for report in reports if report.status is WriteStatus.SUCCEEDED]
+    assert all(report.persisted == 50 for report in done)
+    # The one that the last stop cut off is not written again here.
+    assert len(done) >= len(reports) - 1 >= 5
 
 
 def test_a_failed_batch_is_written_again(
