@@ -28,20 +28,21 @@ class SegmentedStorage:
         limits: when to roll and what to keep.
         new_segment: makes an empty segment for a base offset.
         segments: what an earlier broker left, in order.
-        now_ms: tells the time, where retention is to be looked at whenever a segment is full.
+        bounded: retention.bytes is looked at whenever a segment is full.
     """
 
-    __slots__ = ("_flushed_at", "_new_segment", "_now_ms", "_segments", "_unflushed", "limits")
+    __slots__ = ("_bounded", "_flushed_at", "_new_segment", "_segments", "_unflushed", "limits")
 
     def __init__(
         self,
         limits: LogLimits = DEFAULT_LIMITS,
         new_segment: Callable[[int], Segment] = MemorySegment,
         segments: Sequence[Segment] = (),
-        now_ms: Callable[[], int] | None = None,
+        *,
+        bounded: bool = False,
     ) -> None:
         self.limits = limits
-        self._now_ms = now_ms
+        self._bounded = bounded
         self._new_segment = new_segment
         self._unflushed = 0
         self._flushed_at = 0
@@ -81,8 +82,8 @@ class SegmentedStorage:
         """See `LogStorage`."""
         if self._is_full(facts):
             self._roll(facts.base_offset)
-            if self._now_ms is not None:
-                self.expire(self._now_ms())
+            if self._bounded:
+                self._drop_surplus()
         self._segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
         if self._unflushed >= self.limits.flush_messages:
@@ -103,7 +104,7 @@ class SegmentedStorage:
 
     def _segment_bytes(self) -> int:
         limits = self.limits
-        if self._now_ms is None or limits.retention_bytes == UNLIMITED or not limits.deletes:
+        if not self._bounded or limits.retention_bytes == UNLIMITED or not limits.deletes:
             return limits.segment_bytes
         part = max(limits.retention_bytes // SEGMENTS_KEPT, SMALLEST_SEGMENT)
         return min(limits.segment_bytes, part)
@@ -191,6 +192,12 @@ class SegmentedStorage:
                 self._roll(self.end_offset)
             self._segments.pop(0).delete()
 
+    def _drop_surplus(self) -> None:
+        surplus = self.size - self.limits.retention_bytes
+        while len(self._segments) > 1 and self.limits.deletes and self._is_surplus(surplus):
+            surplus -= self._segments[0].table.size
+            self._segments.pop(0).delete()
+
     def _is_expired(self, now_ms: int) -> bool:
         table = self._segments[0].table
         keep = self.limits.retention_ms
@@ -236,16 +243,14 @@ def _stored(segment: Segment, number: int) -> StoredBatch:
 class MemoryBackend:
     """Storages in memory: nothing is left when the process ends.
 
-    Memory fills faster than a disk, so retention does not wait for log.retention.check.interval.ms:
-    it is looked at whenever a segment is full, and a log that is limited by bytes has segments of a
-    quarter of them at most.
+    Memory fills faster than a disk, so retention.bytes does not wait for
+    log.retention.check.interval.ms: it is looked at whenever a segment is full, and a log that is
+    limited by it has segments of a quarter of it at most. Retention by time waits as in Kafka:
+    rows of the past, as tests and demos have them, stay for a while.
     """
 
-    __slots__ = ("_now_ms",)
+    __slots__ = ()
     state_lock = None
-
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
 
     def open_journal(self) -> Journal:
         """See `StorageBackend`."""
@@ -253,7 +258,7 @@ class MemoryBackend:
 
     def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
-        return SegmentedStorage(limits, now_ms=self._now_ms)
+        return SegmentedStorage(limits, bounded=True)
 
     def load(
         self,

@@ -32,4 +32,4 @@ def open_backend(config: BrokerConfig, clock: Clock, news: Callable[[Key], None]
     """
     if config.storage != LOG:
         return RedisBackend(config.storage, clock, news)
-    return DataDir(config.data_dir) if config.data_dir else MemoryBackend(clock.wall_ms)
+    return DataDir(config.data_dir) if config.data_dir else MemoryBackend()
