@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.base.clock import SystemClock
-from spark_kafka_sink.base.config import SinkConfig
-from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.producer.pool import borrow_session, discard_session
-from spark_kafka_sink.producer.settings import SessionSettings
-from spark_kafka_sink.spark.columns import read_rows
-from spark_kafka_sink.spark.contract import Contract
-from tests.integration.tolerating import TOLERATE, batch
+from tests.integration.tolerating import TOLERATE, batch, write_all
 from tests.kafka.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_kafka_sink.base.report import DeliveryReport
 
 LARGE = 5_000
 TOPICS = ["a", "b", "unknown", "not/allowed", "secret", None]
@@ -117,39 +112,16 @@ def test_each_row_has_one_fate(kafka: EmbeddedBroker, shape: str, options: dict[
     assert report.persisted == len(good) + (len(bad) if keeps else 0)
 
 
-def _write(servers: str, chunks: list[list[tuple[Any, ...]]], options: dict[str, str]) -> Any:
-    config = SinkConfig.parse(
-        {
-            "kafka.bootstrap.servers": servers,
-            "kafka.max.request.size": str(LARGE),
-            "kafka.batch.size": "2000",
-            "kafka.linger.ms": "0",
-            "kafka.max.block.ms": "1000",
-            "kafka.allow.auto.create.topics": "false",
-            **TOLERATE,
-            **options,
-        }
-    )
-    contract = Contract(
-        value=0,
-        key=None,
-        topic=1,
-        partition=2,
-        headers=3,
-        timestamp=None,
-        fixed_topic=None,
-        tolerant=True,
-    )
-    settings = SessionSettings(poison=config.poison, pressure=config.pressure)
-    session = borrow_session(config.producer, settings)
-    try:
-        for chunk in chunks:
-            if chunk:
-                session.append(read_rows(batch(chunk), contract, SystemClock()))
-            else:
-                empty = batch([("", "", None, None)]).slice(0, 0)
-                session.append(read_rows(empty, contract, SystemClock()))
-        session.flush()
-        return session.report(TaskInfo())
-    finally:
-        discard_session(session)
+def _write(
+    servers: str, chunks: list[list[tuple[Any, ...]]], options: dict[str, str]
+) -> DeliveryReport:
+    empty = batch([("", "", None, None)]).slice(0, 0)
+    settings = {
+        "kafka.max.request.size": str(LARGE),
+        "kafka.batch.size": "2000",
+        "kafka.linger.ms": "0",
+        "kafka.max.block.ms": "1000",
+        "kafka.allow.auto.create.topics": "false",
+    }
+    given = [batch(chunk) if chunk else empty for chunk in chunks]
+    return write_all(servers, given, {**settings, **TOLERATE, **options})

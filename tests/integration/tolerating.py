@@ -39,6 +39,13 @@ def batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def write(bootstrap_servers: str, given: pa.RecordBatch, options: dict[str, str]) -> DeliveryReport:
+    return write_all(bootstrap_servers, [given], options)
+
+
+def write_all(
+    bootstrap_servers: str, given: Sequence[pa.RecordBatch], options: dict[str, str]
+) -> DeliveryReport:
+    """The Arrow batches one after the other, in one session."""
     config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
     contract = Contract(
         value=0,
@@ -54,7 +61,8 @@ def write(bootstrap_servers: str, given: pa.RecordBatch, options: dict[str, str]
         config.producer, SessionSettings(poison=config.poison, pressure=config.pressure, task=7)
     )
     try:
-        session.append(read_rows(given, contract, SystemClock()))
+        for each in given:
+            session.append(read_rows(each, contract, SystemClock()))
         session.flush()
         return session.report(TaskInfo())
     finally:
