@@ -48,7 +48,6 @@ _OUTCOMES = {
     Action.RETRY: Outcome.RETRIED,
     Action.REFRESH_AND_RETRY: Outcome.RETRIED,
     Action.BUMP_AND_RETRY: Outcome.RETRIED,
-    Action.FAIL_RECORDS: Outcome.FAILED,
     Action.FAIL: Outcome.FAILED,
     Action.FATAL: Outcome.FAILED,
 }
@@ -210,7 +209,7 @@ class Answers:
         completion: Completion,
         now: float,
     ) -> None:
-        decision = decide(answer.code, self._facts(lane, batch, answer, now))
+        decision = decide(answer.code, self._facts(lane, batch, now))
         self._note(batch, answer, completion, decision.action)
         if is_unclear(answer.code):
             lane.doubt(batch)
@@ -225,7 +224,7 @@ class Answers:
                 self._report.refused(error_name(answer.code))
                 ceilings, topic = self._client.ceilings, batch.partition.topic
                 self._split(lane, batch, ceilings.refused(topic, batch.raw_size, now))
-            case Action.FAIL | Action.FATAL | Action.FAIL_RECORDS:
+            case Action.FAIL | Action.FATAL:
                 self._fail_or_refuse(lane, batch, answer, decision)
         if outcome := _OUTCOMES.get(decision.action):
             self._watch(batch, outcome, completion, answer, now)
@@ -298,9 +297,7 @@ class Answers:
         error = error_name(answer.code)
         self._trace.answered(batch, completion, error, action, answer.base_offset)
 
-    def _facts(
-        self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, now: float
-    ) -> Facts:
+    def _facts(self, lane: Lane, batch: ProducerBatch, now: float) -> Facts:
         return Facts(
             idempotent=self._config.enable_idempotence,
             head=lane.is_head(batch),
@@ -308,7 +305,6 @@ class Answers:
             ambiguous=batch.ambiguous,
             expired=now >= batch.created + self._config.delivery_timeout_ms / 1000,
             attempts_left=batch.attempts <= self._config.retries,
-            names_records=bool(answer.record_errors),
             gapless=self._config.enable_gapless_guarantee,
         )
 

@@ -22,7 +22,6 @@ class Action(Enum):
     REFRESH_AND_RETRY = auto()
     SPLIT = auto()
     BUMP_AND_RETRY = auto()
-    FAIL_RECORDS = auto()
     FAIL = auto()
     FATAL = auto()
 
@@ -45,7 +44,6 @@ class Facts:
     ambiguous: bool
     expired: bool
     attempts_left: bool
-    names_records: bool = False
     gapless: bool = False
 
 
@@ -93,8 +91,6 @@ def decide(code: int, facts: Facts) -> Decision:
         return Decision(action)
     if facts.gapless and not (action is not None and facts.expired):
         return Decision(Action.FATAL, _status(code, facts))
-    if facts.names_records and facts.records > 1 and not facts.ambiguous:
-        return Decision(Action.FAIL_RECORDS, _status(code, facts))
     return Decision(Action.FAIL, _status(code, facts))
 
 

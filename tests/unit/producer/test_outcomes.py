@@ -54,7 +54,6 @@ def test_first_answer(code: int, idempotent: Action, plain: Action) -> None:
 
 def test_every_action_is_reached() -> None:
     reached = {decide(code, FACTS).action for code, _, _ in TABLE}
-    reached.add(decide(87, replace(FACTS, names_records=True)).action)
     assert reached == set(Action)
 
 
@@ -113,11 +112,11 @@ def test_a_batch_too_large_may_still_be_in_the_log_from_before() -> None:
     assert decide(10, replace(PLAIN, ambiguous=True)).action is Action.SPLIT
 
 
-def test_named_records_fail_apart_only_among_others() -> None:
-    named = replace(FACTS, names_records=True)
-    assert decide(87, named) == Decision(Action.FAIL_RECORDS, NOT)
-    assert decide(87, replace(named, records=1)) == FAIL_NOT
-    assert decide(87, replace(named, ambiguous=True)) == FAIL_POSSIBLY
+def test_refused_records_may_still_be_in_the_log_from_before() -> None:
+    for records in (1, 10):
+        facts = replace(FACTS, records=records)
+        assert decide(87, facts) == FAIL_NOT
+        assert decide(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
 
 
 def test_names_of_codes() -> None:
@@ -148,8 +147,7 @@ def test_gapless_makes_a_failure_for_good_fatal(code: int) -> None:
 
 
 def test_gapless_takes_no_record_out_of_a_batch() -> None:
-    named = replace(GAPLESS, names_records=True)
-    assert decide(87, named).action is Action.FATAL
+    assert decide(87, GAPLESS).action is Action.FATAL
     assert decide(10, replace(GAPLESS, records=1)).action is Action.FATAL
     assert decide(10, GAPLESS).action is Action.SPLIT
 
