@@ -47,7 +47,7 @@ _PREFIX = "__connect.errors."
 _MESSAGE = "exception.message"
 _CONNECTOR = b"kafkaprod"
 _STAGE = b"KAFKA_PRODUCE"
-_CLASS = b"spark_kafka_sink.producer.session.ProducerSession"
+_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

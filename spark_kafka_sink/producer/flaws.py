@@ -47,7 +47,7 @@ class Flaw(IntEnum):
         return _MESSAGES[self]
 
 
-_ERRORS = "spark_kafka_sink.base.errors."
+_ERRORS = "spark_kafka_sink."
 _ERROR_CLASSES = {
     Flaw.NONE: "",
     Flaw.NULL_TOPIC: f"{_ERRORS}ColumnError",
