@@ -27,28 +27,28 @@ demo: java install ## Spark writes 336,776 flights to the embedded broker; a for
 	@$(PY) -m spark_kafka_sink.cli.main demo
 
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
-	@$(PY) -m tests.benchmarks.tiny_tasks
+	@$(PY) -m tools.benchmarks.tiny_tasks
 
 test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some)
-	@$(PY) -m tests.tools.run $(PHASES)
+	@$(PY) -m tools.checks.run $(PHASES)
 
 bench: java install jars ## measure this sink and its peers, side by side
-	@$(PY) -m tests.benchmarks.run
+	@$(PY) -m tools.benchmarks.run
 
 torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount)
-	@$(PY) -m tests.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK))
+	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK))
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
-	@$(PY) -m tests.torture.fuzz_all $(or $(FRAMES),1000000)
+	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)
 
 lint: install ## ruff, mypy, import-linter, sizes
-	@$(PY) -m tests.tools.run lint
+	@$(PY) -m tools.checks.run lint
 
 format: install ## write the code as ruff would
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
 
 docs: install ## write the README's blocks that come from the code
-	@$(PY) -m tests.tools.readme
+	@$(PY) -m tools.checks.readme
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) $(VENV41) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
@@ -56,13 +56,13 @@ clean: ## remove everything that make made
 	find spark_kafka_sink tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
-	@python=$$($(FIND_PYTHON)) && $$python tests/tools/needs.py java
+	@python=$$($(FIND_PYTHON)) && $$python tools/checks/needs.py java
 
 needs:
-	@python=$$($(FIND_PYTHON)) && $$python tests/tools/needs.py java debian
+	@python=$$($(FIND_PYTHON)) && $$python tools/checks/needs.py java debian
 
 jars: install
-	@$(PY) -m tests.kafka.jars
+	@$(PY) -m tests.support.kafka.jars
 
 %/bin/python:
 	@python=$$($(FIND_PYTHON)) && $$python -m venv $*

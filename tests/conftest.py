@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.jars import OLD_KAFKA
-from tests.kafka.zookeeper import ZooKeeperCluster
+from tests.support.kafka.broker import KafkaCluster
+from tests.support.kafka.jars import OLD_KAFKA
+from tests.support.kafka.zookeeper import ZooKeeperCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

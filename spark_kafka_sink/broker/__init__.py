@@ -1,8 +1,7 @@
 """A small Kafka broker in this process, so that tests and demos need nothing installed.
 
-Reading order, as a request goes: server (event loop), connection (frames), dispatch, handlers
-(one file per API), then the state: topics, partition, log, validation, producers, transactions,
-groups, delayed.
+Reading order, as a request goes: net (event loop, frames, dispatch), handlers (one file per API),
+then the state: cluster, partition, storage, coordinator; purgatory keeps what has to wait.
 """
 
 from __future__ import annotations

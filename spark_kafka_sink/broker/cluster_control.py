@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.base.errors import UnknownTopicError
+from spark_kafka_sink.common.errors import UnknownTopicError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.partition import Partition
-    from spark_kafka_sink.broker.state import Cluster
+    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.partition.partition import Partition
 
 T = TypeVar("T")
 

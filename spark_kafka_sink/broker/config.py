@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.broker.listeners import check_listeners
+from spark_kafka_sink.broker.net.listeners import check_listeners
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
+from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

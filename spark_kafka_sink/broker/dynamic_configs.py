@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.broker_settings import TOPIC_NAMES
+from spark_kafka_sink.broker.config_names import TOPIC_NAMES
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigSource, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.journal import Journal
+    from spark_kafka_sink.broker.storage.journal import Journal
 
 BROKER = "broker config"
 GROUP = "group config"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.config import LOG, BrokerConfig
+from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

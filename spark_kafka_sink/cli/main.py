@@ -9,13 +9,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from spark_kafka_sink.base.delivery_report import DeliveryReport
-from spark_kafka_sink.base.errors import KafkaProdError
-from spark_kafka_sink.base.report_file import read_report
 from spark_kafka_sink.cli.broker_options import BrokerArguments, command
-from spark_kafka_sink.cli.demo import DemoOptions, run_demo
 from spark_kafka_sink.cli.serve import serve
-from spark_kafka_sink.cli.tables import print_advice, print_report
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.demo.run import DemoOptions, run_demo
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.tables import print_advice, print_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 

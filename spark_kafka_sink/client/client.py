@@ -12,19 +12,19 @@ from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.base.clock import Clock, SystemClock
-from spark_kafka_sink.base.debug import Debug, new_id
-from spark_kafka_sink.base.errors import DeliveryError, text_of
-from spark_kafka_sink.client.batch_ceilings import BatchCeilings
+from spark_kafka_sink.client.batch_size_limits import BatchCeilings
+from spark_kafka_sink.client.connection_metrics import Observer
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.client.observer import Observer
 from spark_kafka_sink.client.transport import TcpTransport
+from spark_kafka_sink.common.clock import Clock, SystemClock
+from spark_kafka_sink.common.debug_log import Debug, new_id
+from spark_kafka_sink.common.errors import DeliveryError, text_of
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.network import Completion, Connect
     from spark_kafka_sink.client.resolver import Resolver
+    from spark_kafka_sink.config.model import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0

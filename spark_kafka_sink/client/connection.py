@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.client.cluster import error_number
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.messages import (

@@ -10,23 +10,23 @@ import logging
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from spark_kafka_sink.base.choices import RecoveryStrategy
-from spark_kafka_sink.base.debug import Debug
-from spark_kafka_sink.base.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node, error_number
 from spark_kafka_sink.client.connection import Request
-from spark_kafka_sink.client.recovery import REBOOTSTRAP_REQUIRED, Recovery
-from spark_kafka_sink.client.troubles import Troubles
-from spark_kafka_sink.client.vanished import Vanished
+from spark_kafka_sink.client.outage_schedule import Troubles
+from spark_kafka_sink.client.rebootstrap import REBOOTSTRAP_REQUIRED, Recovery
+from spark_kafka_sink.client.removed_partitions import Vanished
+from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
 if TYPE_CHECKING:
     from random import Random
 
-    from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.network import Completion, Network
+    from spark_kafka_sink.config.model import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,24 +11,24 @@ import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.broker_connection import Link, reason_of
 from spark_kafka_sink.client.connection import State
-from spark_kafka_sink.client.link import Link, reason_of
-from spark_kafka_sink.client.observer import Observer
+from spark_kafka_sink.client.connection_metrics import Observer
 from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.resolver import ThreadResolver, literal
 from spark_kafka_sink.client.transport import TcpTransport
+from spark_kafka_sink.common.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from spark_kafka_sink.base.config import ProducerConfig
     from spark_kafka_sink.client.cluster import Node
     from spark_kafka_sink.client.connection import InFlight, Request
     from spark_kafka_sink.client.resolver import Address, Resolver
     from spark_kafka_sink.client.transport import Transport
+    from spark_kafka_sink.config.model import ProducerConfig
 
     Connect = Callable[[Address, tuple[int, int]], Transport]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.troubles import Troubles
+from spark_kafka_sink.client.outage_schedule import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spark_kafka_sink.client.broker_connection import Link
     from spark_kafka_sink.client.connection import InFlight
-    from spark_kafka_sink.client.link import Link
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.base.option import MAX_INT
-from spark_kafka_sink.producer.flaws import Flaw
-from spark_kafka_sink.producer.omission import (
+from spark_kafka_sink.config.option import MAX_INT
+from spark_kafka_sink.producer.dead_letter_fields import (
     ALL_PARTS,
     ENDINGS,
     Part,
     omitted_words,
     omitting_more,
 )
+from spark_kafka_sink.producer.row_errors import Flaw
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import nullable_lengths
 from spark_kafka_sink.records.encoder import encode_headers, size_bounds

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.base.debug import new_id
-from spark_kafka_sink.base.errors import DeliveryError, RecordTooLargeError
-from spark_kafka_sink.base.report import DeliveryReport, ReportBuilder, TaskInfo
-from spark_kafka_sink.producer.accumulator import Accumulator
-from spark_kafka_sink.producer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
-from spark_kafka_sink.producer.books import Books
-from spark_kafka_sink.producer.codec_thread import CodecThread
+from spark_kafka_sink.common.debug_log import new_id
+from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
+from spark_kafka_sink.producer.append.admission import Gate, Routed
+from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
+from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
+from spark_kafka_sink.producer.append.sticky_partitioner import Sticky
+from spark_kafka_sink.producer.append.topic_metadata import TopicDirectory
+from spark_kafka_sink.producer.bad_rows import PoisonWard
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.buffer.compressor import CodecThread
+from spark_kafka_sink.producer.buffer.piece import Piece
+from spark_kafka_sink.producer.context import Books
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.flaws import Flaw, Limits, find_flaws, out_of_range
-from spark_kafka_sink.producer.gate import Gate, Routed
-from spark_kafka_sink.producer.identity import Identity
-from spark_kafka_sink.producer.memory import Charge
-from spark_kafka_sink.producer.partitioner import Partitioner, Route
-from spark_kafka_sink.producer.piece import Piece
-from spark_kafka_sink.producer.plan import BatchLimits, Plan, plan
-from spark_kafka_sink.producer.poison_ward import PoisonWard
-from spark_kafka_sink.producer.sender import Sender
-from spark_kafka_sink.producer.settings import SessionSettings
-from spark_kafka_sink.producer.sticky import Sticky
-from spark_kafka_sink.producer.topic_directory import TopicDirectory
-from spark_kafka_sink.producer.trace import Trace
-from spark_kafka_sink.records.batch import HEADER_SIZE
+from spark_kafka_sink.producer.events import Trace
+from spark_kafka_sink.producer.producer_state import Identity
+from spark_kafka_sink.producer.row_errors import Flaw, Limits, find_flaws, out_of_range
+from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.report.builder import DeliveryReport, ReportBuilder, TaskInfo
 
 if TYPE_CHECKING:
     import pyarrow as pa

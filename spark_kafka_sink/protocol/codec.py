@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from kio.serial import entity_writer
 
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol import primitives
 from spark_kafka_sink.protocol.primitives import Reader, read_uvarint
 from spark_kafka_sink.protocol.schema import FieldShape, shape_of

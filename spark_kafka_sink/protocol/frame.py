@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024

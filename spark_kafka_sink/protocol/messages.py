@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
 
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import BAD_BYTES, decode, encode
 from spark_kafka_sink.protocol.gather import gather
 from spark_kafka_sink.protocol.primitives import read_uvarint, sized_reader, string_length

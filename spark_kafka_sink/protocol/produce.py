@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.primitives import write_uvarint
 
 if TYPE_CHECKING:

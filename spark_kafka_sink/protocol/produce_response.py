@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.protocol.primitives import write_uvarint
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 _FLEXIBLE = 9
 _TOPIC_IDS = 13

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
 
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

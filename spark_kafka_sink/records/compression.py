@@ -16,8 +16,8 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.model import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

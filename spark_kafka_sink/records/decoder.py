@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.model import Codec
 from spark_kafka_sink.records.compression import decompress
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.records.columns import Columns, nullable_lengths
-from spark_kafka_sink.records.row import NULL, Row
+from spark_kafka_sink.records.row_builder import NULL, Row
 from spark_kafka_sink.records.varint import (
     binary_array,
     lengths_of,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.records.word import CODE_SIZE, Code, constant_code
+from spark_kafka_sink.records.inline_views import CODE_SIZE, Code, constant_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

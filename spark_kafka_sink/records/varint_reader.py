@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from spark_kafka_sink.base.errors import ProtocolError
+from spark_kafka_sink.common.errors import ProtocolError
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.base.clock import Clock
+    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.spark.contract import Contract
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.messages import CONTINUOUS_HINT
 
 # ContinuousExecution's and StreamExecution's thread names, as far as Linux keeps them.

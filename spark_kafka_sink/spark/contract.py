@@ -20,10 +20,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kafka_sink.base.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.config import SinkConfig
+    from spark_kafka_sink.config.model import SinkConfig
 
 _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "value": ((StringType, BinaryType), "STRING or BINARY"),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from spark_kafka_sink.base.config import SinkConfig
-from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.continuous import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publish import Publication, check_report_folder

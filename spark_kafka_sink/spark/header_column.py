@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.producer.dead_letter import without_null_keys
-from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.producer.row_errors import Flaw
 from spark_kafka_sink.spark.bytes_column import read_bytes
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.base.exporters import export_metrics
-from spark_kafka_sink.base.report import DeliveryReport
-from spark_kafka_sink.base.report_file import check_folder, write_report
-from spark_kafka_sink.base.write_status import WriteStatus
+from spark_kafka_sink.export.exporters import export_metrics
+from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.storage import check_folder, write_report
+from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.base.config import SinkConfig
+    from spark_kafka_sink.config.model import SinkConfig
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _NUMBER = "{batchId}"

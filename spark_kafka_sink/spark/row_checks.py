@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.base.errors import ColumnError
-from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.producer.row_errors import Flaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

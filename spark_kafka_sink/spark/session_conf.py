@@ -9,7 +9,7 @@ import re
 
 from pyspark import TaskContext
 
-from spark_kafka_sink.base.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS
 
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """Spark's own, in 4.1 and 4.3."""

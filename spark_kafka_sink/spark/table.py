@@ -20,9 +20,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_kafka_sink.base.errors import ConfigError
-from spark_kafka_sink.base.names import SINK_NAMES, supported
-from spark_kafka_sink.base.option import PREFIX
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.names import SINK_NAMES, supported
+from spark_kafka_sink.config.option import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.base.errors import ColumnError
-from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.producer.row_errors import Flaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

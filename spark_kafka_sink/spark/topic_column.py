@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from spark_kafka_sink.base.topic_name import TOPIC_NAMES, is_topic_name
-from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.producer.row_errors import Flaw
 from spark_kafka_sink.spark.bytes_column import read_bytes
 
 if TYPE_CHECKING:

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
-from spark_kafka_sink.base.clock import SystemClock
-from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
-from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
-from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
 from spark_kafka_sink.spark.columns import read_chunks
 from spark_kafka_sink.spark.messages import DeliveryMessage, delivered, finished
 from spark_kafka_sink.spark.publish import Publication
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
 
-    from spark_kafka_sink.base.config import SinkConfig
+    from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
 

@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_response, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 

@@ -18,12 +18,12 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.handlers import HANDLERS
-from spark_kafka_sink.protocol.build import build
 from spark_kafka_sink.protocol.frame import MAX_FRAME
+from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.broker.raw import RawClient, batch, produce, produce_values
-from tests.protocol.entities import entities
+from tests.unit.protocol.entities import entities
 
 FUZZ = settings(
     max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.repeat_log import QUIET_SECONDS, RepeatLog
+from spark_kafka_sink.broker.net.repeat_log import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient, batch, produce, produce_values
 from tests.broker.test_produce import old_messages

@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.delayed_produce import DelayedProduce, Unconfirmed
-from spark_kafka_sink.broker.partition import Partition
+from spark_kafka_sink.broker.partition.delayed_produce import DelayedProduce, Unconfirmed
+from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient, batch, create, new_producer_id, produce, produce_values
 from tests.broker.test_fetch import fetch, offsets

@@ -1,4 +1,4 @@
-"""A smaller set of the scenarios of `tests.tools.compare`: here both brokers answer the same."""
+"""Some scenarios of `tools.compat.compare_brokers`: here both brokers answer the same."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.compare.plain import differing, plain
-from tests.compare.world import keep_everything, run
-from tests.tools.compare import Difference, compare, markdown, scenarios
+from tools.compat.compare_brokers import Difference, compare, markdown, scenarios
+from tools.compat.scenarios.plain import differing, plain
+from tools.compat.scenarios.world import keep_everything, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 CHOSEN = (
     "sequences, ",

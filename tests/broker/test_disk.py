@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.data_dir import CLEAN_MARK
+from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import TIMEOUT, RawClient, batch, create, new_producer_id, produce
-from tests.kafka.console import dump, dumped_batches, dumped_records
-from tests.kafka.java import run_tool
+from tests.support.clients.console import dump, dumped_batches, dumped_records
+from tests.support.kafka.java import run_tool
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIGS = {"internal_segment_bytes": "20000", "index_interval_bytes": "700"}

@@ -112,7 +112,7 @@ def test_one_of_several_nodes_shapes_no_topic():
 
 
 class TestLoggers:
-    NAME = "spark_kafka_sink.broker.server"
+    NAME = "spark_kafka_sink.broker.net.server"
 
     @pytest.fixture
     def raw(self):

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.faults import Effect, Fault, Faults
 from spark_kafka_sink.broker.faults.fault import Place, Seen
 from spark_kafka_sink.broker.faults.spec import parse_fault
 from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient, batch, new_producer_id, produce, produce_values
 from tests.broker.test_fetch import fetch, offsets

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
 from tests.integration.producing import numbered, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.base.report import DeliveryReport
+    from spark_kafka_sink.report.builder import DeliveryReport
 
 PARTITIONS = 4
 ROWS = 40

@@ -11,8 +11,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.batch import BatchHeader, checksum
 from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 from tests.broker.raw import RawClient, batch, create, produce
 
 

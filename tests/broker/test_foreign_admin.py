@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.kafka.java import run_tool
+from tests.support.kafka.java import run_tool
 
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

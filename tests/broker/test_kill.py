@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.kafka.console import dump, dumped_batches
-from tests.kafka.node import free_port
-from tests.kafka.readers import by_confluent
+from tests.support.clients.console import dump, dumped_batches
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.node import free_port
 
 READY = "kafkaprod broker ready on"
 

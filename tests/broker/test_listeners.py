@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.kafka.node import free_port
+from spark_kafka_sink.common.errors import ConfigError
+from tests.support.kafka.node import free_port
 
 
 @contextmanager

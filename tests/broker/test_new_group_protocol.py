@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient
-from tests.kafka.java import command
+from tests.support.kafka.java import command
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 

@@ -75,7 +75,7 @@ def test_pytest_finds_it_by_its_entry_point():
 def test_the_plugin_costs_nothing_until_it_is_used():
     code = (
         "import sys, spark_kafka_sink.pytest_plugin; "
-        "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.server'} & set(sys.modules)"
+        "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.net.server'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.integration.producing import produce, rows
-from tests.kafka.readers import by_confluent, by_kafka_python, by_kcat
+from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
 
 HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))
 COUNT = 500

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker.redis_batches import BatchNote, build_batches
-from spark_kafka_sink.broker.redis_entries import write_fields
-from spark_kafka_sink.broker.redis_offsets import EntryIds
-from spark_kafka_sink.records.batch import BatchHeader, checksum
+from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
+from spark_kafka_sink.broker.redis.entries import write_fields
+from spark_kafka_sink.broker.redis.offsets import EntryIds
 from spark_kafka_sink.records.decoder import Record, read_records
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 
 IDS = EntryIds()
 QUICK = settings(max_examples=100, deadline=None, database=None)

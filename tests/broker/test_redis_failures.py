@@ -10,8 +10,8 @@ import time
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import BrokerUnavailableError
 from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.raw import TIMEOUT, RawClient, batch, new_producer_id, produce, produce_values
@@ -31,7 +31,7 @@ def stored(kafka):
 
 
 def warned(caplog):
-    name = "spark_kafka_sink.broker.redis_link"
+    name = "spark_kafka_sink.broker.redis.link"
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 

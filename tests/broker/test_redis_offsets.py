@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker import BrokerConfig, EmbeddedBroker
-from spark_kafka_sink.broker.redis_offsets import EntryIds
-from spark_kafka_sink.broker.redis_place import RedisPlace
+from spark_kafka_sink.broker.redis.offsets import EntryIds
+from spark_kafka_sink.broker.redis.place import RedisPlace
+from spark_kafka_sink.common.errors import ConfigError
 
 QUICK = settings(max_examples=200, deadline=None, database=None)
 BITS = st.integers(1, 20)

@@ -9,11 +9,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.redis_offsets import EntryIds
-from spark_kafka_sink.broker.topics import NewTopic
+from spark_kafka_sink.broker.cluster.topics import NewTopic
+from spark_kafka_sink.broker.redis.offsets import EntryIds
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.batch import BatchHeader
 from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.raw import RawClient, batch, new_producer_id, produce, produce_values
 
 IDS = EntryIds()

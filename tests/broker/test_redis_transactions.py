@@ -16,7 +16,7 @@ from spark_kafka_sink.broker import EmbeddedBroker
 from tests.broker.raw import RawClient
 from tests.broker.test_transaction_clients import SECONDS, transactional, values
 from tests.broker.txn_player import Player
-from tests.compare.plain import batches
+from tools.compat.scenarios.plain import batches
 
 
 @pytest.fixture

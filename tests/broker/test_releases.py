@@ -6,20 +6,20 @@ import subprocess
 
 import pytest
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.broker.releases import releases
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
 from tests.broker.raw import RawClient
 from tests.integration.producing import produce, rows
-from tests.kafka.jars import OLD_KAFKA
-from tests.kafka.java import command
-from tests.kafka.readers import by_confluent
-from tests.matrix.aio import AIOKAFKA
-from tests.matrix.check import Task
-from tests.matrix.confluent import CONFLUENT
-from tests.matrix.kafka_python import KAFKA_PYTHON
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.jars import OLD_KAFKA
+from tests.support.kafka.java import command
+from tools.compat.clients.aio import AIOKAFKA
+from tools.compat.clients.check import Task
+from tools.compat.clients.confluent import CONFLUENT
+from tools.compat.clients.kafka_python import KAFKA_PYTHON
 
 RELEASES = tuple(releases())
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}

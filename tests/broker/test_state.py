@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.log import PartitionLog, Stamp
-from spark_kafka_sink.broker.producers import MAX_SEQUENCE, Appended, ProducerTable
-from spark_kafka_sink.records.batch import BatchHeader, checksum
+from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.producer_states import MAX_SEQUENCE, Appended, ProducerTable
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 from tests.broker.raw import batch
 
 QUICK = settings(max_examples=40, deadline=None, database=None)

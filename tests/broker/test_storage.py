@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.data_dir import DataDir
-from spark_kafka_sink.broker.disk_segment import DiskSegment
-from spark_kafka_sink.broker.epochs import EpochHistory
-from spark_kafka_sink.broker.file_handles import FileHandles
-from spark_kafka_sink.broker.inbox import Inbox
-from spark_kafka_sink.broker.journal import Journal
-from spark_kafka_sink.broker.log import PartitionLog, Stamp
-from spark_kafka_sink.broker.log_limits import LogLimits
-from spark_kafka_sink.broker.segment import MemorySegment
-from spark_kafka_sink.broker.segmented import SegmentedStorage
+from spark_kafka_sink.broker.net.frame_buffer import Inbox
+from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
+from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
+from spark_kafka_sink.broker.storage.data_dir import DataDir
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
+from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.log_limits import LogLimits
+from spark_kafka_sink.broker.storage.segment import MemorySegment
+from spark_kafka_sink.broker.storage.segmented import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
-from spark_kafka_sink.records.batch import BatchHeader
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.raw import batch
 
 QUICK = settings(max_examples=30, deadline=None, database=None)

@@ -10,7 +10,7 @@ from kafka.record.memory_records import MemoryRecords
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.batch import checksum
+from spark_kafka_sink.records.record_batch import checksum
 from tests.broker.raw import batch, create, new_producer_id, produce
 
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")

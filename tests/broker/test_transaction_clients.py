@@ -22,8 +22,8 @@ from kafka import TopicPartition as PurePartition
 from kafka.structs import OffsetAndMetadata
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.kafka.java import run_tool
-from tests.kafka.jvm import kafka_jvm
+from tests.support.kafka.java import run_tool
+from tests.support.kafka.jvm import kafka_jvm
 
 SECONDS = 20
 COMMAND = "org.apache.kafka.tools.TransactionsCommand"

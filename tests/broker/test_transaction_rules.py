@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import transaction_rules as rules
-from spark_kafka_sink.broker.partition_transactions import PartitionTransactions
-from spark_kafka_sink.broker.transaction import (
+from spark_kafka_sink.broker.coordinator.transaction import (
     BEFORE,
     LAST_EPOCH,
     MAX_EPOCH,
@@ -19,6 +18,7 @@ from spark_kafka_sink.broker.transaction import (
     Transaction,
     TransactionState,
 )
+from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 
 ids = count(100)
 NOW = rules.Now(ms=1_000, new_producer_id=ids.__next__)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.batch import BatchHeader
+from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.raw import RawClient, create
 from tests.broker.txn_player import Player
 

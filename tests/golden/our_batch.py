@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.config.model import Codec
 from spark_kafka_sink.records import encoder
-from spark_kafka_sink.records.batch import BatchHeader, checksum
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.decoder import read_records
-from tests.kafka.jvm_records import GoldenBatch, GoldenRecord
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from tests.golden.jvm_records import GoldenBatch, GoldenRecord
 
 _TRANSACTIONAL = 0x10
 _HEADER_LIST = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.golden.jvm_records import GoldenBatch, GoldenRecord, read_batches, write_batch
 from tests.golden.our_batch import read_ours, write_ours
-from tests.kafka.jvm_records import GoldenBatch, GoldenRecord, read_batches, write_batch
 
 NOW = 1_800_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

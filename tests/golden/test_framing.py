@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.messages import request_header, response_frame
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.protocol.entities import MESSAGES, entities
+from tests.unit.protocol.entities import MESSAGES, entities
 
 ONE = settings(
     max_examples=1,

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from spark_kafka_sink.protocol.codec import decode, encode
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.golden.json_view import same
-from tests.kafka.jvm_messages import understand, versions
-from tests.protocol.entities import MESSAGES, entities
+from tests.golden.jvm_messages import understand, versions
+from tests.unit.protocol.entities import MESSAGES, entities
 
 QUICK = settings(
     max_examples=5,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.golden.jvm_records import GoldenBatch, GoldenRecord, write_batch
 from tests.golden.our_batch import read_ours, write_ours
-from tests.kafka.jvm_records import GoldenBatch, GoldenRecord, write_batch
 
 NOW = 1_800_000_000_000
 QUICK = settings(

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.base.config import ProducerConfig
-from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.builder import TaskInfo
 
 ROWS = 10_000
 VALUE_BYTES = 200

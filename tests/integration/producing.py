@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pyarrow as pa
 
-from spark_kafka_sink.base.config import ProducerConfig
-from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.pool import discard_session
+from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
+from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tests.kafka.foreign import Headers
+    from tests.support.clients.foreign import Headers
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 

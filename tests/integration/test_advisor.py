@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from spark_kafka_sink.base.advisor import Advice, Direction, advise
-from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.report.advisor import Advice, Direction, advise
+from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
 from tests.integration.producing import config, numbered, rows
 from tests.integration.slow_link import slow_link
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import world
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import BrokerUnavailableError
+from spark_kafka_sink.common.errors import BrokerUnavailableError
 from tests.integration import servers
 from tests.integration.producing import produce, rows, session
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 BLOCK_MS = 1500
 _listening = servers.listening

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import (
+from spark_kafka_sink.common.errors import (
     ColumnError,
     DeliveryError,
     KafkaProdError,
     RecordTooLargeError,
     UnknownTopicError,
 )
-from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
+from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
 from tests.integration.producing import numbered, produce, rows, session
-from tests.kafka.admin import Admin
-from tests.kafka.foreign import count, ranges
-from tests.kafka.readers import by_confluent
+from tests.support.clients.foreign import count, ranges
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker import EmbeddedBroker
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker
 

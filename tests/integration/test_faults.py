@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import DeliveryStatus, TaskInfo
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
 from tests.integration.producing import numbered, session
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.broker import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.report.builder import DeliveryReport
 
 PARTITIONS = 6
 ROWS = 120

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.report.builder import TaskInfo
 from tests.integration import servers
 from tests.integration.producing import produce, rows, session
-from tests.kafka.admin import Admin
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import TopicPartition
 
-from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.base.errors import DeliveryError, UnknownTopicError
-from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
+from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.report.builder import TaskInfo
 from tests.integration.producing import numbered, produce, rows, session
-from tests.kafka.foreign import ForeignRecord, in_order
-from tests.kafka.readers import by_confluent, by_kafka_python
+from tests.support.clients.foreign import ForeignRecord, in_order
+from tests.support.clients.readers import by_confluent, by_kafka_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.kafka.foreign import Headers
-    from tests.kafka.zookeeper import ZooKeeperCluster
+    from tests.support.clients.foreign import Headers
+    from tests.support.kafka.zookeeper import ZooKeeperCluster
 
 ROWS = 300
 FIRST_MS = 1_700_000_000_000

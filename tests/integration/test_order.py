@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from spark_kafka_sink.base.clock import SystemClock
+from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from tests.integration.producing import produce, rows
-from tests.kafka.admin import Admin
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker import EmbeddedBroker
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 ROWS = 3_000
 KEYS = [b"a", b"bb", b"ccc", b"dddd", b""]

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.integration.producing import produce, rows
-from tests.kafka.admin import Admin
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker import EmbeddedBroker

@@ -10,12 +10,12 @@ import pytest
 
 from spark_kafka_sink.broker import EmbeddedBroker
 from tests.integration.tolerating import TOLERATE, batch, write_all
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.base.report import DeliveryReport
+    from spark_kafka_sink.report.builder import DeliveryReport
 
 LARGE = 5_000
 TOPICS = ["a", "b", "unknown", "not/allowed", "secret", None]

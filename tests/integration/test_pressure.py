@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import BufferTimeoutError
-from spark_kafka_sink.base.pressure import PressureConfig, RateLimits
-from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.pool import discard_session
+from spark_kafka_sink.common.errors import BufferTimeoutError
+from spark_kafka_sink.config.throttling import PressureConfig, RateLimits
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.report.builder import TaskInfo
 from tests.integration.producing import config, rows, session
-from tests.kafka.admin import Admin
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.producer.rows import Rows
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 PARTITIONS = 6
 BUFFER = 4 << 20

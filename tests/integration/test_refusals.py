@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.base.config import SinkConfig
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import TaskInfo
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.producer.pool import borrow_session, discard_session
-from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.report.builder import TaskInfo
 from tests.integration.producing import rows
 from tests.integration.tolerating import TOLERATE, batch, context, write, write_keyed
-from tests.kafka.admin import Admin
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 
 def test_records_that_the_broker_refuses_are_dead_letters_and_the_rest_goes_again(

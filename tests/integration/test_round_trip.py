@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.config import Codec
+from spark_kafka_sink.config.model import Codec
 from tests.integration.producing import produce, rows
-from tests.kafka import console
-from tests.kafka.admin import Admin
-from tests.kafka.foreign import ForeignRecord, in_order
-from tests.kafka.readers import by_confluent, by_kafka_python, by_kcat
+from tests.support.clients import console
+from tests.support.clients.foreign import ForeignRecord, in_order
+from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.broker import EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
-    from tests.kafka.broker import KafkaCluster
+    from spark_kafka_sink.report.builder import DeliveryReport
+    from tests.support.kafka.broker import KafkaCluster
 
 ROWS = 400
 FIRST_MS = 1_700_000_000_000

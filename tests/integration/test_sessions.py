@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import ColumnError
-from spark_kafka_sink.base.report import TaskInfo
-from spark_kafka_sink.producer.pool import borrow_session, discard_session, give_back_session
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.report.builder import TaskInfo
 from tests.integration.producing import config, numbered, rows
-from tests.kafka import console
-from tests.kafka.admin import Admin
-from tests.kafka.readers import by_confluent
+from tests.support.clients import console
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.report import DeliveryReport
     from spark_kafka_sink.broker import EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
-    from tests.kafka.broker import KafkaCluster
+    from spark_kafka_sink.report.builder import DeliveryReport
+    from tests.support.kafka.broker import KafkaCluster
 
 _TASKS = 5
 _NUMBERS = [b"%d" % number for number in range(40)]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.base.report import DeliveryReport, TaskInfo
-from spark_kafka_sink.producer import pool
+from spark_kafka_sink.producer import session_pool as pool
+from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
 from tests.integration.producing import config, rows
-from tests.kafka.admin import Admin
-from tests.kafka.readers import by_confluent
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.base.config import ProducerConfig
+    from spark_kafka_sink.config.model import ProducerConfig
 
 LIMIT = 65_536
 CHUNK, CHUNKS = 5_000, 20

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from spark_kafka_sink.base.report import TaskInfo
+from spark_kafka_sink.report.builder import TaskInfo
 from tests.integration.producing import numbered, produce, session
-from tests.kafka.admin import Admin
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     import pytest
 
     from spark_kafka_sink.broker import EmbeddedBroker
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 OWN = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
 """What we add to librdkafka's structure. `metrics` are Java's names."""

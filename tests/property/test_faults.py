@@ -8,11 +8,11 @@ from typing import TypeVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import DeliveryStatus
-from spark_kafka_sink.producer.outcomes import is_unclear
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import World, world
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.send.error_policy import is_unclear
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
 
 T = TypeVar("T")
 PARTITIONS = 3

@@ -9,19 +9,19 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.clock import ManualClock
-from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.producer.batch import TopicPartition
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.producer.buffer.batch import TopicPartition
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from tests.property import reference
 from tests.property.reference import Message, Producer
 from tests.property.strategies import Shape, columns, messages, shapes
-from tests.unit.producer.harness.offline import config, offline, take_batches, wire
+from tests.support.harness.offline import config, offline, take_batches, wire
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.producer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 PARTITIONS = 5
 TOPIC = "t"

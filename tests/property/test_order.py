@@ -14,12 +14,12 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.property.test_faults import PASSES, certain, limit, passing
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import World, world
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
 
 TOPICS = {"one": 1, "few": 3, "more": 8}
 NAMES = tuple(TOPICS)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from tests.kafka.jars import SPARK_SINK, ensure
+from tests.support.kafka.jars import SPARK_SINK, ensure
 
 if TYPE_CHECKING:
     from pathlib import Path

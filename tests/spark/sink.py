@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from tests.kafka.broker import KafkaCluster
-    from tests.kafka.foreign import ForeignRecord
+    from tests.support.clients.foreign import ForeignRecord
+    from tests.support.kafka.broker import KafkaCluster
 
 OURS, JVM = "kafkaprod", "kafka"
 SHORT = {

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.servers import answer_with_tls_alert, closed_port, listening
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.foreign import count
 from tests.spark.sink import SHORT, Sink
+from tests.support.clients.foreign import count
+from tests.support.kafka.broker import KafkaCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.base.report import DeliveryReport
-from spark_kafka_sink.base.report_file import read_report
-from spark_kafka_sink.base.write_status import WriteStatus
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.kafka.readers import by_confluent
+from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.cluster_child import ROWS
+from tests.support.clients.readers import by_confluent
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = ("speculation", "stage-retry")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka.foreign import count
-from tests.kafka.readers import by_confluent
 from tests.spark.sink import JVM, Sink, create_topics
+from tests.support.clients.foreign import count
+from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 ZONE = "spark.sql.session.timeZone"
 TOLERATE = {"errors.tolerance": "all"}

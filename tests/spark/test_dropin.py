@@ -12,14 +12,14 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as sf
 
-from tests.kafka.readers import by_confluent
 from tests.spark.scenarios import ACCEPTED, HEADERS, REFUSED, Scenario
 from tests.spark.sink import JVM, OURS, Sink, create_topics, local_frame
+from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 _READ_SCHEMA = (
     "topic string, partition int, key binary, value binary, "

@@ -6,15 +6,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.base.report import DeliveryReport
-from tests.kafka.foreign import count
-from tests.kafka.jars import ROOT
+from spark_kafka_sink.report.builder import DeliveryReport
+from tests.support.clients.foreign import count
+from tests.support.kafka.jars import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.kafka.broker import KafkaCluster
     from tests.spark.sink import Sink
+    from tests.support.kafka.broker import KafkaCluster
 
 _ROWS = 10_000
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from tests.kafka.readers import by_confluent
-from tests.kafka.zookeeper import ZooKeeperCluster
 from tests.spark.sink import JVM, Sink
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.zookeeper import ZooKeeperCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from chispa import assert_df_equality
 
-from spark_kafka_sink.base.report import DeliveryReport
-from spark_kafka_sink.base.report_file import read_report
-from spark_kafka_sink.base.write_status import WriteStatus
-from tests.kafka.foreign import ranges
-from tests.kafka.readers import by_confluent
+from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.sink import local_frame
+from tests.support.clients.foreign import ranges
+from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import KafkaProdError
+from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import pytest
 from chispa import assert_df_equality
 
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from tests.kafka.readers import by_confluent
 from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
+from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.kafka.broker import KafkaCluster
+    from tests.support.kafka.broker import KafkaCluster
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink.base.report import DeliveryReport
-from spark_kafka_sink.base.report_file import read_report
-from spark_kafka_sink.base.write_status import WriteStatus
-from tests.kafka.readers import by_confluent
+from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.sink import SHORT, Sink, as_frame, create_topics, local_frame
+from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-    from tests.kafka.broker import KafkaCluster
     from tests.spark.console import Console
+    from tests.support.kafka.broker import KafkaCluster
 
 _WAIT_S = 90
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.torture.cluster import TortureCluster
+from tools.torture.cluster import TortureCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import DeliveryReport, DeliveryStatus, PartitionReport
-from spark_kafka_sink.base.status import PartitionStatus
-from tests.kafka.foreign import ForeignRecord
-from tests.torture.check import violations
-from tests.torture.plan import Placing, Plan, Trouble, draw
-from tests.torture.writing import Ack, Written, value
+from spark_kafka_sink.common.delivery_status import PartitionStatus
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.report.builder import DeliveryReport, DeliveryStatus, PartitionReport
+from tests.support.clients.foreign import ForeignRecord
+from tools.torture.check import violations
+from tools.torture.plan import Placing, Plan, Trouble, draw
+from tools.torture.writing import Ack, Written, value
 
 PLAN: Plan = replace(
     draw(1),

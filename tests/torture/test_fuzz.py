@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from tests.torture.fuzz_all import SHARES
+from tools.torture.fuzz_all import SHARES
 
 FRAMES = 4_000
 
 
 def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
-    code = f"from tests.torture import fuzz; {'; '.join(before) or 'pass'}"
+    code = f"from tools.torture import fuzz; {'; '.join(before) or 'pass'}"
     code += f"; fuzz.fuzz({target!r}, {FRAMES})"
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.torture import planted
-from tests.torture.faults import Fault
-from tests.torture.plan import PATIENT_MS, Placing, Plan, Trouble
-from tests.torture.run import run
+from tools.torture import planted
+from tools.torture.faults import Fault
+from tools.torture.plan import PATIENT_MS, Placing, Plan, Trouble
+from tools.torture.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tests.torture.cluster import TortureCluster
+    from tools.torture.cluster import TortureCluster
 
 _TRIES = 4
 

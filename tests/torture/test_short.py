@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.torture.plan import Trouble, draw
-from tests.torture.run import run
+from tools.torture.plan import Trouble, draw
+from tools.torture.run import run
 
 if TYPE_CHECKING:
-    from tests.torture.cluster import TortureCluster
+    from tools.torture.cluster import TortureCluster
 
 QUICK_SEEDS = range(900_001, 900_006)
 TROUBLES = (Trouble.KILL, Trouble.PAUSE, Trouble.RECREATE)

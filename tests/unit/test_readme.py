@@ -10,10 +10,10 @@ import sys
 import pytest
 
 import spark_kafka_sink
-from spark_kafka_sink.base.delivery_report import DeliveryReport
-from spark_kafka_sink.base.partition_report import PartitionReport
 from spark_kafka_sink.broker.handlers import HANDLERS
-from tests.tools.readme import BLOCKS, PACKAGE, README, ROOT, block, renewed
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+from tools.checks.readme import BLOCKS, PACKAGE, README, ROOT, block, renewed
 
 TEXT = README.read_text(encoding="utf-8")
 REFRESH = "stale: run `make docs`"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.versions import ApiKey

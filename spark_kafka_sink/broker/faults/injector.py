@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.broker.delayed import Delayed
 from spark_kafka_sink.broker.faults.fault import Effect, Fault, Place, Seen
 from spark_kafka_sink.broker.faults.places import (
     BY_PARTITION,
@@ -21,6 +19,8 @@ from spark_kafka_sink.broker.faults.places import (
     topic_name,
     without,
 )
+from spark_kafka_sink.broker.purgatory import Delayed
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.primitives import UnknownErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
-    from spark_kafka_sink.broker.call import Call
-    from spark_kafka_sink.broker.exchange import Exchange
-    from spark_kafka_sink.broker.partition import Partition
-    from spark_kafka_sink.broker.state import Cluster
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.net.request_context import Call
+    from spark_kafka_sink.broker.net.response_channel import Exchange
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.protocol.message_builder import Values
 
 
 class Injector:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kio.schema.errors import ErrorCode
 
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.base.errors import ConfigError
 from spark_kafka_sink.broker.faults.fault import Effect, Fault
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_PLACE
+from spark_kafka_sink.broker.coordinator.transaction import Claim
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.offsets_partition import OFFSETS_PLACE
-from spark_kafka_sink.broker.transaction import Claim
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 FENCED_VERSION = 2

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.coordinator.transaction import Claim
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.transaction import Claim
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.transaction import Place
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.coordinator.transaction import Place
+    from spark_kafka_sink.protocol.message_builder import Values
 
 FENCED_VERSION = 2
 """Since then clients know PRODUCER_FENCED."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Call, Handler
+from spark_kafka_sink.broker.net.request_context import Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.broker.call import Answer
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.net.request_context import Answer
+    from spark_kafka_sink.protocol.message_builder import Values
 
 VERSIONS = VersionRange(0, 4)
 NAMED_VERSION = 3

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.lookup import missing, topic_of
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 NOT_THERE = "This server does not host this topic."
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.broker_settings import SYNONYMS, TOPIC_NAMES, Setting, settings_of
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.config_names import SYNONYMS, TOPIC_NAMES, Setting, settings_of
+from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.group_config import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.handlers.config_resources import (
     ResourceType,
     check_node,
     invalid_request,
 )
 from spark_kafka_sink.broker.logger_levels import levels
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.broker.topic_config import (
     INTERNAL_KEYS,
     TOPIC_KEYS,
@@ -27,13 +28,12 @@ from spark_kafka_sink.broker.topic_config import (
     ConfigType,
     TopicConfig,
 )
-from spark_kafka_sink.broker.topics import TopicError, is_topic_name
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 UNKNOWN_TYPE = 0
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
-from spark_kafka_sink.broker.group import GroupState
+from spark_kafka_sink.broker.coordinator.group import GroupState
 from spark_kafka_sink.broker.handlers.authorized_operations import NOT_ASKED, of_group
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.group import Group
-    from spark_kafka_sink.broker.members import Member
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.coordinator.group import Group
+    from spark_kafka_sink.broker.coordinator.members import Member
+    from spark_kafka_sink.protocol.message_builder import Values
 
 NOT_FOUND_VERSION = 6
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.broker.topics import Topic
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.protocol.message_builder import Values
 
 IN_MEMORY = "/memory"
 """The folder that is named where there is none."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.lookup import topic_of
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition import Partition
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.protocol.message_builder import Values
 
 NO_OFFSET = -1
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from spark_kafka_sink.broker.handlers.metadata import describe_partition
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 MAX_PARTITIONS = 2_000
 """Kafka's max.request.partition.size.limit."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.transaction import Transaction
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.coordinator.transaction import Transaction
+    from spark_kafka_sink.protocol.message_builder import Values
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = {"transaction_state": "", "producer_id": 0, "producer_epoch": 0}

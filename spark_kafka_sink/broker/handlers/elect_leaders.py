@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.topics import Topic
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.protocol.message_builder import Values
 
 PREFERRED, UNCLEAN = 0, 1
 _TEXTS = {

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.lookup import (
     current_leader,
     endpoints,
@@ -26,12 +25,13 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
     visible_end,
 )
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.gather import Pieces
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition import Partition
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.protocol.message_builder import Values
 
 NO_OFFSET = -1
 FULL_EPOCHS = frozenset({0, -1})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 

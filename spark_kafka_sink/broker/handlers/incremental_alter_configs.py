@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.handlers.config_resources import (
     Resource,
     ResourceType,
@@ -22,11 +22,11 @@ from spark_kafka_sink.broker.handlers.config_resources import (
     is_list,
 )
 from spark_kafka_sink.broker.logger_levels import LEVELS, levels, set_level
-from spark_kafka_sink.broker.topics import TopicError
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 
 class Operation(IntEnum):

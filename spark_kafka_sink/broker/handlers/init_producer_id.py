@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
+from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, Claim
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.transaction import NO_EPOCH, NO_ID, Claim
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.transactions import Named
+    from spark_kafka_sink.broker.coordinator.transactions import Named
 
 FENCED_VERSION = 4
 """Since then clients know PRODUCER_FENCED."""

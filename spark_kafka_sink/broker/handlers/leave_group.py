@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
 from spark_kafka_sink.broker.handlers.membership import coordinated
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.group import Group
+    from spark_kafka_sink.broker.coordinator.group import Group
 
 
 def handle(call: Call) -> Answer:

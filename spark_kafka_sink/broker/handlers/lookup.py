@@ -9,10 +9,10 @@ from kio.schema.errors import ErrorCode
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from spark_kafka_sink.broker.call import Call
-    from spark_kafka_sink.broker.partition import Partition
-    from spark_kafka_sink.broker.topics import Topic
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.broker.net.request_context import Call
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.protocol.message_builder import Values
 
 
 def topic_of(call: Call, item: Any) -> Topic | None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler, Outcome
-from spark_kafka_sink.broker.delayed_produce import DelayedProduce, Unconfirmed
+from spark_kafka_sink.broker.coordinator.transaction import Claim
+from spark_kafka_sink.broker.coordinator.verification import Support, Writer, verify
 from spark_kafka_sink.broker.handlers.lookup import (
     current_leader,
     endpoints,
@@ -25,19 +25,19 @@ from spark_kafka_sink.broker.handlers.lookup import (
     name_of,
     topic_of,
 )
-from spark_kafka_sink.broker.partition import NO_TIME, Partition
-from spark_kafka_sink.broker.refusals import REASON
-from spark_kafka_sink.broker.rules import RefusedBatchError, Rules
-from spark_kafka_sink.broker.transaction import Claim
-from spark_kafka_sink.broker.validation import transactional_header
-from spark_kafka_sink.broker.verification import Support, Writer, verify
-from spark_kafka_sink.broker.wanted import WantedPartition, WantedTopic, wanted
+from spark_kafka_sink.broker.net.refusals import REASON
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler, Outcome
+from spark_kafka_sink.broker.partition.delayed_produce import DelayedProduce, Unconfirmed
+from spark_kafka_sink.broker.partition.log_validator import transactional_header
+from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
+from spark_kafka_sink.broker.partition.produce_data import WantedPartition, WantedTopic, wanted
+from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.records.batch import last_offset_delta
+from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.topics import Topic
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.protocol.message_builder import Values
 
 NO_OFFSET = -1
 ABORTABLE_VERSION = 11

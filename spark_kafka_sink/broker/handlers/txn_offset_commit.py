@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.call import Answer, Call, Handler
-from spark_kafka_sink.broker.group_offsets import CommittedOffset
+from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
+from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_PLACE
+from spark_kafka_sink.broker.coordinator.transaction import Claim
+from spark_kafka_sink.broker.coordinator.verification import Support, Writer, verify
 from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, may_commit
-from spark_kafka_sink.broker.offsets_partition import OFFSETS_PLACE
-from spark_kafka_sink.broker.transaction import Claim
-from spark_kafka_sink.broker.verification import Support, Writer, verify
+from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.protocol.build import Values
+    from spark_kafka_sink.protocol.message_builder import Values
 
 ABORTABLE_VERSION = 4
 ADDING_VERSION = 5

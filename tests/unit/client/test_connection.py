@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.base.errors import ProtocolError
 from spark_kafka_sink.client.connection import Connection, Request, State
-from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_request_header, response_frame
 from spark_kafka_sink.protocol.primitives import error_code
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type, response_type

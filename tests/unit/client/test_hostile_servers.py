@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.base.clock import ManualClock
-from spark_kafka_sink.base.errors import DeliveryError, ProtocolError
-from spark_kafka_sink.base.report import DeliveryStatus
 from spark_kafka_sink.client.cluster import MAX_PARTITIONS, Cluster, Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.protocol.build import build
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
-from tests.unit.producer.harness import handlers
-from tests.unit.producer.harness.fake import FakeCluster
-from tests.unit.producer.harness.offline import config
-from tests.unit.producer.harness.world import world
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness import handlers
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.offline import config
+from tests.support.harness.world import world
 
 REBOOTSTRAP_REQUIRED = 129
 NODE = {"node_id": 1, "host": "h", "port": 9_092}

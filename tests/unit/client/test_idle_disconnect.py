@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import world
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import world
 
 if TYPE_CHECKING:
     import pytest

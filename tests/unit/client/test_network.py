@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.clock import ManualClock
-from spark_kafka_sink.base.errors import DeliveryError
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.resolver import resolve
 from spark_kafka_sink.client.transport import TcpTransport
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.offline import config
-from tests.unit.producer.harness.world import world
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import DeliveryError
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.offline import config
+from tests.support.harness.world import world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from spark_kafka_sink.base.clock import ManualClock
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.client.troubles import INTERVAL, MOST, Troubles
+from spark_kafka_sink.client.outage_schedule import INTERVAL, MOST, Troubles
+from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.offline import config
-from tests.unit.producer.harness.world import world
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.offline import config
+from tests.support.harness.world import world
 
 BROKER = "Kafka broker 1 at 127.0.0.1:40001"
 

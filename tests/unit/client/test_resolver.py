@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.clock import ManualClock
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.resolver import ThreadResolver, literal, resolve
-from tests.unit.producer.harness.fake import FakeCluster
-from tests.unit.producer.harness.names import FakeNames
-from tests.unit.producer.harness.offline import config
+from spark_kafka_sink.common.clock import ManualClock
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.names import FakeNames
+from tests.support.harness.offline import config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.client.resolver import Address, Resolution
-    from tests.unit.producer.harness.fake import FakeTransport
+    from tests.support.harness.fake import FakeTransport
 
 NAMED = Node(1, "one.test", 40_001)
 OTHER = Node(2, "127.0.0.1", 40_002)

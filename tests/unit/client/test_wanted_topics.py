@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from spark_kafka_sink.base.clock import ManualClock
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster
-from tests.unit.producer.harness.fake import FakeCluster
-from tests.unit.producer.harness.offline import config, topic
-from tests.unit.producer.harness.world import World, world
+from spark_kafka_sink.common.clock import ManualClock
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.offline import config, topic
+from tests.support.harness.world import World, world
 
 MAX_AGE_S = 1.0
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import World, world
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
     from spark_kafka_sink.records.decoder import Record

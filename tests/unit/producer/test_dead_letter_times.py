@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.poison import PoisonPolicy, Tolerance
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.settings import SessionSettings
-from spark_kafka_sink.records.batch import BatchHeader
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.log import FakeLog
-from tests.unit.producer.harness.offline import START_MS
-from tests.unit.producer.harness.world import World, world
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.log import FakeLog
+from tests.support.harness.offline import START_MS
+from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
     from spark_kafka_sink.records.decoder import Record

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError, KafkaProdError
-from spark_kafka_sink.base.pressure import PressureConfig, RateLimits
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster, Node
-from spark_kafka_sink.producer import pool
-from spark_kafka_sink.producer.batch import ProducerBatch
+from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
+from spark_kafka_sink.config.throttling import PressureConfig, RateLimits
+from spark_kafka_sink.producer import session_pool as pool
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.settings import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
-from tests.unit.producer.harness.offline import config, topic
+from tests.support.harness.offline import config, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_sink.base.report import DeliveryStatus
-from spark_kafka_sink.producer.identity import IdentityState
+from spark_kafka_sink.producer.producer_state import IdentityState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.records.batch import BatchHeader
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import World, world
+from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
 
 PERSISTED, SENT = DeliveryStatus.PERSISTED, DeliveryStatus.SENT
 

@@ -9,12 +9,12 @@ from threading import Thread
 
 import pytest
 
-from spark_kafka_sink.base.errors import DeliveryError
-from spark_kafka_sink.base.report import DeliveryStatus
-from spark_kafka_sink.producer.batch import ProducerBatch
-from spark_kafka_sink.producer.identity import IdentityState
-from tests.unit.producer.harness.fake import FakeCluster, Fault
-from tests.unit.producer.harness.world import World, world
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.producer_state import IdentityState
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED

@@ -14,10 +14,10 @@ import pytest
 
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.split import HEADER_TYPE
+from spark_kafka_sink.producer.send.splitter import HEADER_TYPE
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
-from tests.unit.producer.harness.offline import config, offline
+from tests.support.harness.offline import config, offline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

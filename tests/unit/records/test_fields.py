@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.records.column_decoder import read_fields
 from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.records.fields import read_fields
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tests.compare.bodies import BODIES, HEADER, Raw
+from tools.compat.scenarios.bodies import BODIES, HEADER, Raw
 
 FLAWS = (
     "a third record promised",

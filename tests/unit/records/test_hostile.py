@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.config import Codec
-from spark_kafka_sink.base.errors import ProtocolError
-from spark_kafka_sink.records.batch import HEADER_SIZE, BatchHeader, checksum
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.model import Codec
 from spark_kafka_sink.records.compression import compress, decompress
 from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, checksum
 from tests.property import reference
 from tests.property.reference import Message, Producer
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.base.clock import SystemClock
-from spark_kafka_sink.base.errors import ColumnError
-from spark_kafka_sink.producer.flaws import Flaw
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.producer.row_errors import Flaw
 from spark_kafka_sink.spark.bytes_column import read_bytes, slices
 from spark_kafka_sink.spark.columns import read_chunks, read_rows
 from spark_kafka_sink.spark.contract import Contract

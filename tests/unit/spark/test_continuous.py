@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.continuous import refuse_continuous
 
 if TYPE_CHECKING:

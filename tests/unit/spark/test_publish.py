@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.base.config import SinkConfig
-from spark_kafka_sink.base.errors import ReportError
-from spark_kafka_sink.base.report import DeliveryReport
-from spark_kafka_sink.base.report_file import read_report
-from spark_kafka_sink.base.write_status import WriteStatus
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark import publish
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.messages import DeliveryMessage
@@ -104,7 +104,8 @@ def test_a_report_that_lacks_a_field():
 
 @pytest.mark.parametrize("name", ["summarise", "advise"])
 def test_a_summary_that_fails(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    from spark_kafka_sink.base import delivery_report, report_summary
+    from spark_kafka_sink.report import delivery_report
+    from spark_kafka_sink.report import summary as report_summary
 
     def fails(*_: object) -> None:
         raise ZeroDivisionError(name)

@@ -1,0 +1,1 @@
+"""Nodes, topics and their leaders: what Kafka's controller knows."""

@@ -1,0 +1,142 @@
+"""Who leads which partition: elections as Kafka's controller holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.common.errors import KafkaProdError
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.cluster.node_states import NodeStates
+    from spark_kafka_sink.broker.cluster.topics import Topics
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.purgatory import DelayedAnswers
+
+NO_LEADER = -1
+
+
+class Elections:
+    """Moves leadership; every move raises the leader epoch by one.
+
+    A new leader has what it copied and no more: what its predecessor alone had is lost, as in
+    Kafka, and was never acknowledged to a producer with acks=all.
+    """
+
+    __slots__ = ("_delayed", "_nodes", "_topics")
+
+    def __init__(self, nodes: NodeStates, topics: Topics, delayed: DelayedAnswers) -> None:
+        self._nodes = nodes
+        self._topics = topics
+        self._delayed = delayed
+
+    def node_lost(self, node: int) -> None:
+        """Take a node out of the in-sync replicas, and its leaderships from it."""
+        for partition in self._partitions():
+            if node not in partition.replicas:
+                continue
+            if partition.leader == node:
+                self._elect(partition)
+            if partition.in_sync != [node]:
+                partition.in_sync = [n for n in partition.in_sync if n != node]
+            self._wake(partition)
+
+    def node_back(self) -> None:
+        """Give a leader to the partitions that have none."""
+        for partition in self._partitions():
+            if partition.leader == NO_LEADER:
+                self._elect(partition)
+                self._wake(partition)
+
+    def prefer(self) -> None:
+        """Let the first replica lead where it is in sync: a preferred leader election."""
+        for partition in self._partitions():
+            first = partition.replicas[0]
+            if partition.leader != first and first in partition.in_sync:
+                self._lead(partition, first)
+
+    def elect(self, partition: Partition, *, unclean: bool) -> ErrorCode:
+        """Hold the election that ElectLeaders asks for (KIP-460).
+
+        The preferred leader is the first replica. An unclean election is held where there is no
+        leader: it takes a replica that lives, in sync or not, and what that one lacks is lost.
+        """
+        first = partition.replicas[0]
+        if partition.leader == first or (unclean and partition.leader != NO_LEADER):
+            return ErrorCode.election_not_needed
+        if not unclean:
+            if first not in partition.in_sync or not self._nodes[first].counts:
+                return ErrorCode.preferred_leader_not_available
+            self._lead(partition, first)
+            return ErrorCode.none
+        living = [node for node in partition.replicas if self._nodes[node].counts]
+        if not living:
+            return ErrorCode.eligible_leaders_not_available
+        node = next((node for node in living if node in partition.in_sync), living[0])
+        partition.in_sync = [node]
+        self._take_over(partition, node)
+        return ErrorCode.none
+
+    def keep(self, partition: Partition, replicas: list[int]) -> None:
+        """Let a partition have these of its replicas, and a leader among them."""
+        partition.replicas = list(replicas)
+        partition.in_sync = [node for node in partition.in_sync if node in replicas]
+        if partition.leader not in replicas:
+            self._elect(partition)
+        self._wake(partition)
+
+    def move(self, partition: Partition, node: int) -> None:
+        """Make a living node the leader, with all data; it becomes a replica if it was none.
+
+        Raises:
+            KafkaProdError: the node does not live.
+        """
+        if node not in self._nodes or not self._nodes[node].counts:
+            raise KafkaProdError(
+                f"node {node} can't lead {partition.topic}-{partition.index}",
+                hint=f"The nodes that live are {self._nodes.counting()}",
+            )
+        if node == partition.leader:
+            return
+        if node not in partition.replicas:
+            old = partition.leader if partition.leader >= 0 else partition.replicas[0]
+            partition.replicas = [node if n == old else n for n in partition.replicas]
+            partition.in_sync = [node if n == old else n for n in partition.in_sync]
+        partition.copies.catch_up(node, partition.log.end_offset)
+        if node not in partition.in_sync:
+            partition.in_sync = [*partition.in_sync, node]
+        self._lead(partition, node)
+
+    def _elect(self, partition: Partition) -> None:
+        candidates = (
+            node
+            for node in partition.replicas
+            if node in partition.in_sync and self._nodes[node].counts
+        )
+        self._lead(partition, next(candidates, NO_LEADER))
+
+    def _lead(self, partition: Partition, node: int) -> None:
+        old = partition.leader
+        if node == old:
+            return
+        if old != NO_LEADER:
+            partition.copies.catch_up(old, partition.log.end_offset)
+        elif node != NO_LEADER:
+            partition.copies.catch_up(node, partition.log.end_offset)
+        self._take_over(partition, node)
+
+    def _take_over(self, partition: Partition, node: int) -> None:
+        partition.leader = node
+        partition.leader_epoch += 1
+        if node != NO_LEADER and len(partition.replicas) > 1:
+            end = partition.copies.end(node)
+            if end < partition.log.end_offset:
+                partition.truncate(end)
+        self._wake(partition)
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self._topics.all() for partition in topic.partitions]
+
+    def _wake(self, partition: Partition) -> None:
+        self._delayed.wake((partition.topic, partition.index))

@@ -1,0 +1,100 @@
+"""Nodes that are stopped, started, paused and resumed while the cluster runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from spark_kafka_sink.broker.cluster.node_states import NodeState
+from spark_kafka_sink.common.errors import KafkaProdError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.broker.cluster.elections import Elections
+    from spark_kafka_sink.broker.cluster.node_states import NodeStates
+    from spark_kafka_sink.common.clock import Clock
+
+
+class NodeSockets(Protocol):
+    """What a server can do with the sockets of one node."""
+
+    def close_node(self, node: int) -> None:
+        """Stop listening, and close its connections."""
+        ...
+
+    def open_node(self, node: int) -> None:
+        """Listen again on the same port."""
+        ...
+
+    def mute_node(self, node: int) -> None:
+        """Leave everything open, and read and write nothing."""
+        ...
+
+    def unmute_node(self, node: int) -> None:
+        """Go on reading and writing."""
+        ...
+
+
+class Switch:
+    """Turns nodes off and on; `changed` hears when the nodes that live are others."""
+
+    __slots__ = ("_changed", "_clock", "_elections", "_nodes", "sockets")
+
+    def __init__(
+        self, nodes: NodeStates, elections: Elections, clock: Clock, changed: Callable[[], None]
+    ) -> None:
+        self._nodes = nodes
+        self._elections = elections
+        self._clock = clock
+        self._changed = changed
+        self.sockets: NodeSockets | None = None
+
+    def stop(self, node: int) -> None:
+        """Take a node down: its connections end, its leaderships move; its data stays."""
+        if self._state(node) is NodeState.STOPPED:
+            return
+        self._nodes.stop(node)
+        if self.sockets is not None:
+            self.sockets.close_node(node)
+        self._changed()
+        self._elections.node_lost(node)
+
+    def start(self, node: int) -> None:
+        """Bring a stopped or paused node back; it copies what it missed before it is in sync."""
+        state = self._state(node)
+        if state is NodeState.UP:
+            return
+        if self.sockets is not None:
+            opened = state is NodeState.PAUSED
+            (self.sockets.unmute_node if opened else self.sockets.open_node)(node)
+        self._nodes.start(node)
+        self._changed()
+        self._elections.node_back()
+
+    def pause(self, node: int) -> None:
+        """Let a node hang: connections stay open and nothing answers."""
+        if self._state(node) is not NodeState.UP:
+            return
+        self._nodes.pause(node, self._clock.monotonic())
+        if self.sockets is not None:
+            self.sockets.mute_node(node)
+
+    def set_lag(self, node: int, seconds: float) -> None:
+        """Let a follower copy so much later than its leaders append."""
+        self._state(node)
+        self._nodes[node].lag = max(0.0, seconds)
+
+    def set_all_lags(self, seconds: float) -> None:
+        """See `set_lag`, for every node."""
+        self._nodes.set_lags(max(0.0, seconds))
+
+    def tick(self, now: float) -> None:
+        """Fence the nodes that hang for too long."""
+        for node in self._nodes.fence(now):
+            self._changed()
+            self._elections.node_lost(node)
+
+    def _state(self, node: int) -> NodeState:
+        if node not in self._nodes:
+            raise KafkaProdError(f"there is no node {node}", hint="Nodes are numbered from 1")
+        return self._nodes[node].state

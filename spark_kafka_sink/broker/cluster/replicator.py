@@ -1,0 +1,117 @@
+"""Copies between the nodes of a cluster: in-sync replicas and high watermarks.
+
+As Kafka's Partition: a follower that lacks something for longer than replica.lag.time.max.ms
+leaves the in-sync replicas, one that has everything below the high watermark comes back, and the
+high watermark moves only while there are min.insync.replicas of them (KIP-966).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.broker.cluster.node_states import NodeStates
+    from spark_kafka_sink.broker.cluster.topics import Topics
+    from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.purgatory import DelayedAnswers
+
+
+class Replicator:
+    """Lets followers copy when their lag has passed; `max_lag` in seconds."""
+
+    __slots__ = ("_delayed", "_max_lag", "_nodes", "_topics")
+
+    def __init__(
+        self, nodes: NodeStates, topics: Topics, delayed: DelayedAnswers, max_lag: float
+    ) -> None:
+        self._nodes = nodes
+        self._topics = topics
+        self._delayed = delayed
+        self._max_lag = max_lag
+
+    def replicated(self) -> Iterable[Partition]:
+        """Every partition that has followers."""
+        for topic in self._topics.all():
+            if topic.is_replicated:
+                yield from topic.partitions
+
+    def tick(self, now: float) -> None:
+        """Copy what is due everywhere."""
+        for partition in self.replicated():
+            copies, end = partition.copies, partition.log.end_offset
+            whole = len(partition.in_sync) == len(partition.replicas)
+            if not (whole and copies.seen_end == end == copies.high_watermark):
+                self.advance(partition, now)
+
+    def advance(self, partition: Partition, now: float) -> None:
+        """Copy what is due of one partition; wake who waits for it."""
+        if len(partition.replicas) == 1:
+            return
+        copies = partition.copies
+        before = (copies.high_watermark, list(partition.in_sync))
+        if partition.log.end_offset != copies.seen_end:
+            copies.appended(partition.log.end_offset, now)
+        if partition.leader < 0 or not self._nodes[partition.leader].copies:
+            return
+        self._copy(partition, now)
+        self._judge(partition, now)
+        self._raise_watermark(partition)
+        if before != (copies.high_watermark, partition.in_sync):
+            self._delayed.wake((partition.topic, partition.index))
+
+    def _copy(self, partition: Partition, now: float) -> None:
+        copies, slowest = partition.copies, 0.0
+        for node in self._followers(partition):
+            lag = self._nodes[node].lag
+            if copies.end(node) < copies.seen_end and copies.next_step(node) is None:
+                copies.appended(copies.seen_end, now)  # It was away: it begins to catch up.
+            copies.copy(node, now - lag, now)
+            slowest = max(slowest, lag)
+        copies.forget_before(now - slowest)
+
+    def _followers(self, partition: Partition) -> list[int]:
+        """The followers that copy."""
+        others = (node for node in partition.replicas if node != partition.leader)
+        return [node for node in others if self._nodes[node].copies]
+
+    def _judge(self, partition: Partition, now: float) -> None:
+        """Shrink and expand the in-sync replicas; their order is that of the replicas."""
+        partition.in_sync = [
+            node
+            for node in partition.replicas
+            if node == partition.leader or self._is_in_sync(partition, node, now)
+        ]
+
+    def _is_in_sync(self, partition: Partition, node: int, now: float) -> bool:
+        copies, status = partition.copies, self._nodes[node]
+        if node in partition.in_sync:
+            return not copies.is_late(node, now, self._max_lag)
+        caught_up = copies.end(node) >= copies.high_watermark
+        return caught_up and status.counts and status.copies
+
+    def _raise_watermark(self, partition: Partition) -> None:
+        if len(partition.in_sync) < self.least_in_sync(partition):
+            return
+        copies = partition.copies
+        ends = [copies.end(node) for node in partition.in_sync if node != partition.leader]
+        lowest = min([partition.log.end_offset, *ends])
+        copies.high_watermark = max(copies.high_watermark, lowest)
+
+    def least_in_sync(self, partition: Partition) -> int:
+        """The topic's min.insync.replicas, at most as many as there are replicas."""
+        topic = self._topics.named(partition.topic)
+        wanted = topic.config.batch_rules.least_in_sync if topic else 1
+        return min(wanted, len(partition.replicas))
+
+    def next_deadline(self) -> float | None:
+        """When a follower copies next, in monotonic seconds; None if none lacks anything."""
+        due = (
+            step + self._nodes[node].lag
+            for partition in self.replicated()
+            if partition.leader >= 0 and partition.copies.is_behind
+            for node in self._followers(partition)
+            if (step := partition.copies.next_step(node)) is not None
+        )
+        return min(due, default=None)

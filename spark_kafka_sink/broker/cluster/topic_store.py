@@ -1,0 +1,121 @@
+"""Topics and their logs across restarts: the journal names the topics, the backend has the logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from spark_kafka_sink.broker.cluster.topics import Topic
+from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
+from spark_kafka_sink.broker.partition.log import PartitionLog
+from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.storage.log_limits import LogLimits
+from spark_kafka_sink.broker.topic_config import TopicConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_kafka_sink.broker.storage.journal import Journal
+    from spark_kafka_sink.broker.storage.storage import StorageBackend
+    from spark_kafka_sink.broker.topic_config import Layer
+    from spark_kafka_sink.records.record_batch import BatchHeader
+
+TOPIC = "topic"
+LOG_START = "log start"
+
+
+def _lasting(partition: Partition) -> list[int]:
+    """The replicas that are left when a reassignment ends: a restart ends it."""
+    return [node for node in partition.replicas if node not in partition.removing]
+
+
+class TopicStore:
+    """Makes, finds and drops the logs of topics.
+
+    Args:
+        backend: where the logs lie.
+        journal: where names, ids, configs and leaders are kept.
+    """
+
+    __slots__ = ("_backend", "_journal")
+
+    def __init__(self, backend: StorageBackend, journal: Journal) -> None:
+        self._backend = backend
+        self._journal = journal
+
+    def new_log(self, topic: str, partition: int, config: TopicConfig) -> PartitionLog:
+        """Begin the log of a new partition."""
+        return PartitionLog(self._backend.create(topic, partition, LogLimits.of(config)))
+
+    def save(self, topic: Topic) -> None:
+        """Keep what is said of a topic, as it is now."""
+        partitions = [
+            {"replicas": _lasting(one), "leader": one.leader, "leader_epoch": one.leader_epoch}
+            for one in topic.partitions
+        ]
+        value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
+        self._journal.put(TOPIC, (topic.name,), value)
+
+    def save_start(self, partition: Partition) -> None:
+        """Keep the first offset that may be read (DeleteRecords)."""
+        key = (partition.topic, partition.index)
+        self._journal.put(LOG_START, key, partition.log.start_offset)
+
+    def remove(self, topic: Topic) -> None:
+        """Delete a topic with its data."""
+        self._journal.put(TOPIC, (topic.name,), None)
+        for partition in topic.partitions:
+            self._journal.put(LOG_START, (topic.name, partition.index), None)
+            partition.log.storage.close()
+            self._backend.remove(topic.name, partition.index)
+
+    def load(self, nodes: Sequence[int], layers: tuple[Layer, ...]) -> Iterator[Topic]:
+        """The topics that an earlier broker left, led in new leader epochs."""
+        for (name,), value in self._journal.all(TOPIC).items():
+            config = TopicConfig(own=value["configs"], broker=layers)
+            topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
+            for index, known in enumerate(value["partitions"]):
+                topic.partitions.append(self._partition(topic, index, (known, nodes)))
+            self.save(topic)
+            yield topic
+
+    def _partition(
+        self, topic: Topic, index: int, known_nodes: tuple[Mapping[str, Any], Sequence[int]]
+    ) -> Partition:
+        known, nodes = known_nodes
+        replicas = [node for node in known["replicas"] if node in nodes] or [nodes[0]]
+        partition = Partition(
+            topic=topic.name,
+            index=index,
+            leader=replicas[0],
+            replicas=replicas,
+            in_sync=list(replicas),
+        )
+        self._recover(partition, LogLimits.of(topic.config))
+        partition.leader_epoch = max(known["leader_epoch"], partition.log.epochs.latest) + 1
+        partition.log.epochs.assign(partition.leader_epoch, partition.log.end_offset)
+        return partition
+
+    def _recover(self, partition: Partition, limits: LogLimits) -> None:
+        """Read a log again; every copy has all of it, as the nodes share one process."""
+        epochs = EpochHistory()
+        place = (partition.topic, partition.index)
+
+        def seen(header: BatchHeader, batch: memoryview) -> None:
+            epochs.assign(header.leader_epoch, header.base_offset)
+            partition.replay(batch)
+
+        log = partition.log = PartitionLog(self._backend.load(*place, limits, seen))
+        log.epochs = epochs
+        log.delete_records(self._journal.all(LOG_START).get(place, 0))
+        partition.copies.seen_end = partition.copies.high_watermark = log.end_offset
+        for node in partition.replicas:
+            partition.copies.catch_up(node, log.end_offset)
+
+    def close(self, topics: Sequence[Topic]) -> None:
+        """Flush everything and let go of it."""
+        for topic in topics:
+            for partition in topic.partitions:
+                partition.log.storage.close()
+        self._journal.close()
+        self._backend.close()

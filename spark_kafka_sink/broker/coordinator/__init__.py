@@ -1,0 +1,1 @@
+"""Consumer groups and transactions, as their coordinators run them."""

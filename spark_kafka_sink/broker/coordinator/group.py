@@ -1,0 +1,319 @@
+"""One consumer group of the classic protocol: join, sync, heartbeat, leave, and offsets.
+
+As Kafka's ClassicGroup: a rebalance waits until every member has joined again, the leader's
+SyncGroup ends it. There is no initial delay, so that a test's only consumer starts at once. A
+static member (KIP-345) that comes back under its instance id takes the place of its former self;
+that one is fenced, and the others hear nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.coordinator.group_offsets import GroupOffsets
+from spark_kafka_sink.broker.coordinator.members import Joining, Member, Reply
+from spark_kafka_sink.broker.coordinator.subscriptions import subscribed_topics
+from spark_kafka_sink.broker.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.protocol.message_builder import Values
+
+
+class GroupState(StrEnum):
+    """States of a group, with Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """One group; members by id, in the order in which they came.
+
+    `pending` are ids that were given out and have not joined yet, until when (KIP-394), `unsynced`
+    the members that have not asked for their assignment. Times are monotonic seconds.
+    """
+
+    id: str
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: dict[str, Member] = field(default_factory=dict)
+    pending: dict[str, float] = field(default_factory=dict)
+    unsynced: set[str] = field(default_factory=set)
+    rebalance_deadline: float = 0.0
+    sync_deadline: float = 0.0
+    offsets: GroupOffsets = field(default_factory=lambda: GroupOffsets(Journal(), ""))
+
+    def join(self, joining: Joining, reply: Reply, now: float) -> None:
+        """Take a member in; `reply` comes when the rebalance is over, or at once with an error."""
+        if error := self._refusal(joining):
+            reply({"error_code": error, "member_id": joining.member_id})
+        elif joining.member_id in self.members:
+            self._join_again(self.members[joining.member_id], joining, reply, now)
+        elif former := self.instance(joining.instance_id):
+            self._replace(former, joining, reply, now)
+        elif joining.member_id or not joining.needs_known_id or joining.instance_id is not None:
+            self._admit(joining, reply, now)
+            self._rebalance(now)
+        else:
+            self._give_id(joining, reply, now)
+
+    def _refusal(self, joining: Joining) -> ErrorCode:
+        offers = [m.joined.protocols for m in self.members.values()]
+        common = set(joining.protocols).intersection(*offers)
+        type_fits = not offers or joining.protocol_type == self.protocol_type
+        if not common or not joining.protocol_type or not type_fits:
+            return ErrorCode.inconsistent_group_protocol
+        if not joining.member_id or joining.member_id in self.pending:
+            return ErrorCode.none
+        return self.identify(joining.member_id, joining.instance_id)
+
+    def _give_id(self, joining: Joining, reply: Reply, now: float) -> None:
+        """A new client gets its id first, so that a lost answer leaves no ghost (KIP-394)."""
+        member_id = _new_id(joining)
+        self.pending[member_id] = now + joining.session_timeout
+        reply({"error_code": ErrorCode.member_id_required, "member_id": member_id})
+
+    def _admit(self, joining: Joining, reply: Reply, now: float) -> None:
+        member_id = joining.member_id or _new_id(joining)
+        self.pending.pop(member_id, None)
+        self.protocol_type = joining.protocol_type
+        member = Member(id=member_id, joined=joining, expires=now, join=reply)
+        member.seen(now)
+        self.members[member_id] = member
+
+    def _join_again(self, member: Member, joining: Joining, reply: Reply, now: float) -> None:
+        same = list(member.joined.protocols.items()) == list(joining.protocols.items())
+        leads = member.id == self.leader
+        member.joined = joining
+        member.join = reply
+        member.seen(now)
+        if same and (
+            self.state is GroupState.COMPLETING_REBALANCE
+            or (self.state is GroupState.STABLE and not leads)
+        ):
+            member.answer_join(self._joined(shows_members=leads))
+        else:
+            self._rebalance(now)
+
+    def _replace(self, former: Member, joining: Joining, reply: Reply, now: float) -> None:
+        """A static member that starts again takes the place of its former self."""
+        for answer in (former.answer_join, former.answer_sync):
+            answer({"error_code": ErrorCode.fenced_instance_id})
+        leader = self.leader
+        new = Member(id=_new_id(joining), joined=joining, expires=now, join=reply)
+        new.assignment = former.assignment
+        new.seen(now)
+        self.members = {m.id: m for m in (new if m is former else m for m in self.members.values())}
+        self.unsynced.discard(former.id)
+        if leader == former.id:
+            self.leader = new.id
+        if self.state is not GroupState.STABLE or self._vote() != self.protocol:
+            self._rebalance(now)
+        elif joining.may_skip_assignment:
+            leads = self.leader == new.id
+            new.answer_join(self._joined(shows_members=leads) | {"skip_assignment": leads})
+        else:  # It would assign anew if it knew that it leads: KAFKA-13435.
+            new.answer_join(self._joined(shows_members=False) | {"leader": leader})
+
+    def instance(self, instance_id: str | None) -> Member | None:
+        """Find a static member."""
+        if instance_id is None:
+            return None
+        found = (m for m in self.members.values() if m.joined.instance_id == instance_id)
+        return next(found, None)
+
+    def _rebalance(self, now: float) -> None:
+        if self.state is not GroupState.PREPARING_REBALANCE:
+            self.state = GroupState.PREPARING_REBALANCE
+            self.unsynced.clear()
+            self.rebalance_deadline = now + self._longest_rebalance()
+            for member in self.members.values():
+                member.answer_sync({"error_code": ErrorCode.rebalance_in_progress})
+        self._finish_join(now)
+
+    def _longest_rebalance(self) -> float:
+        return max((m.joined.rebalance_timeout for m in self.members.values()), default=0.0)
+
+    def _finish_join(self, now: float) -> None:
+        late = [m for m in self.members.values() if m.join is None]
+        if (late or self.pending) and now < self.rebalance_deadline:
+            return
+        for member in late:
+            if member.joined.instance_id is None:
+                del self.members[member.id]
+        if self.members and not self._elect():
+            self.rebalance_deadline = now + self._longest_rebalance()
+            return
+        self.generation += 1
+        if not self.members:
+            self.state = GroupState.EMPTY
+            self.protocol = self.leader = ""
+            return
+        self._complete(now)
+
+    def _elect(self) -> bool:
+        """Keep the leader or take the first who joined; False where only absent members are left.
+
+        Static members may be absent: they stay until their session ends.
+        """
+        joined = [m.id for m in self.members.values() if m.join is not None]
+        if joined and self.leader not in joined:
+            self.leader = joined[0]
+        return bool(joined)
+
+    def _complete(self, now: float) -> None:
+        """Answer all who joined; then everybody has to ask for an assignment."""
+        self.state = GroupState.COMPLETING_REBALANCE
+        self.protocol = self._vote()
+        self.unsynced = set(self.members)
+        self.sync_deadline = now + self._longest_rebalance()
+        for member in self.members.values():
+            member.seen(now)
+            member.answer_join(self._joined(shows_members=member.id == self.leader))
+
+    def _vote(self) -> str:
+        """Every member votes for the first of its protocols that all of them have."""
+        offers = [list(m.joined.protocols) for m in self.members.values()]
+        common = set(offers[0]).intersection(*offers)
+        votes = Counter(next(p for p in offer if p in common) for offer in offers)
+        return votes.most_common(1)[0][0]
+
+    def _joined(self, *, shows_members: bool) -> dict[str, object]:
+        """What a member is told that has joined; the leader sees all of them."""
+        shown = self.members.values() if shows_members else ()
+        return {
+            "generation_id": self.generation,
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "leader": self.leader,
+            "members": [
+                {
+                    "member_id": other.id,
+                    "group_instance_id": other.joined.instance_id,
+                    "metadata": other.joined.protocols[self.protocol],
+                }
+                for other in shown
+            ],
+        }
+
+    def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Judge whether somebody is a member, and not one whose place another has taken."""
+        if instance_id is not None:
+            known = self.instance(instance_id)
+            if known is not None and known.id != member_id:
+                return ErrorCode.fenced_instance_id
+            if known is None:
+                return ErrorCode.unknown_member_id
+        known_id = member_id in self.members
+        return ErrorCode.none if known_id else ErrorCode.unknown_member_id
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a consumer reads the topic; also where one does not tell what it reads."""
+        if not self.members or not self.protocol:
+            return bool(self.members)
+        told = [subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()]
+        return any(topics is None or topic in topics for topics in told)
+
+    def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
+        """Judge whether a member speaks for the current generation."""
+        if error := self.identify(member_id, instance_id):
+            return error
+        return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation
+
+    def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
+        """Hand out assignments; the answer comes when the leader has given them."""
+        member = self.members[member_id]
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.rebalance_in_progress
+        self.unsynced.discard(member_id)
+        member.sync = reply
+        if self.state is GroupState.COMPLETING_REBALANCE and member_id == self.leader:
+            for other in self.members.values():
+                other.assignment = assignments.get(other.id, b"")
+            self.state = GroupState.STABLE
+        if self.state is GroupState.STABLE:
+            for other in self.members.values():
+                other.answer_sync(self._synced(other))
+        return ErrorCode.none
+
+    def _synced(self, member: Member) -> Values:
+        return {
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "assignment": member.assignment,
+        }
+
+    def heartbeat(self, member_id: str, now: float) -> ErrorCode:
+        """Keep a member's session; say whether it should join again."""
+        if member_id in self.members:
+            self.members[member_id].seen(now)
+        preparing = self.state is GroupState.PREPARING_REBALANCE
+        return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
+
+    def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
+        """Let a member go; an administrator names the instance alone (KIP-345)."""
+        if not member_id:
+            found = self.instance(instance_id)
+            if found is None:
+                return ErrorCode.unknown_member_id
+            member_id = found.id
+        elif self.pending.pop(member_id, None) is not None:
+            self._pending_gone(now)
+            return ErrorCode.none
+        elif error := self.identify(member_id, instance_id):
+            return error
+        self.remove([member_id], now)
+        return ErrorCode.none
+
+    def remove(self, member_ids: Iterable[str], now: float) -> None:
+        """Let members go; the others share their partitions."""
+        gone = [self.members.pop(i) for i in list(member_ids) if i in self.members]
+        for member in gone:
+            self.unsynced.discard(member.id)
+            for answer in (member.answer_join, member.answer_sync):
+                answer({"error_code": ErrorCode.unknown_member_id})
+        if gone:
+            self._rebalance(now)
+
+    def _pending_gone(self, now: float) -> None:
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self._finish_join(now)
+
+    def tick(self, now: float) -> None:
+        """Remove members that are late, and end a rebalance that took too long."""
+        for member_id in [i for i, expires in self.pending.items() if expires <= now]:
+            del self.pending[member_id]
+            self._pending_gone(now)
+        late = [m.id for m in self.members.values() if m.expires <= now and not m.waits]
+        if self.unsynced and self.sync_deadline <= now:
+            late += self.unsynced
+        self.remove(late, now)
+        if self.state is GroupState.PREPARING_REBALANCE and self.rebalance_deadline <= now:
+            self._finish_join(now)
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, in monotonic seconds; None for never."""
+        due = [*self.pending.values(), *(m.expires for m in self.members.values() if not m.waits)]
+        if self.unsynced:
+            due.append(self.sync_deadline)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            due.append(self.rebalance_deadline)
+        return min(due, default=None)
+
+
+def _new_id(joining: Joining) -> str:
+    return f"{joining.instance_id or joining.client_id}-{uuid4()}"

@@ -1,0 +1,77 @@
+"""All consumer groups, by id."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.broker.coordinator.group import Group
+from spark_kafka_sink.broker.coordinator.group_offsets import KIND, GroupOffsets
+from spark_kafka_sink.broker.storage.journal import Journal
+
+
+class Groups:
+    """All groups by id.
+
+    Args:
+        journal: holds the offsets that were committed to an earlier broker.
+    """
+
+    __slots__ = ("_due", "_groups", "_journal", "_touched")
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._groups: dict[str, Group] = {}
+        self._touched = True
+        self._due: float | None = None
+        self._journal = journal or Journal()
+        for group_id in {str(key[0]) for key in self._journal.all(KIND)}:
+            self.get(group_id)
+
+    def all(self) -> list[Group]:
+        """Every group."""
+        self._touched = True
+        return list(self._groups.values())
+
+    def find(self, group_id: str) -> Group | None:
+        """Find a group."""
+        self._touched = True
+        return self._groups.get(group_id)
+
+    def peek(self, group_id: str) -> Group:
+        """Find a group, or an empty one that is not kept: strangers do not begin groups."""
+        return self.find(group_id) or Group(id=group_id)
+
+    def get(self, group_id: str) -> Group:
+        """Find a group, or begin it."""
+        group = self.find(group_id)
+        if group is None:
+            offsets = GroupOffsets(self._journal, group_id)
+            group = self._groups[group_id] = Group(id=group_id, offsets=offsets)
+        return group
+
+    def delete(self, group_id: str) -> None:
+        """Forget a group and its offsets."""
+        self._groups.pop(group_id).offsets.clear()
+
+    def forget_topic(self, name: str) -> None:
+        """Drop all groups' offsets of a topic that is deleted."""
+        for group in self._groups.values():
+            for place in [place for place in group.offsets if place[0] == name]:
+                del group.offsets[place]
+
+    def tick(self, now: float) -> None:
+        """See `Group.tick`; nobody is looked at before time."""
+        due = self.next_deadline()
+        if due is None or now < due:
+            return
+        for group in self._groups.values():
+            group.tick(now)
+        self._touched = True
+
+    def next_deadline(self) -> float | None:
+        """When the first group has something to do, in monotonic seconds; None for never.
+
+        Whoever changes a group has found it here, so it is asked again only then.
+        """
+        if self._touched:
+            times = (group.next_deadline() for group in self._groups.values())
+            self._due = min((time for time in times if time is not None), default=None)
+            self._touched = False
+        return self._due

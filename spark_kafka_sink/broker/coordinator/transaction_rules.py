@@ -1,0 +1,197 @@
+"""What a transaction coordinator decides: pure functions from a transaction to its next state.
+
+As Kafka's TransactionCoordinator. An ErrorCode in place of a transaction is the answer; NONE among
+them says that the request repeats one that was served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.coordinator.transaction import (
+    LAST_EPOCH,
+    MAX_EPOCH,
+    NO_EPOCH,
+    NO_ID,
+    NO_TIME,
+    Claim,
+    Place,
+    Transaction,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Decision: TypeAlias = Transaction | ErrorCode
+"""The next state, or the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What a decision takes from outside: milliseconds since 1970, and producer ids."""
+
+    ms: int
+    new_producer_id: Callable[[], int]
+
+
+def initialize(txn: Transaction, expected: Claim | None, timeout_ms: int, now: Now) -> Decision:
+    """Decide about an InitProducerId of an id at rest: a new epoch, or a new producer id.
+
+    `expected` is what the producer believes to be (KIP-360).
+    """
+    settled = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
+    settled["updated_ms"] = now.ms
+    current = Claim(txn.producer_id, txn.epoch)
+    if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):
+        return txn.to(
+            TransactionState.EMPTY,
+            producer_id=now.new_producer_id(),
+            previous_producer_id=txn.producer_id,
+            epoch=0,
+            last_epoch=NO_EPOCH if expected is None else txn.epoch,
+            **settled,
+        )
+    if expected is None or txn.epoch in {NO_EPOCH, expected.epoch}:
+        last = NO_EPOCH if expected is None else current.epoch
+        return txn.to(TransactionState.EMPTY, epoch=txn.epoch + 1, last_epoch=last, **settled)
+    if expected.epoch == txn.last_epoch:
+        return txn.to(TransactionState.EMPTY, **settled)
+    return ErrorCode.producer_fenced
+
+
+def may_initialize(txn: Transaction, expected: Claim | None) -> ErrorCode:
+    """Judge who asks for a producer id, and whether it is a good moment."""
+    if expected is not None and txn.epoch != NO_EPOCH:
+        rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
+        if expected.producer_id != txn.producer_id and not rotated:
+            return ErrorCode.producer_fenced
+    return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
+
+
+def speaks_for(txn: Transaction | None, claim: Claim) -> ErrorCode:
+    """Judge whether a producer may go on with a transaction."""
+    if txn is None or txn.producer_id != claim.producer_id:
+        return ErrorCode.invalid_producer_id_mapping
+    if txn.epoch != claim.epoch:
+        return ErrorCode.producer_fenced
+    return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
+
+
+def add(txn: Transaction, places: Iterable[Place], now: Now) -> Transaction:
+    """Take partitions into the transaction, or begin it with them."""
+    added = frozenset(places)
+    if txn.state is TransactionState.ONGOING:
+        if added <= txn.partitions:
+            return txn
+        partitions, started = txn.partitions | added, txn.started_ms
+    else:
+        partitions, started = added, now.ms
+    return txn.to(
+        TransactionState.ONGOING, partitions=partitions, started_ms=started, updated_ms=now.ms
+    )
+
+
+def end_v1(txn: Transaction, claim: Claim, now: Now, *, commit: bool) -> Decision:
+    """Decide about an EndTxn of transactions V1: the epoch stays, a repetition changes nothing."""
+    if txn.producer_id != claim.producer_id:
+        return ErrorCode.invalid_producer_id_mapping
+    if txn.epoch != claim.epoch:
+        return ErrorCode.producer_fenced
+    if txn.state is TransactionState.ONGOING:
+        return txn.to(_prepared(commit=commit), updated_ms=now.ms)
+    if txn.state is _prepared(commit=commit):
+        return ErrorCode.concurrent_transactions
+    done = txn.state is _completed(_prepared(commit=commit))
+    return ErrorCode.none if done else ErrorCode.invalid_txn_state
+
+
+def end_v2(txn: Transaction, claim: Claim, now: Now, *, commit: bool) -> Decision:
+    """Decide about an EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
+
+    So the same epoch never ends two transactions, and the epoch before is a repetition.
+    """
+    overflowed = (
+        txn.previous_producer_id == claim.producer_id
+        and claim.epoch == LAST_EPOCH
+        and txn.epoch == 0
+    )
+    if txn.producer_id != claim.producer_id and not overflowed:
+        return ErrorCode.invalid_producer_id_mapping
+    repeats = overflowed or txn.epoch == claim.epoch + 1
+    if not _is_epoch_of_v2(txn, claim, repeats=repeats):
+        return ErrorCode.producer_fenced
+    if txn.state is TransactionState.ONGOING:
+        return _prepare_v2(txn, now, commit=commit)
+    if txn.is_prepared:
+        same = txn.state is _prepared(commit=commit)
+        return ErrorCode.concurrent_transactions if same else ErrorCode.invalid_txn_state
+    if repeats:
+        done = txn.state is _completed(_prepared(commit=commit))
+        return ErrorCode.none if done else ErrorCode.invalid_txn_state
+    return ErrorCode.invalid_txn_state if commit else _prepare_v2(txn, now, commit=False)
+
+
+def _is_epoch_of_v2(txn: Transaction, claim: Claim, *, repeats: bool) -> bool:
+    if txn.is_prepared:
+        return repeats and txn.epoch == claim.epoch + 1
+    current = claim.epoch == txn.epoch
+    if txn.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}:
+        return current or repeats
+    return current
+
+
+def _prepare_v2(txn: Transaction, now: Now, *, commit: bool) -> Transaction:
+    """An empty transaction that is aborted begins and ends at once."""
+    started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
+    return txn.to(
+        _prepared(commit=commit),
+        epoch=txn.epoch + 1,
+        last_epoch=txn.epoch,
+        next_producer_id=now.new_producer_id() if txn.is_exhausted else NO_ID,
+        started_ms=started,
+        updated_ms=now.ms,
+    )
+
+
+def fence(txn: Transaction, now: Now, *, bumps: bool) -> Transaction:
+    """Abort an ongoing transaction that timed out, or whose id somebody else wants.
+
+    The epoch is bumped, so that the markers fence its producer. With `bumps` (transactions V2) that
+    is the bump of every end, and its producer may ask for the new epoch (KIP-360).
+    """
+    if bumps:
+        return _prepare_v2(txn, now, commit=False)
+    return txn.to(
+        TransactionState.PREPARE_ABORT,
+        epoch=min(txn.epoch + 1, MAX_EPOCH),
+        last_epoch=NO_EPOCH,
+        updated_ms=now.ms,
+    )
+
+
+def complete(txn: Transaction, now: Now) -> Transaction:
+    """All markers are written."""
+    rotates = txn.next_producer_id != NO_ID
+    return txn.to(
+        _completed(txn.state),
+        producer_id=txn.next_producer_id if rotates else txn.producer_id,
+        previous_producer_id=txn.producer_id if rotates else txn.previous_producer_id,
+        epoch=0 if rotates else txn.epoch,
+        next_producer_id=NO_ID,
+        partitions=frozenset(),
+        updated_ms=now.ms,
+    )
+
+
+def _prepared(*, commit: bool) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+
+
+def _completed(prepared: TransactionState) -> TransactionState:
+    if prepared is TransactionState.PREPARE_COMMIT:
+        return TransactionState.COMPLETE_COMMIT
+    return TransactionState.COMPLETE_ABORT

@@ -1,0 +1,49 @@
+"""Whether a transaction includes the place that a producer writes to, asked before it writes.
+
+As Kafka's AddPartitionsToTxnManager (KIP-890): older clients added the partition themselves, newer
+ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.coordinator.transaction import Claim, Place
+    from spark_kafka_sink.broker.coordinator.transactions import Transactions
+
+
+class Support(Enum):
+    """What the client's version of a request can do."""
+
+    OLD = auto()
+    ABORTABLE = auto()
+    """It knows TRANSACTION_ABORTABLE."""
+    ADDS = auto()
+    """It adds partitions by writing to them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who writes inside a transaction."""
+
+    transactional_id: str
+    claim: Claim
+    support: Support
+
+
+def verify(transactions: Transactions, writer: Writer, place: Place) -> ErrorCode:
+    """Add a place to the writer's transaction, or see whether it is part of it."""
+    if writer.support is Support.ADDS:
+        error = transactions.add(writer.transactional_id, writer.claim, [place])
+    else:
+        error = transactions.verify(writer.transactional_id, writer.claim, place)
+    if error is ErrorCode.producer_fenced:
+        return ErrorCode.invalid_producer_epoch
+    if error is ErrorCode.transaction_abortable and writer.support is Support.OLD:
+        return ErrorCode.invalid_txn_state
+    return error

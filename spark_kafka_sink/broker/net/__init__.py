@@ -1,0 +1,1 @@
+"""Sockets, frames and requests: from the event loop to the handler and back."""

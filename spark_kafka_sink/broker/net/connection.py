@@ -1,0 +1,96 @@
+"""One client's connection: bytes in, one request at a time, bytes out. Without I/O of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.net.frame_buffer import Inbox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_UNSENT = 4 * 1024 * 1024
+"""Bytes waiting for a slow reader before its next request is looked at."""
+MAX_PARTS = 256
+"""Buffers for one gathering write, below every system's limit."""
+
+
+class Connection:
+    """Frames that were received, and answers that are not sent yet.
+
+    Like Kafka's, it looks at one request at a time, so answers keep their order even when one has
+    to wait.
+    """
+
+    __slots__ = (
+        "_inbox",
+        "_outgoing",
+        "backlog",
+        "busy",
+        "closed",
+        "ending",
+        "node",
+        "peer",
+        "unsent",
+        "watched",
+    )
+
+    def __init__(self, node: int, peer: str) -> None:
+        self.node = node
+        self.peer = peer
+        self.backlog: deque[memoryview] = deque()
+        self.busy = False
+        self.closed = False
+        self.ending = False
+        self.unsent = 0
+        self.watched = 0
+        self._inbox = Inbox()
+        self._outgoing: deque[memoryview] = deque()
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether there is room for more requests; a waiting one still notices a disconnect."""
+        return not self.backlog and self.unsent < MAX_UNSENT
+
+    def room(self, shared: memoryview) -> memoryview:
+        """Where the socket should write the next bytes; see `Inbox`."""
+        return self._inbox.room(shared)
+
+    def received(self, room: memoryview, count: int) -> None:
+        """Take bytes written into `room`; raises ProtocolError when they can't be Kafka's."""
+        self.backlog.extend(self._inbox.received(room, count))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was to end once everything is sent, and everything is."""
+        return self.ending and not self.unsent
+
+    def next_request(self) -> memoryview | None:
+        """The request to look at now, if any."""
+        if self.busy or self.closed or not self.backlog or self.unsent >= MAX_UNSENT:
+            return None
+        self.busy = True
+        return self.backlog.popleft()
+
+    def answered(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Queue an answer (of no parts where there is none); the next request may come."""
+        self.busy = False
+        for part in parts:
+            self._outgoing.append(memoryview(part))
+            self.unsent += len(part)
+
+    def to_send(self) -> list[memoryview]:
+        """Parts for one gathering write."""
+        return [self._outgoing[i] for i in range(min(len(self._outgoing), MAX_PARTS))]
+
+    def sent(self, count: int) -> None:
+        """Drop what was written."""
+        self.unsent -= count
+        while count:
+            first = self._outgoing[0]
+            if count < len(first):
+                self._outgoing[0] = first[count:]
+                return
+            count -= len(first)
+            self._outgoing.popleft()

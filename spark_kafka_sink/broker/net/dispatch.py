@@ -1,0 +1,103 @@
+"""From a frame to its handler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.broker.faults.injector import Injector
+from spark_kafka_sink.broker.handlers import handlers_of
+from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
+from spark_kafka_sink.broker.net.request_context import Call
+from spark_kafka_sink.broker.net.response_channel import Exchange
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.net.connection import Connection
+    from spark_kafka_sink.broker.net.request_context import Handler
+    from spark_kafka_sink.broker.net.response_channel import Network
+
+_ABOUT_THE_CLUSTER: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.METADATA,
+    }
+)
+
+
+def gets_no_answer(api: int, call: Call) -> bool:
+    """Whether it is a Produce request with acks=0."""
+    return api == ApiKey.PRODUCE and call.request.acks == 0
+
+
+class Dispatcher:
+    """Hands requests to handlers."""
+
+    __slots__ = ("_cluster", "_handlers", "_injector", "_network")
+
+    def __init__(self, cluster: Cluster, network: Network) -> None:
+        self._cluster = cluster
+        self._handlers = handlers_of(cluster.config.release)
+        self._network = network
+        self._injector = Injector(cluster)
+
+    def read(self, frame: memoryview, connection: Connection) -> tuple[Exchange, Call] | None:
+        """Understand a request, without looking at the cluster; None if it is answered already.
+
+        Raises:
+            ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
+        """
+        api, version, correlation_id = read_request_start(frame)
+        handler = self._handlers.get(api)
+        if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
+            oldest = Exchange(handler, (0, correlation_id), connection, self._network)
+            oldest.send(unsupported_version(handler.versions))
+            return None
+        if handler is None or version not in handler.versions:
+            raise ProtocolError(_unserved(api, version, handler))
+        header = read_request_header(frame)
+        request, _ = decode(request_type(api, version), frame, header.body_offset)
+        exchange = Exchange(handler, (version, correlation_id), connection, self._network)
+        call = Call(
+            cluster=self._cluster,
+            node=connection.node,
+            version=version,
+            request=request,
+            client_id=header.client_id or "",
+            client_host=connection.peer,
+            reply=exchange.reply,
+            is_closed=lambda: connection.closed,
+        )
+        return exchange, call
+
+    def serve(self, exchange: Exchange, call: Call) -> None:
+        """Serve a request.
+
+        Raises:
+            ProtocolError: the connection has to end.
+        """
+        self._injector.serve(exchange, call)
+
+    def needs_logs(self, exchange: Exchange, call: Call) -> bool:
+        """Whether a request may have to wait for a storage: all but those about the cluster."""
+        if exchange.api not in _ABOUT_THE_CLUSTER or self._cluster.faults:
+            return True
+        topics = self._cluster.topics
+        asked = call.get("topics", None) if exchange.api == ApiKey.METADATA else None
+        return any(topics.named(item.name) is None for item in asked or ())
+
+
+def _unserved(api: int, version: int, handler: Handler | None) -> str:
+    if handler is None:
+        return f"a request of API {api} version {version} is not served here"
+    told = f"a request of {handler.api.name} version {version} is not served here, "
+    told += f"only versions {handler.versions}"
+    if version > handler.versions.highest:
+        return f"{told}: the client does not ask for ApiVersions, or ignores the answer"
+    return f"{told}: the client is too old for Kafka 4, or is set to an old version"

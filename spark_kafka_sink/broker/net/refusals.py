@@ -1,0 +1,109 @@
+"""Every refused request is logged: what was refused, to whom, and why.
+
+Errors that are part of the protocol's ordinary course, such as a rebalance, are logged as
+information; all others are warnings.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.faults.places import BY_PARTITION
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.broker.net.connection import Connection
+    from spark_kafka_sink.broker.net.repeat_log import RepeatLog
+    from spark_kafka_sink.protocol.message_builder import Values
+
+ORDINARY: Final = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.concurrent_transactions,
+        ErrorCode.leader_not_available,
+        ErrorCode.member_id_required,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.rebalance_in_progress,
+        ErrorCode.topic_already_exists,
+        ErrorCode.unknown_member_id,
+        ErrorCode.unsupported_version,
+    }
+)
+"""What clients meet and handle while nothing is wrong."""
+
+REASON: Final = "reason"
+"""A key of an answer's values for the log alone: no response has such a field."""
+
+_LISTS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
+
+
+class Refusals:
+    """Looks at answers on their way out."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: RepeatLog) -> None:
+        self._log = log
+
+    def look(self, api: int, connection: Connection, values: Values) -> None:
+        """Log the errors in an answer, each kind of them once in a while."""
+        for place, item in _failed(api, values):
+            code = item.get("error_code", ErrorCode.none)
+            level = logging.INFO if code in ORDINARY else logging.WARNING
+            name = getattr(code, "name", str(code)).upper()
+            about = item.get("error_message") or item.get(REASON) or ""
+            self._log.say(
+                level,
+                (api, place, name),
+                "%s%s of %s was refused: %s%s",
+                ApiKey(api).name,
+                f" at {place}" if place else "",
+                connection.peer,
+                name,
+                f": {about}" if about else "",
+            )
+
+    def disconnected(self, connection: Connection, why: object) -> None:
+        """Log that a connection is ended because what came through it can't be served."""
+        kind = ("disconnected", type(why), str(why))
+        text = "%s is disconnected: %s"
+        self._log.say(logging.WARNING, kind, text, connection.peer, why)
+
+
+def _failed(api: int, values: Values) -> Iterator[tuple[str, Values]]:
+    """The parts of an answer that say an error, and what they are about."""
+    if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
+        yield "", values
+    shape = BY_PARTITION.get(api)
+    if shape is None:
+        yield from _failed_items(values)
+        return
+    for topic in values.get(shape.answers) or ():
+        for part in topic.get(shape.answer_partitions) or ():
+            if part.get(shape.error, ErrorCode.none) is not ErrorCode.none:
+                name = topic.get("name") or topic.get("topic") or topic.get("topic_id")
+                yield f"{name}-{part.get(shape.answer_index)}", _named(part, shape.error)
+
+
+def _named(part: Values, error: str) -> Values:
+    return part if error == "error_code" else {**part, "error_code": part[error]}
+
+
+def _failed_items(values: Values) -> Iterator[tuple[str, Values]]:
+    for name in _LISTS:
+        items: Any = values.get(name) or ()
+        for item in items:
+            if item.get("error_code", ErrorCode.none) is not ErrorCode.none:
+                yield str(_name(item)), item
+
+
+def _name(item: Values) -> object:
+    names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
+    return next((item[name] for name in names if item.get(name)), "")

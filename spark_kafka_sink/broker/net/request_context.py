@@ -1,0 +1,89 @@
+"""One request on its way through a handler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spark_kafka_sink.broker.purgatory import Delayed
+from spark_kafka_sink.protocol.message_builder import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.purgatory import Key
+    from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+
+class Outcome(Enum):
+    """What a handler may return instead of a response's fields."""
+
+    LATER = "the answer follows through Call.reply"
+    SILENT = "there is no answer"
+    CLOSE = "there is no answer, and the connection ends"
+
+
+Answer: TypeAlias = Values | Outcome
+"""A handler's result; field names as in the newest version of the response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request with all that its handler may use.
+
+    Args:
+        cluster: the state.
+        node: id of the node that was asked.
+        version: the request's version.
+        request: kio's request of that version.
+        client_id: the client's name for itself, "" if it has none.
+        client_host: the client's address.
+        reply: gives the answer of a handler that returned LATER.
+        is_closed: whether the client has gone meanwhile.
+    """
+
+    cluster: Cluster
+    node: int
+    version: int
+    request: Any
+    client_id: str
+    client_host: str
+    reply: Callable[[Values], None]
+    is_closed: Callable[[], bool]
+
+    def get(self, field: str, default: Any) -> Any:
+        """A field that not all versions of the request have."""
+        return getattr(self.request, field, default)
+
+    def wait(
+        self,
+        time: timedelta,
+        ready: Callable[[], bool],
+        answer: Callable[[], Values],
+        keys: tuple[Key, ...] = (),
+    ) -> Outcome:
+        """Answer when `ready`, at the latest after `time`; only news of `keys`, if any, asks it."""
+        deadline = self.cluster.clock.monotonic() + time.total_seconds()
+        self.cluster.delayed.add(
+            Delayed(
+                deadline=deadline,
+                ready=ready,
+                complete=lambda: self.reply(answer()),
+                abandoned=self.is_closed,
+                keys=keys,
+            )
+        )
+        return Outcome.LATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How one API is served; `announced` is what ApiVersions says where that differs."""
+
+    api: ApiKey
+    versions: VersionRange
+    handle: Callable[[Call], Answer]
+    announced: VersionRange | None = None

@@ -1,0 +1,1 @@
+"""One partition: what may be written to it, its log, producers and transactions."""

@@ -1,0 +1,160 @@
+"""The log of one partition: whole batches, as they came, with their offsets stamped."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import crc32c
+import numpy as np
+
+from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
+from spark_kafka_sink.broker.storage.segmented import SegmentedStorage
+from spark_kafka_sink.broker.storage.storage import END, BatchFacts, LogStorage, StoredBatch
+from spark_kafka_sink.records.column_decoder import read_fields
+from spark_kafka_sink.records.decoder import records_section
+from spark_kafka_sink.records.record_batch import (
+    ATTRIBUTES_OFFSET,
+    CRC_OFFSET,
+    HEADER_SIZE,
+    LEADER_EPOCH_OFFSET,
+    BatchHeader,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PartitionLog", "Stamp", "StoredBatch", "TimedOffset"]
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_UINT32 = struct.Struct(">I")
+_LOG_APPEND_TIME = 0x08
+_MAX_TIMESTAMP_OFFSET = 35
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What the leader writes into a batch that it takes; `append_time` in milliseconds."""
+
+    leader_epoch: int
+    append_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """An offset and the timestamp of its record, in milliseconds."""
+
+    timestamp: int
+    offset: int
+
+
+class PartitionLog:
+    """Batches in offset order.
+
+    Args:
+        storage: where they lie; in memory if nothing else is said.
+    """
+
+    __slots__ = ("_start_offset", "end_offset", "epochs", "storage")
+
+    def __init__(self, storage: LogStorage | None = None) -> None:
+        self.storage: LogStorage = SegmentedStorage() if storage is None else storage
+        self.epochs = EpochHistory()
+        self.end_offset = self.storage.end_offset
+        self._start_offset = 0
+
+    def __iter__(self) -> Iterator[StoredBatch]:
+        return self.storage.batches(self.start_offset)
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        return max(self._start_offset, self.storage.start_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self.storage.size
+
+    def append(self, batch: memoryview | bytes, header: BatchHeader, stamp: Stamp) -> int:
+        """Stamp a validated batch and keep it at the end; return its base offset.
+
+        Raises:
+            OSError: the storage can't; nothing has changed then.
+        """
+        base, view = self.storage.next_offset(), memoryview(batch)
+        head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
+        _INT64.pack_into(head, 0, base)
+        _INT32.pack_into(head, LEADER_EPOCH_OFFSET, stamp.leader_epoch)
+        max_timestamp = header.max_timestamp
+        if stamp.append_time is not None:
+            max_timestamp = stamp.append_time
+            _stamp_time(head, body, header.attributes, max_timestamp)
+        last = base + header.last_offset_delta
+        facts = BatchFacts(
+            base_offset=base, last_offset=last, max_timestamp=max_timestamp, size=len(view)
+        )
+        self.storage.append((head, body), facts)
+        self.epochs.assign(stamp.leader_epoch, base)
+        self.end_offset = last + 1
+        return base
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool, end: int = END
+    ) -> list[memoryview]:
+        """Whole batches from the one that holds `offset` on, of at most `max_bytes` bytes.
+
+        A piece may hold several of them. With `at_least_one` the first batch comes whatever its
+        size (KIP-74). Only batches that end before offset `end` are read.
+        """
+        span = (offset, end)
+        found = self.storage.read(span, max(max_bytes, 0))
+        return found if found or not at_least_one else self.storage.read(span, -1)
+
+    def bytes_from(self, offset: int, enough: int, end: int = END) -> int:
+        """Bytes that a reader at `offset` would get; counting may stop at `enough`."""
+        del enough
+        return self.storage.bytes_between((offset, end))
+
+    def first_at(self, timestamp: int) -> TimedOffset | None:
+        """Find the first record that is not older than `timestamp` (ListOffsets)."""
+        batch = self.storage.first_at(timestamp)
+        if batch is None:
+            return None
+        header = BatchHeader.parse(batch.data)
+        fields = read_fields(records_section(batch.data, header), header.record_count)
+        times = header.base_timestamp + fields.time_deltas
+        if header.is_log_append_time:
+            times = np.full_like(times, header.max_timestamp)
+        found = np.flatnonzero(times >= timestamp)
+        if not found.size:
+            return None
+        first = int(found[0])
+        delta = int(fields.offset_deltas[first])
+        return TimedOffset(int(times[first]), header.base_offset + delta)
+
+    def newest(self) -> TimedOffset | None:
+        """Find the first record with the largest timestamp of all (KIP-734)."""
+        batch = self.storage.newest()
+        return None if batch is None else self.first_at(batch.max_timestamp)
+
+    def delete_records(self, offset: int) -> None:
+        """Let nobody read what lies before an offset; its space is freed in whole segments."""
+        self._start_offset = max(self._start_offset, offset)
+        self.storage.delete_before(self._start_offset)
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches from the one that holds `offset` on."""
+        self.storage.truncate(offset)
+        self.end_offset = self.storage.end_offset
+        self.epochs.truncate(self.end_offset)
+
+
+def _stamp_time(head: bytearray, body: memoryview, attributes: int, now: int) -> None:
+    _INT16.pack_into(head, ATTRIBUTES_OFFSET, attributes | _LOG_APPEND_TIME)
+    _INT64.pack_into(head, _MAX_TIMESTAMP_OFFSET, now)
+    crc = crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[ATTRIBUTES_OFFSET:]))
+    _UINT32.pack_into(head, CRC_OFFSET, crc)

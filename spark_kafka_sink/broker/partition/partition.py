@@ -1,0 +1,185 @@
+"""A partition as its leader sees it: log, producers, and who leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.cluster.replicas import Copies
+from spark_kafka_sink.broker.control_batch import control_batch, read_marker
+from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.log_validator import validate
+from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
+from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.producer_states import Appended, ProducerTable
+from spark_kafka_sink.broker.partition.recompression import as_topic_wants
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.records.record_batch import BatchHeader
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.control_batch import Marker
+    from spark_kafka_sink.broker.topic_config import TopicConfig
+
+NO_TIME = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResult:
+    """Where a batch lies; `append_time` in milliseconds, -1 where the producer's time stands."""
+
+    base_offset: int
+    append_time: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Partition:
+    """One partition; `replicas` and `in_sync` are node ids, all data is in one place.
+
+    While it is reassigned, `adding` and `removing` are those of the replicas that come and go.
+    `leader` is -1 while no node in sync lives; `copies` says how far the followers are.
+    """
+
+    topic: str
+    index: int
+    leader: int
+    replicas: list[int]
+    in_sync: list[int]
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
+    leader_epoch: int = 0
+    log: PartitionLog = field(default_factory=PartitionLog)
+    producers: ProducerTable = field(default_factory=ProducerTable)
+    transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
+    copies: Copies = field(default_factory=Copies)
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset behind the last record that all replicas in sync have."""
+        return self.copies.high_watermark if len(self.replicas) > 1 else self.log.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which every transaction is decided."""
+        return self.transactions.stable_offset(self.high_watermark)
+
+    def truncate(self, offset: int) -> None:
+        """Drop what a new leader does not have, and what producers are remembered for it."""
+        self.log.truncate(offset)
+        self.copies.truncate(self.log.end_offset)
+        self.forget_producers()
+        for batch in self.log:
+            self.replay(batch.data)
+
+    def append(self, records: memoryview | bytes | None, rules: Rules) -> AppendResult:
+        """Validate a batch and append it, or find it again where it is a repetition.
+
+        Raises:
+            RefusedBatchError: it was not appended.
+        """
+        batch, header = validate(records, rules)
+        if header.producer_id < 0:
+            return self._append(batch, header, rules)
+        verdict = self.producers.judge(header)
+        if isinstance(verdict, Appended):
+            return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
+        if error := self._judge(header, verdict, verified=rules.verified):
+            raise RefusedBatchError(error, _explain(self, header))
+        result = self._append(batch, header, rules)
+        self._remember(header, result)
+        return result
+
+    def _judge(self, header: BatchHeader, verdict: ErrorCode, *, verified: bool) -> ErrorCode:
+        """Judge a batch of a transaction, or one beside it."""
+        if header.is_transactional and not (verified or self.is_ongoing(header)):
+            return ErrorCode.invalid_txn_state
+        if verdict:
+            return verdict
+        noted = self.transactions.verifying.get(header.producer_id)
+        if noted is not None and not noted.admits(header, self.producers):
+            return ErrorCode.out_of_order_sequence_number
+        beside = not header.is_transactional and header.producer_id in self.transactions.ongoing
+        return ErrorCode.invalid_txn_state if beside else ErrorCode.none
+
+    def _remember(self, header: BatchHeader, result: AppendResult) -> None:
+        time = header.max_timestamp if result.append_time == NO_TIME else result.append_time
+        self.producers.remember(header, result.base_offset, time)
+        self.transactions.verifying.pop(header.producer_id, None)
+        if header.is_transactional:
+            self.transactions.begin(header.producer_id, result.base_offset)
+
+    def is_ongoing(self, header: BatchHeader) -> bool:
+        """Whether a batch's transaction has records here already."""
+        entry = self.producers.entries.get(header.producer_id)
+        is_open = header.producer_id in self.transactions.ongoing
+        return is_open and entry is not None and entry.epoch == header.producer_epoch
+
+    def end_transaction(self, marker: Marker, config: TopicConfig, now_ms: int) -> None:
+        """Append a marker: its transaction is decided here; `now_ms` since 1970."""
+        batch = control_batch(marker, now_ms)
+        rules = Rules(config=config, produce_version=0, now_ms=now_ms)
+        result = self._append(batch, BatchHeader.parse(batch), rules)
+        self._end(marker, result.base_offset, now_ms)
+
+    def _end(self, marker: Marker, offset: int, time_ms: int) -> None:
+        self.producers.end_transaction(marker, time_ms)
+        self.transactions.verifying.pop(marker.producer_id, None)
+        self.transactions.end(marker.producer_id, offset, commit=marker.commit)
+        self.transactions.forget_before(self.log.start_offset)
+
+    def replay(self, batch: memoryview | bytes) -> None:
+        """Learn about producers and transactions from a batch in the log.
+
+        Of a batch of records its header suffices, a control batch has to be whole.
+        """
+        header = BatchHeader.parse(batch)
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            time = header.max_timestamp if header.is_log_append_time else NO_TIME
+            self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
+        elif marker := read_marker(batch, header):
+            self._end(marker, header.base_offset, header.max_timestamp)
+
+    def forget_producers(self) -> None:
+        """Begin a replay of the log."""
+        self.producers = ProducerTable()
+        self.transactions = PartitionTransactions()
+
+    def _append(
+        self, records: memoryview | bytes, header: BatchHeader, rules: Rules
+    ) -> AppendResult:
+        records, header = as_topic_wants(records, header, rules.config)
+        time = rules.now_ms if rules.config.batch_rules.stamps_records else None
+        stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
+        try:
+            base = self.log.append(records, header, stamp)
+        except OSError as error:
+            raise RefusedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
+        except ProtocolError as error:
+            raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
+        return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
+
+    def leadership_error(self, node: int, epoch: int) -> ErrorCode:
+        """Judge whether `node` may answer for the partition at the client's leader epoch (KIP-320).
+
+        A negative epoch is not checked.
+        """
+        if node != self.leader:
+            return ErrorCode.not_leader_or_follower
+        if epoch < 0 or epoch == self.leader_epoch:
+            return ErrorCode.none
+        fenced = epoch < self.leader_epoch
+        return ErrorCode.fenced_leader_epoch if fenced else ErrorCode.unknown_leader_epoch
+
+
+def _explain(partition: Partition, header: BatchHeader) -> str:
+    sent = (
+        f"Producer {header.producer_id} of epoch {header.producer_epoch} sent sequence "
+        f"{header.base_sequence} to {partition.topic}-{partition.index}"
+    )
+    entry = partition.producers.entries.get(header.producer_id)
+    if entry is None:
+        return sent
+    return f"{sent}, which is at epoch {entry.epoch}, sequence {entry.last_sequence}"

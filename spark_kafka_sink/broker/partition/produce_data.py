@@ -1,0 +1,64 @@
+"""What a Produce request wants written, each partition once.
+
+A request may name a partition twice. Kafka keeps its records in a map: of those that look like one
+batch the last ones count, and those that do not are what the answer tells of
+(``KafkaApis.handleProduceRequest``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.broker.partition.log_validator import single_batch
+from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedPartition:
+    """The records to append, and why others for the same partition can't be."""
+
+    index: int
+    records: memoryview | None
+    refused: RefusedBatchError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedTopic:
+    """A topic's item of the request, which names it, and its partitions."""
+
+    item: Any
+    partitions: list[WantedPartition]
+
+
+def wanted(topic_data: Iterable[Any]) -> list[WantedTopic]:
+    """The topics of a request, in its order."""
+    items: dict[object, Any] = {}
+    records: dict[object, dict[int, list[memoryview | None]]] = {}
+    for item in topic_data:
+        key = (getattr(item, "name", None), getattr(item, "topic_id", None))
+        items.setdefault(key, item)
+        partitions = records.setdefault(key, {})
+        for data in item.partition_data:
+            partitions.setdefault(data.index, []).append(data.records)
+    return [
+        WantedTopic(item=item, partitions=[_chosen(i, all_) for i, all_ in records[key].items()])
+        for key, item in items.items()
+    ]
+
+
+def _chosen(index: int, all_records: list[memoryview | None]) -> WantedPartition:
+    if len(all_records) == 1:
+        return WantedPartition(index=index, records=all_records[0])
+    good, refused = [], None
+    for records in all_records:
+        try:
+            single_batch(records)
+            good.append(records)
+        except RefusedBatchError as error:
+            refused = error
+    chosen = good[-1] if good else all_records[-1]
+    return WantedPartition(index=index, records=chosen, refused=refused if good else None)

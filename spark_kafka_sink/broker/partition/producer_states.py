@@ -1,0 +1,133 @@
+"""What a partition remembers about idempotent producers (KIP-98).
+
+As Kafka's ProducerStateManager: the last five batches of each producer id. A repeated batch is
+known by its epoch and its first and last sequence; its content is never compared.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from kio.schema.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.control_batch import Marker
+    from spark_kafka_sink.records.record_batch import BatchHeader
+
+REMEMBERED = 5
+MAX_SEQUENCE = 2**31 - 1
+NO_SEQUENCE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """A batch in the log: its sequences, first offset, and append time in milliseconds or -1."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    append_time: int
+
+
+Verdict: TypeAlias = Appended | ErrorCode
+"""The batch that this one repeats, or the error; ErrorCode.none means: append it."""
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """One producer id: its newest epoch and that epoch's last batches.
+
+    There are none behind a marker that began the epoch. `last_timestamp` in milliseconds;
+    `coordinator_epoch` is that of the last marker, -1 before the first.
+    """
+
+    epoch: int
+    batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record, -1 where the epoch has none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class ProducerTable:
+    """Producer ids of one partition."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+
+    def judge(self, header: BatchHeader) -> Verdict:
+        """Decide about a batch with a producer id before it is appended.
+
+        INVALID_PRODUCER_EPOCH is an epoch older than the newest; OUT_OF_ORDER_SEQUENCE_NUMBER a
+        gap, or a new epoch that does not begin at 0. An id that nobody remembers may begin
+        anywhere, as its history may be gone.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return ErrorCode.none
+        if header.producer_epoch < entry.epoch:
+            return ErrorCode.invalid_producer_epoch
+        if header.producer_epoch > entry.epoch:
+            return _unless(header.base_sequence == 0)
+        last = last_sequence(header)
+        for batch in entry.batches:
+            if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, last):
+                return batch
+        return _unless(follows(entry.last_sequence, header.base_sequence))
+
+    def remember(self, header: BatchHeader, base_offset: int, append_time: int) -> None:
+        """Note a batch that was appended."""
+        entry = self._entry(header.producer_id, header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
+        entry.batches.append(
+            Appended(
+                first_sequence=header.base_sequence,
+                last_sequence=last_sequence(header),
+                base_offset=base_offset,
+                append_time=append_time,
+            )
+        )
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> None:
+        """Note a marker: its epoch is the newest, and a new one begins at sequence 0."""
+        entry = self._entry(marker.producer_id, marker.epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = now_ms
+
+    def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(epoch)
+        elif entry.epoch != epoch:
+            entry.epoch = epoch
+            entry.batches.clear()
+        return entry
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget the batches from an offset on, and producers of which nothing is left."""
+        for producer_id, entry in list(self.entries.items()):
+            kept = [batch for batch in entry.batches if batch.base_offset < end_offset]
+            entry.batches = deque(kept, maxlen=REMEMBERED)
+            if not kept:
+                del self.entries[producer_id]
+
+
+def _unless(in_order: bool) -> ErrorCode:
+    return ErrorCode.none if in_order else ErrorCode.out_of_order_sequence_number
+
+
+def last_sequence(header: BatchHeader) -> int:
+    """Sequence of a batch's last record; behind 2^31-1 comes 0."""
+    return (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
+
+
+def follows(last: int, first: int) -> bool:
+    """Whether sequence `first` comes right behind `last`."""
+    return first == (last + 1) & MAX_SEQUENCE

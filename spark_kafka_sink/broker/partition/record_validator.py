@@ -1,0 +1,124 @@
+"""Whether each record of a produced batch may enter a log, as Kafka's LogValidator decides.
+
+Records are read as columns (records/column_decoder.py); those that are refused are named
+(KIP-467). Kafka takes a failure to decompress for an error of its own, and does not compare the
+sizes of compressed records with their content, which is refused here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.records.column_decoder import Fields, read_fields
+from spark_kafka_sink.records.decoder import records_section
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.records.varint_reader import Column
+
+NO_TIMESTAMP = -1
+LOG_APPEND_TIME = 0x08
+
+
+def check_records(records: memoryview | bytes, header: BatchHeader, rules: Rules) -> int:
+    """Judge every record of a batch.
+
+    Returns:
+        The largest time of the records, in milliseconds since 1970.
+
+    Raises:
+        RefusedBatchError: some may not be appended, or can't be read.
+    """
+    fields = _fields(records, header)
+    codec, wanted = header.codec, rules.config.batch_rules.codec
+    if codec is not Codec.NONE and wanted in {None, codec}:
+        _check_offsets(fields)
+    deltas = fields.time_deltas
+    span = header.base_timestamp + int(deltas.min()), header.base_timestamp + int(deltas.max())
+    if rules.config.batch_rules.is_compacted or not _all_timely(span, rules):
+        _check_each(header.base_timestamp + deltas, fields.key_sizes, rules)
+    return span[1]
+
+
+def _fields(records: memoryview | bytes, header: BatchHeader) -> Fields:
+    try:
+        section = records_section(records, header)
+    except ProtocolError as error:  # Kafka's readers of codecs fail, which it takes for its own.
+        raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
+    try:
+        return read_fields(section, header.record_count)
+    except ProtocolError as error:
+        raise RefusedBatchError(ErrorCode.invalid_record, error.message) from error
+
+
+def _check_offsets(fields: Fields) -> None:
+    """Kafka stumbles over compressed records that are not numbered from 0, without a word."""
+    if (fields.offset_deltas != np.arange(len(fields.offset_deltas))).any():
+        raise RefusedBatchError(
+            ErrorCode.unknown_server_error, "Compressed records that are not numbered from 0"
+        )
+
+
+def _all_timely(span: tuple[int, int], rules: Rules) -> bool:
+    """Whether the smallest and the largest time say that no record is out of KIP-937's limits."""
+    limits, (lowest, largest) = rules.config.batch_rules, span
+    if limits.stamps_records:
+        return True
+    timely = rules.now_ms - lowest <= limits.before_max_ms
+    return timely and largest - rules.now_ms <= limits.after_max_ms
+
+
+def _check_each(times: Column, key_sizes: Column, rules: Rules) -> None:
+    keyless = (key_sizes < 0) & rules.config.batch_rules.is_compacted
+    untimely = _untimely(times, rules) & ~keyless
+    if keyless.any() or untimely.any():
+        raise _refused_records(keyless, untimely, rules)
+
+
+def _untimely(times: Column, rules: Rules) -> NDArray[np.bool_]:
+    """Which records are out of the limits of KIP-937; no time (-1) is within."""
+    limits = rules.config.batch_rules
+    if limits.stamps_records:
+        return np.zeros(len(times), np.bool_)
+    ahead = times - rules.now_ms
+    late = (ahead > limits.after_max_ms) | (-ahead > limits.before_max_ms)
+    untimely: NDArray[np.bool_] = (times != NO_TIMESTAMP) & late
+    return untimely
+
+
+def _refused_records(
+    keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], rules: Rules
+) -> RefusedBatchError:
+    before, after = rules.config.batch_rules.before_max_ms, rules.config.batch_rules.after_max_ms
+    bad = dict.fromkeys(
+        np.flatnonzero(untimely).tolist(),
+        "Timestamp out of range: it must be within "
+        f"[{rules.now_ms - before}, {rules.now_ms + after}]",
+    ) | dict.fromkeys(
+        np.flatnonzero(keyless).tolist(), "Compacted topic cannot accept message without key"
+    )
+    error = ErrorCode.invalid_timestamp if untimely.any() else ErrorCode.invalid_record
+    return RefusedBatchError(
+        error, "One or more records have been rejected", dict(sorted(bad.items()))
+    )
+
+
+def with_largest_time(
+    records: memoryview | bytes, header: BatchHeader, largest: int
+) -> tuple[memoryview | bytes, BatchHeader]:
+    """A batch whose header tells its records' largest time, and that the producer set them."""
+    if header.max_timestamp == largest and not header.is_log_append_time:
+        return records, header
+    attributes = header.attributes & ~LOG_APPEND_TIME
+    body = memoryview(records)[HEADER_SIZE:]
+    right = replace(header, attributes=attributes, max_timestamp=largest).pack([body])
+    return right + body, BatchHeader.parse(right)

@@ -1,0 +1,100 @@
+"""Topic-partitions as Redis Streams: the `StorageBackend` of ``--storage redis://…``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.cluster.state_lock import StateLock
+from spark_kafka_sink.broker.redis.journal import RedisJournal
+from spark_kafka_sink.broker.redis.link import RedisFailedError, RedisLink
+from spark_kafka_sink.broker.redis.log import Allocation, RedisStorage
+from spark_kafka_sink.broker.redis.place import RedisPlace
+from spark_kafka_sink.broker.redis.replicas import PartitionReplicas, RedisReplicas
+from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
+from spark_kafka_sink.common.errors import BrokerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.broker.redis.replicas import Place
+    from spark_kafka_sink.broker.storage.log_limits import LogLimits
+    from spark_kafka_sink.broker.storage.storage import Seen
+    from spark_kafka_sink.common.clock import Clock
+
+
+class RedisBackend:
+    """Logs and journal in one Redis; one broker at a time may use a prefix.
+
+    Args:
+        url: see `RedisPlace.parse`.
+        clock: tells the time that offsets begin with.
+        news: told of a partition, on another thread, when Redis's replicas have more of it.
+
+    Raises:
+        ConfigError: the URL is wrong, or redis-py is missing.
+        BrokerUnavailableError: Redis does not answer.
+    """
+
+    __slots__ = ("_allocation", "_journal", "_link", "_place", "_replicas", "state_lock")
+
+    def __init__(self, url: str, clock: Clock, news: Callable[[Place], None]) -> None:
+        place = self._place = RedisPlace.parse(url)
+        self.state_lock = StateLock()
+        self._link = RedisLink(place, self.state_lock)
+        self._allocation = Allocation(ids=place.ids, clock=clock)
+        self._replicas: RedisReplicas | None = None
+        if place.replicas:
+            self._replicas = RedisReplicas(RedisLink(place), place.waits, place.replicas, news)
+        try:
+            self._journal = RedisJournal(self._link, place.journal)
+        except RedisFailedError as error:
+            raise _unavailable(error) from error
+
+    def open_journal(self) -> RedisJournal:
+        """See `StorageBackend`."""
+        return self._journal
+
+    def create(self, topic: str, partition: int, limits: LogLimits) -> RedisStorage:
+        """See `StorageBackend`."""
+        streams = self._streams(topic, partition)
+        streams.drop()
+        streams.make()
+        return self._storage((topic, partition), streams, limits)
+
+    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> RedisStorage:
+        """See `StorageBackend`."""
+        streams = self._streams(topic, partition)
+        storage = self._storage((topic, partition), streams, limits)
+        try:
+            streams.make()
+            storage.load(seen)
+        except RedisFailedError as error:
+            raise _unavailable(error) from error
+        return storage
+
+    def _streams(self, topic: str, partition: int) -> RedisStreams:
+        place = self._place
+        keys = StreamKeys(
+            records=place.stream(topic, partition), batches=place.batches(topic, partition)
+        )
+        return RedisStreams(self._link, place.ids, keys)
+
+    def _storage(self, place: Place, streams: RedisStreams, limits: LogLimits) -> RedisStorage:
+        replicas = PartitionReplicas(self._replicas, place) if self._replicas else None
+        return RedisStorage(streams, self._allocation, limits, replicas)
+
+    def remove(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+        self._streams(topic, partition).drop()
+
+    def close(self) -> None:
+        """See `StorageBackend`."""
+        if self._replicas is not None:
+            self._replicas.close()
+        self._link.close()
+
+
+def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        f"the storage can't be used: {error}", hint="Start Redis, or check the URL"
+    )

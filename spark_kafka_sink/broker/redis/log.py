@@ -1,0 +1,238 @@
+"""A partition's log in Redis Streams: one entry per record, its id is the record's offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.redis.batches import BatchNote
+from spark_kafka_sink.broker.redis.entries import write_fields
+from spark_kafka_sink.broker.storage.batch_table import BatchTable
+from spark_kafka_sink.broker.storage.log_limits import UNLIMITED, LogLimits
+from spark_kafka_sink.broker.storage.storage import END, BatchFacts, StoredBatch
+from spark_kafka_sink.records.decoder import read_records, records_section
+from spark_kafka_sink.records.record_batch import BatchHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_kafka_sink.broker.redis.link import Command
+    from spark_kafka_sink.broker.redis.offsets import EntryIds
+    from spark_kafka_sink.broker.redis.replicas import PartitionReplicas
+    from spark_kafka_sink.broker.redis.streams import RedisStreams
+    from spark_kafka_sink.broker.storage.storage import Seen
+    from spark_kafka_sink.common.clock import Clock
+
+READ_BYTES = 1 << 20
+"""So much is read at a time, if the first batch is not larger: the event loop waits for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Where offsets come from: the clock, and how they correspond to entry ids."""
+
+    ids: EntryIds
+    clock: Clock
+
+    def next_offset(self, end: int) -> int:
+        """Where a batch begins that may not begin before `end`."""
+        return self.ids.next_offset(end, self.clock.wall_ms())
+
+
+class RedisStorage:
+    """A `LogStorage` in Redis Streams; this broker is the only one that writes them.
+
+    In memory there are 24 bytes a batch: where it ends, how large it is, and its newest record.
+
+    Args:
+        streams: where the records lie.
+        allocation: where offsets come from.
+        limits: what to keep.
+        replicas: whether Redis's replicas have it; None where nobody waits for them.
+    """
+
+    __slots__ = ("_allocation", "_first", "_replicas", "_start", "_streams", "_table", "limits")
+
+    def __init__(
+        self,
+        streams: RedisStreams,
+        allocation: Allocation,
+        limits: LogLimits,
+        replicas: PartitionReplicas | None = None,
+    ) -> None:
+        self.limits = limits
+        self._streams = streams
+        self._allocation = allocation
+        self._replicas = replicas
+        self._table = BatchTable()
+        self._first = self._start = 0
+
+    def load(self, seen: Seen) -> None:
+        """Read the headers of all batches that are there.
+
+        Raises:
+            OSError: Redis can't, or its streams are not as this broker writes them.
+        """
+        first: int | None = None
+        for note in self._streams.notes():
+            first = note.header.base_offset if first is None else first
+            seen(note.header, note.batch(note.records or b"", note.header.record_count))
+            self._table.add(_facts(note))
+        if self._streams.learn():
+            self._start = self._streams.reserved if first is None else first
+
+    @property
+    def start_offset(self) -> int:
+        """See `LogStorage`; 0 until something is dropped, although offsets begin far above."""
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        """See `LogStorage`."""
+        last = self._table.last_offset
+        return self._start if last is None else last + 1
+
+    @property
+    def size(self) -> int:
+        """See `LogStorage`; as if nothing was compressed."""
+        return self._table.size - self._table.position(self._first)
+
+    def next_offset(self) -> int:
+        """See `LogStorage`: the time of day, shifted, or what follows the last offset."""
+        return self._allocation.next_offset(max(self.end_offset, self._streams.reserved))
+
+    def is_replicated(self, offset: int) -> bool:
+        """See `LogStorage`."""
+        return self._replicas is None or self._replicas.have(offset)
+
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """See `LogStorage`.
+
+        Raises:
+            ProtocolError: the records can't be read.
+        """
+        stamped = b"".join(parts)
+        header = BatchHeader.parse(stamped)
+        section = records_section(stamped, header)
+        note = BatchNote.of(header, section)
+        commands = [] if header.is_control else self._entries(note, section)
+        first = self._allocation.ids.text(facts.base_offset)
+        commands.append(("XADD", self._streams.keys.batches, first, *note.fields(stamped)))
+        self._streams.settle()
+        self._streams.write(commands, (facts.base_offset, facts.last_offset))
+        self._table.add(_facts(note))
+
+    def _entries(self, note: BatchNote, section: memoryview) -> list[Command]:
+        plain = note.batch(section, note.header.record_count)
+        key, text = self._streams.keys.records, self._allocation.ids.text
+        return [
+            ("XADD", key, text(offset), *write_fields(record))
+            for offset, record in enumerate(read_records(plain), note.header.base_offset)
+        ]
+
+    def read(self, span: tuple[int, int], max_bytes: int) -> list[memoryview]:
+        """See `LogStorage`."""
+        first, end = self._between(span)
+        if max_bytes < 0:
+            return self._build(first, min(first + 1, end))
+        found = self._build(first, min(end, self._within(first, max_bytes)))
+        while found and sum(map(len, found)) > max_bytes:
+            found.pop()
+        return found
+
+    def _within(self, first: int, max_bytes: int) -> int:
+        """The number behind the last batch to read at once, from `first` on."""
+        number = self._table.within(first, min(max_bytes, READ_BYTES))
+        return max(number, min(first + 1, self._table.within(first, max_bytes)))
+
+    def _between(self, span: tuple[int, int]) -> tuple[int, int]:
+        """The numbers of the first batch in a span, and of the one behind its last."""
+        first = max(self._table.holding(span[0]), self._first)
+        return first, max(first, self._table.holding(span[1]))
+
+    def _begin(self, number: int) -> int:
+        """The offset behind the batch before this one: no record lies between the two."""
+        return self._table.facts(number - 1, 0).last_offset + 1 if number else 0
+
+    def _build(self, first: int, end: int) -> list[memoryview]:
+        if first >= end:
+            return []
+        return self._streams.read((self._begin(first), self._begin(end) - 1))
+
+    def bytes_between(self, span: tuple[int, int]) -> int:
+        """See `LogStorage`."""
+        first, end = self._between(span)
+        return self._table.position(end) - self._table.position(first)
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """See `LogStorage`."""
+        while found := self.read((offset, END), READ_BYTES) or self.read((offset, END), -1):
+            for data in found:
+                header = BatchHeader.parse(data)
+                offset = header.last_offset + 1
+                yield StoredBatch(
+                    base_offset=header.base_offset,
+                    last_offset=header.last_offset,
+                    max_timestamp=header.max_timestamp,
+                    data=data,
+                )
+
+    def first_at(self, timestamp: int) -> StoredBatch | None:
+        """See `LogStorage`."""
+        later = self.batches(self._begin(max(self._table.first_at(timestamp), self._first)))
+        return next((batch for batch in later if batch.max_timestamp >= timestamp), None)
+
+    def newest(self) -> StoredBatch | None:
+        """See `LogStorage`."""
+        number = self._table.newest()
+        if number >= self._first:
+            return next(self.batches(self._begin(number)), None)
+        return max(self.batches(), key=lambda batch: batch.max_timestamp, default=None)
+
+    def delete_before(self, offset: int) -> None:
+        """See `LogStorage`: batches go one by one."""
+        number = self._table.holding(offset)
+        if number > self._first:
+            begin = self._begin(number)
+            self._streams.trim(begin)
+            self._first, self._start = number, begin
+
+    def truncate(self, offset: int) -> None:
+        """See `LogStorage`; ids that were used are not used again."""
+        self._streams.settle()
+        number = max(self._table.holding(offset), self._first)
+        if number < len(self._table):
+            self._streams.reserved = max(self._streams.reserved, self.end_offset)
+            self._streams.delete((self._begin(number), self.end_offset - 1))
+            self._table.keep(number)
+
+    def expire(self, now_ms: int) -> None:
+        """See `LogStorage`: batch by batch, where Kafka drops whole segments."""
+        limits, number = self.limits, 0
+        if not limits.deletes:
+            return
+        if limits.retention_ms != UNLIMITED:
+            number = self._table.first_at(now_ms - limits.retention_ms)
+        surplus = self.size - limits.retention_bytes
+        if limits.retention_bytes != UNLIMITED and surplus > 0:
+            number = max(number, self._table.within(self._first, surplus))
+        self.delete_before(self._begin(number))
+
+    def flush(self) -> None:
+        """Nothing: what is durable, and when, is Redis's own setting."""
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """See `flush`."""
+
+    def close(self) -> None:
+        """Nothing: the connection is not this log's alone."""
+
+
+def _facts(note: BatchNote) -> BatchFacts:
+    header = note.header
+    return BatchFacts(
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        max_timestamp=header.max_timestamp,
+        size=note.size,
+    )

@@ -1,0 +1,114 @@
+"""Whether Redis's replicas have what was written: WAIT, on a thread and a connection of its own.
+
+WAIT counts replicas that have all writes of its connection. The commands of all connections reach
+a replica in one order, so a write of this one stands for every write before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from spark_kafka_sink.broker.redis.link import RedisFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.broker.redis.link import RedisLink
+
+LOG = logging.getLogger(__name__)
+WAIT_MS = 100
+"""Milliseconds of one WAIT; it is asked again until the replicas have everything."""
+STOP_SECONDS = 5.0
+
+Place: TypeAlias = tuple[str, int]
+"""A topic's name and a partition's index."""
+
+
+class RedisReplicas:
+    """How far the replicas are, by partition.
+
+    Args:
+        link: a connection for this alone.
+        counter: a key that may be written.
+        replicas: how many of them must have a record.
+        news: told of a partition, on this class's thread, when its replicas have more.
+    """
+
+    def __init__(
+        self, link: RedisLink, counter: str, replicas: int, news: Callable[[Place], None]
+    ) -> None:
+        self._link = link
+        self._counter = counter
+        self._replicas = replicas
+        self._news = news
+        self._asked: dict[Place, int] = {}
+        self._reached: dict[Place, int] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def have(self, place: Place, offset: int) -> bool:
+        """Whether they have a partition up to before an offset; if not, there will be news."""
+        with self._changed:
+            if self._reached.get(place, 0) >= offset:
+                return True
+            self._asked[place] = max(offset, self._asked.get(place, 0))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="kafkaprod-redis-wait", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+            return False
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(STOP_SECONDS)
+        self._link.close()
+
+    def _run(self) -> None:
+        while (asked := self._next()) is not None:
+            if not self._wait():
+                continue
+            with self._changed:
+                for place, offset in asked.items():
+                    self._reached[place] = max(offset, self._reached.get(place, 0))
+                    if self._asked.get(place, 0) <= offset:
+                        self._asked.pop(place, None)
+            for place in asked:
+                self._news(place)
+
+    def _next(self) -> dict[Place, int] | None:
+        """What is asked for now; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._asked)
+            return None if self._stopping else dict(self._asked)
+
+    def _wait(self) -> bool:
+        try:
+            self._link.call("INCR", self._counter)
+            return int(self._link.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
+        except RedisFailedError as error:
+            LOG.debug("the replicas can't be asked: %s", error)
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReplicas:
+    """The same for one partition."""
+
+    replicas: RedisReplicas
+    place: Place
+
+    def have(self, offset: int) -> bool:
+        """See `RedisReplicas.have`."""
+        return self.replicas.have(self.place, offset)

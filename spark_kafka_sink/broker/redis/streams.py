@@ -1,0 +1,173 @@
+"""The two Redis Streams of a partition: its records, and the headers of its batches.
+
+Both are written in one Redis transaction, so a batch is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
+from spark_kafka_sink.broker.redis.link import RedisFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.broker.redis.link import Command, RedisLink
+    from spark_kafka_sink.broker.redis.offsets import EntryIds
+
+LOG = logging.getLogger(__name__)
+_GROUP = "kafkaprod::make"
+PAGE = 1_000
+"""Entries read at a time where all are read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamKeys:
+    """The keys of a partition's records and of its batches' headers."""
+
+    records: str
+    batches: str
+
+    @property
+    def both(self) -> tuple[str, str]:
+        """The two streams."""
+        return self.records, self.batches
+
+
+class RedisStreams:
+    """Writes and reads spans of offsets, (first, last) each.
+
+    Every method raises RedisFailedError, an OSError, when Redis can't.
+    """
+
+    __slots__ = ("_ids", "_link", "_unsure", "keys", "reserved")
+
+    def __init__(self, link: RedisLink, ids: EntryIds, keys: StreamKeys) -> None:
+        self._link = link
+        self._ids = ids
+        self.keys = keys
+        self.reserved = 0
+        """Redis takes no id below that of this offset."""
+        self._unsure: tuple[int, int] | None = None
+
+    def drop(self) -> None:
+        """Delete both streams."""
+        self._link.call("DEL", *self.keys.both)
+
+    def make(self) -> None:
+        """Begin the streams that are not there, without an entry."""
+        commands: list[Command] = []
+        for key in self.keys.both:
+            # Making a group makes its stream; no other command makes an empty one.
+            commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
+            commands.append(("XGROUP", "DESTROY", key, _GROUP))
+        _checked(self._link.transaction(commands))
+
+    def notes(self) -> Iterator[BatchNote]:
+        """Every batch's header, in order."""
+        after = 0
+        while True:
+            words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", PAGE)
+            page = _read_notes(self._link.call(*words))
+            yield from page
+            if not page:
+                return
+            after = page[-1].header.last_offset + 1
+
+    def learn(self) -> bool:
+        """Learn which ids are used up; whether anything was ever dropped."""
+        dropped = False
+        for key in self.keys.both:
+            info = self._link.call("XINFO", "STREAM", key)
+            found = dict(zip(info[::2], info[1::2], strict=True))
+            milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
+            # Another writer's sequence may need more bits than there are: then it carries.
+            newest = (int(milliseconds) << self._ids.sequence_bits) + int(sequence)
+            self.reserved = max(self.reserved, newest + 1)
+            # Before version 7, Redis does not count what was added.
+            dropped = dropped or found.get(b"entries-added") != found[b"length"]
+        return dropped
+
+    def write(self, commands: list[Command], span: tuple[int, int]) -> None:
+        """Add a batch, all of it or nothing; `settle` has to come before."""
+        try:
+            replies = self._link.transaction(commands)
+        except RedisFailedError:
+            # Whether it was applied is not known when only the answer is lost.
+            self._unsure = span
+            if not self._is_kept(span):
+                raise
+            self._unsure = None
+            return
+        try:
+            _checked(replies)
+        except RedisFailedError:
+            self.delete(span)
+            self.learn()
+            raise
+
+    def _is_kept(self, span: tuple[int, int]) -> bool:
+        try:
+            kept = self._fence(span)
+        except RedisFailedError as error:
+            LOG.debug("whether %s has a batch is not known: %s", self.keys.records, error)
+            return False
+        if not kept:
+            self._unsure = None
+        return kept
+
+    def _fence(self, span: tuple[int, int]) -> bool:
+        """Whether a batch is there; if not, it can't come any more: its ids are too low then."""
+        base, last = (self._ids.text(offset) for offset in span)
+        commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
+        commands += [("XSETID", key, last) for key in self.keys.both]
+        found = self._link.transaction(commands)[:1]
+        self.reserved = max(self.reserved, span[1] + 1)
+        return bool(_checked(found)[0])
+
+    def settle(self) -> None:
+        """If nobody knows whether the last batch was added, see to it that it is not there."""
+        if self._unsure is not None:
+            if self._fence(self._unsure):
+                self.delete(self._unsure)
+            self._unsure = None
+
+    def delete(self, span: tuple[int, int]) -> None:
+        """Delete what lies in a span."""
+        first, last = (self._ids.text(offset) for offset in span)
+        for key in self.keys.both:
+            while found := self._link.call("XRANGE", key, first, last, "COUNT", PAGE):
+                self._link.call("XDEL", key, *(entry[0] for entry in found))
+
+    def trim(self, offset: int) -> None:
+        """Delete everything before an offset."""
+        least = self._ids.text(offset)
+        commands: list[Command] = [("XTRIM", key, "MINID", least) for key in self.keys.both]
+        _checked(self._link.transaction(commands))
+
+    def read(self, span: tuple[int, int]) -> list[memoryview]:
+        """The batches in a span, one piece each."""
+        ends = tuple(self._ids.text(offset) for offset in span)
+        commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys.both]
+        entries, notes = _checked(self._link.pipeline(commands))
+        try:
+            return build_batches(_read_notes(notes), entries, self._ids)
+        except ValueError as error:
+            raise RedisFailedError(f"{self.keys.records} can't be read: {error}") from error
+
+
+def _checked(replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise RedisFailedError(f"Redis refused: {reply}")
+    return replies
+
+
+def _read_notes(entries: list[Any]) -> list[BatchNote]:
+    try:
+        return [BatchNote.read(fields) for _, fields in entries]
+    except (ValueError, KeyError) as error:
+        raise RedisFailedError(f"the headers of batches can't be read: {error}") from error

@@ -1,0 +1,1 @@
+"""Where batches lie: in memory or in segments on disk."""

@@ -1,0 +1,277 @@
+"""A log in segments, as Kafka keeps it: rolled by size and time, dropped whole by retention."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.log_limits import DEFAULT_LIMITS, UNLIMITED, LogLimits
+from spark_kafka_sink.broker.storage.segment import MemorySegment, Segment
+from spark_kafka_sink.broker.storage.storage import END, BatchFacts, StoredBatch
+from spark_kafka_sink.records.record_batch import BatchHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+INDEX_ENTRY_BYTES = 8
+_MAX_RELATIVE = 2**31 - 1
+SEGMENTS_KEPT = 4
+"""At least so many segments make up retention.bytes in memory."""
+SMALLEST_SEGMENT = 1 << 20
+
+
+class SegmentedStorage:
+    """A `LogStorage` of segments; the last one is written.
+
+    Args:
+        limits: when to roll and what to keep.
+        new_segment: makes an empty segment for a base offset.
+        segments: what an earlier broker left, in order.
+        bounded: retention.bytes is looked at whenever a segment is full.
+    """
+
+    __slots__ = ("_bounded", "_flushed_at", "_new_segment", "_segments", "_unflushed", "limits")
+
+    def __init__(
+        self,
+        limits: LogLimits = DEFAULT_LIMITS,
+        new_segment: Callable[[int], Segment] = MemorySegment,
+        segments: Sequence[Segment] = (),
+        *,
+        bounded: bool = False,
+    ) -> None:
+        self.limits = limits
+        self._bounded = bounded
+        self._new_segment = new_segment
+        self._unflushed = 0
+        self._flushed_at = 0
+        self._segments: list[Segment] = list(segments) or [new_segment(0)]
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """From the oldest to the one that is written."""
+        return self._segments
+
+    @property
+    def start_offset(self) -> int:
+        """See `LogStorage`."""
+        return self._segments[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        """See `LogStorage`."""
+        active = self._segments[-1]
+        last = active.table.last_offset
+        return active.base_offset if last is None else last + 1
+
+    @property
+    def size(self) -> int:
+        """See `LogStorage`."""
+        return sum(segment.table.size for segment in self._segments)
+
+    def next_offset(self) -> int:
+        """See `LogStorage`: offsets have no gaps."""
+        return self.end_offset
+
+    def is_replicated(self, offset: int) -> bool:  # noqa: ARG002
+        """See `LogStorage`: what there is, is here."""
+        return True
+
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """See `LogStorage`."""
+        if self._is_full(facts):
+            self._roll(facts.base_offset)
+            if self._bounded:
+                self._drop_surplus()
+        self._segments[-1].append(parts, facts)
+        self._unflushed += facts.last_offset - facts.base_offset + 1
+        if self._unflushed >= self.limits.flush_messages:
+            self.flush()
+
+    def _is_full(self, facts: BatchFacts) -> bool:
+        """As Kafka's LogSegment.shouldRoll."""
+        active, limits = self._segments[-1], self.limits
+        if not len(active.table):
+            return False
+        waited = facts.max_timestamp - (active.first_timestamp or 0)
+        return (
+            active.table.size + facts.size > self._segment_bytes()
+            or waited > limits.segment_ms
+            or (active.index_entries + 1) * INDEX_ENTRY_BYTES > limits.index_bytes
+            or facts.last_offset - active.base_offset > _MAX_RELATIVE
+        )
+
+    def _segment_bytes(self) -> int:
+        limits = self.limits
+        if not self._bounded or limits.retention_bytes == UNLIMITED or not limits.deletes:
+            return limits.segment_bytes
+        part = max(limits.retention_bytes // SEGMENTS_KEPT, SMALLEST_SEGMENT)
+        return min(limits.segment_bytes, part)
+
+    def _roll(self, base_offset: int) -> None:
+        self._segments[-1].seal()
+        self._segments.append(self._new_segment(base_offset))
+
+    def _at(self, offset: int) -> int:
+        """The number of the segment that an offset belongs to."""
+        found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
+        return max(found - 1, 0)
+
+    def read(self, span: tuple[int, int], max_bytes: int) -> list[memoryview]:
+        """See `LogStorage`."""
+        found: list[memoryview] = []
+        left = max_bytes
+        for segment, first, end in self._spans(span):
+            stop = first + 1 if left < 0 else min(end, segment.table.within(first, left))
+            if stop > first:
+                found += segment.read(first, stop)
+                left -= segment.table.position(stop) - segment.table.position(first)
+            if stop < end or left <= 0:
+                break
+        return found
+
+    def bytes_between(self, span: tuple[int, int]) -> int:
+        """See `LogStorage`."""
+        return sum(
+            segment.table.position(end) - segment.table.position(first)
+            for segment, first, end in self._spans(span)
+        )
+
+    def _spans(self, span: tuple[int, int]) -> Iterator[tuple[Segment, int, int]]:
+        """The segments with batches of a span of offsets, and from which number to before which."""
+        start, stop = span
+        for segment in self._segments[self._at(start) :]:
+            if segment.base_offset >= stop:
+                return
+            first, end = segment.table.holding(start), segment.table.holding(stop)
+            if first < end:
+                yield segment, first, end
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """See `LogStorage`."""
+        for segment, first, end in self._spans((offset, END)):
+            for number in range(first, end):
+                yield _stored(segment, number)
+
+    def first_at(self, timestamp: int) -> StoredBatch | None:
+        """See `LogStorage`."""
+        for segment in self._segments:
+            if len(segment.table) and segment.table.max_timestamp >= timestamp:
+                return _stored(segment, segment.table.first_at(timestamp))
+        return None
+
+    def newest(self) -> StoredBatch | None:
+        """See `LogStorage`."""
+        filled = [segment for segment in self._segments if len(segment.table)]
+        if not filled:
+            return None
+        segment = max(filled, key=lambda one: one.table.max_timestamp)
+        return _stored(segment, segment.table.newest())
+
+    def delete_before(self, offset: int) -> None:
+        """See `LogStorage`: segments go whole, the one that is written stays."""
+        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
+            self._segments.pop(0).delete()
+
+    def truncate(self, offset: int) -> None:
+        """See `LogStorage`."""
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            self._segments.pop().delete()
+        active = self._segments[-1]
+        active.truncate(active.table.holding(offset))
+
+    def expire(self, now_ms: int) -> None:
+        """See `LogStorage`. As Kafka's UnifiedLog.deleteOldSegments."""
+        if not self.limits.deletes:
+            return
+        surplus = self.size - self.limits.retention_bytes
+        while self._is_expired(now_ms) or self._is_surplus(surplus):
+            surplus -= self._segments[0].table.size
+            if len(self._segments) == 1:
+                self._roll(self.end_offset)
+            self._segments.pop(0).delete()
+
+    def _drop_surplus(self) -> None:
+        surplus = self.size - self.limits.retention_bytes
+        while len(self._segments) > 1 and self.limits.deletes and self._is_surplus(surplus):
+            surplus -= self._segments[0].table.size
+            self._segments.pop(0).delete()
+
+    def _is_expired(self, now_ms: int) -> bool:
+        table = self._segments[0].table
+        keep = self.limits.retention_ms
+        return keep != UNLIMITED and len(table) > 0 and now_ms - table.max_timestamp > keep
+
+    def _is_surplus(self, surplus: int) -> bool:
+        table = self._segments[0].table
+        limited = self.limits.retention_bytes != UNLIMITED
+        return limited and len(table) > 0 and surplus >= table.size
+
+    def flush(self) -> None:
+        """See `LogStorage`."""
+        self._unflushed = 0
+        for segment in self._segments:
+            segment.flush()
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """See `LogStorage`."""
+        if now_ms - self._flushed_at < self.limits.flush_ms:
+            return
+        self._flushed_at = now_ms
+        if self._unflushed:
+            self.flush()
+
+    def close(self) -> None:
+        """See `LogStorage`."""
+        for segment in self._segments:
+            segment.flush()
+            segment.close()
+
+
+def _stored(segment: Segment, number: int) -> StoredBatch:
+    data = memoryview(b"".join(segment.read(number, number + 1)))
+    header = BatchHeader.parse(data)
+    return StoredBatch(
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        max_timestamp=header.max_timestamp,
+        data=data,
+    )
+
+
+class MemoryBackend:
+    """Storages in memory: nothing is left when the process ends.
+
+    Memory fills faster than a disk, so retention.bytes does not wait for
+    log.retention.check.interval.ms: it is looked at whenever a segment is full, and a log that is
+    limited by it has segments of a quarter of it at most. Retention by time waits as in Kafka:
+    rows of the past, as tests and demos have them, stay for a while.
+    """
+
+    __slots__ = ()
+    state_lock = None
+
+    def open_journal(self) -> Journal:
+        """See `StorageBackend`."""
+        return Journal()
+
+    def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:  # noqa: ARG002
+        """See `StorageBackend`."""
+        return SegmentedStorage(limits, bounded=True)
+
+    def load(
+        self,
+        topic: str,
+        partition: int,
+        limits: LogLimits,
+        seen: object,  # noqa: ARG002
+    ) -> SegmentedStorage:
+        """See `StorageBackend`: there is nothing to find."""
+        return self.create(topic, partition, limits)
+
+    def remove(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+
+    def close(self) -> None:
+        """See `StorageBackend`."""

@@ -1,0 +1,160 @@
+"""Where a partition's batches lie: the seam behind `PartitionLog`, and what it works with.
+
+In memory, on disk or elsewhere: whoever keeps batches in offset order can stand here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_kafka_sink.broker.cluster.state_lock import StateLock
+    from spark_kafka_sink.broker.storage.journal import Journal
+    from spark_kafka_sink.broker.storage.log_limits import LogLimits
+    from spark_kafka_sink.records.record_batch import BatchHeader
+
+Seen: TypeAlias = Callable[["BatchHeader", memoryview], None]
+"""Told of every batch in a log that is opened; the bytes are there during the call only."""
+
+END = 2**63 - 1
+"""An offset behind every log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFacts:
+    """What a storage has to know of a batch; `max_timestamp` in ms, `size` in bytes."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBatch:
+    """A batch in the log; `max_timestamp` in milliseconds."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    data: memoryview
+
+
+class LogStorage(Protocol):
+    """Whole batches in offset order; offsets may have gaps between batches.
+
+    Errors of the system come as OSError; a failed append leaves the log as it was.
+    """
+
+    limits: LogLimits
+
+    @property
+    def start_offset(self) -> int:
+        """First offset of the oldest batch that is kept, or where the log goes on if empty."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last batch."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        ...
+
+    def next_offset(self) -> int:
+        """Where the next batch begins: at the end, or behind it."""
+        ...
+
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """Keep one stamped batch, given in parts, at the end; nobody changes the parts later."""
+        ...
+
+    def read(self, span: tuple[int, int], max_bytes: int) -> list[memoryview]:
+        """Whole batches from the one that holds `span[0]` on, ending before `span[1]`.
+
+        At most `max_bytes`, but at least one batch if `max_bytes` is negative: then one of any
+        size. A piece may hold several batches.
+        """
+        ...
+
+    def is_replicated(self, offset: int) -> bool:
+        """Whether the storage's own replicas, if it has any, have all before an offset."""
+        ...
+
+    def bytes_between(self, span: tuple[int, int]) -> int:
+        """Bytes that `read` could return in all."""
+        ...
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """Every batch from the one that holds `offset` on."""
+        ...
+
+    def first_at(self, timestamp: int) -> StoredBatch | None:
+        """Find the first batch that holds a record as new as `timestamp`."""
+        ...
+
+    def newest(self) -> StoredBatch | None:
+        """Find the first batch with the largest timestamp of all."""
+        ...
+
+    def delete_before(self, offset: int) -> None:
+        """Drop what lies wholly before an offset, as far as that is cheap."""
+        ...
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches from the one that holds `offset` on; the log goes on there."""
+        ...
+
+    def expire(self, now_ms: int) -> None:
+        """Drop what retention.ms and retention.bytes no longer keep."""
+        ...
+
+    def flush(self) -> None:
+        """Make sure that everything outlives the machine."""
+        ...
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Flush when flush.ms has passed since the last time."""
+        ...
+
+    def close(self) -> None:
+        """Flush and let go of files."""
+        ...
+
+
+class StorageBackend(Protocol):
+    """Makes the storages of a cluster's partitions.
+
+    `state_lock` is what it lets go of while it waits for a network; None of those that never do.
+    """
+
+    @property
+    def state_lock(self) -> StateLock | None:
+        """See the class."""
+        ...
+
+    def open_journal(self) -> Journal:
+        """What the cluster knows besides its logs; called once."""
+        ...
+
+    def create(self, topic: str, partition: int, limits: LogLimits) -> LogStorage:
+        """Begin an empty log; what lay there before is gone."""
+        ...
+
+    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> LogStorage:
+        """Open a log that an earlier broker left; `seen` is told of every batch in it."""
+        ...
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Delete a closed log's data."""
+        ...
+
+    def close(self) -> None:
+        """Called last, when all logs are closed."""
+        ...

@@ -1,0 +1,128 @@
+"""kafka.debug: what the producer does, event by event, through `logging`.
+
+Each context has a logger, `spark_kafka_sink.debug.<context>`; the names are librdkafka's. An event
+is one message: its name, then fields as name=value, so that a batch can be followed by its ids::
+
+    msg append   session=.. partition=t-0 batch=7 records=..     rows went into an open batch
+    msg close    session=.. partition=t-0 batch=7 reason=full    it takes no more
+    msg send     session=.. partition=t-0 batch=7 base_sequence=.. broker=1 correlation=12
+    protocol send / protocol receive   client=.. broker=1 correlation=12
+    msg answer   session=.. partition=t-0 batch=7 broker=1 correlation=12 error=NONE offset=..
+
+No event holds a key, a value, a header or a credential.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from enum import StrEnum
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.similarity import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = "spark_kafka_sink.debug"
+ALL = "all"
+_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_numbers = count(1)
+
+
+class Context(StrEnum):
+    """What can be looked at; the sentences are the README's."""
+
+    BROKER = "broker"
+    """Connections: opened, ready, closed and why, throttled."""
+    METADATA = "metadata"
+    """Metadata requests and what they taught."""
+    TOPIC = "topic"
+    """Partitions that a topic has and their leaders, when they change."""
+    QUEUE = "queue"
+    """The buffer: waits for room, batches compressed, split or expired."""
+    MSG = "msg"
+    """The way of a batch: append, close, designate, send, answer."""
+    PROTOCOL = "protocol"
+    """Every request and response with its size and time."""
+    EOS = "eos"
+    """The idempotent producer: producer ids, epochs, sequences."""
+    SECURITY = "security"
+    """How connections are secured and who authenticates."""
+
+
+class Emit(Protocol):
+    """Logs one event."""
+
+    def __call__(self, event: str, **fields: object) -> None:
+        """The event's name and its fields."""
+
+
+class Debug:
+    """One emitter per context, None where the context is off: asking costs next to nothing.
+
+    Args:
+        contexts: those that are on.
+        ids: fields that every event begins with.
+    """
+
+    __slots__ = tuple(Context)
+
+    broker: Emit | None
+    metadata: Emit | None
+    topic: Emit | None
+    queue: Emit | None
+    msg: Emit | None
+    protocol: Emit | None
+    eos: Emit | None
+    security: Emit | None
+
+    def __init__(self, contexts: Iterable[Context] = (), **ids: object) -> None:
+        on = frozenset(contexts)
+        for context in Context:
+            setattr(self, context, _emitter(context, ids) if context in on else None)
+
+
+def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
+    """Contexts from names with commas between, in the table's order; `key` is the option's name.
+
+    Raises:
+        ConfigError: nobody knows a name; the nearest one is named.
+    """
+    names = {name for part in text.split(",") if (name := part.strip().lower())}
+    known = {*Context, ALL}
+    for name in sorted(names - known):
+        raise ConfigError(
+            f"option {key} has {name[:100]!r}; allowed: {', '.join(Context)}, {ALL}",
+            hint=did_you_mean(name, known),
+        )
+    return tuple(each for each in Context if each in names or ALL in names)
+
+
+def new_id() -> str:
+    """A short name for a client or a session, unique on this machine while the process lives."""
+    return f"{os.getpid()}-{next(_numbers)}"
+
+
+def visible_logger(name: str, level: int) -> logging.Logger:
+    """A logger that somebody reads: on stderr, where the process has set up no logging at all."""
+    logger = logging.getLogger(name)
+    logger.setLevel(level)
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        logger.addHandler(handler)
+    return logger
+
+
+def _emitter(context: Context, ids: dict[str, Any]) -> Emit:
+    logger = visible_logger(f"{ROOT}.{context}", logging.DEBUG)
+
+    def emit(event: str, **fields: object) -> None:
+        shown = " ".join(f"{name}={value}" for name, value in {**ids, **fields}.items())
+        logger.debug("%s %s", event, shown)
+
+    return emit

@@ -1,0 +1,74 @@
+"""Reads the list of brokers to ask first."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from spark_kafka_sink.common.errors import ConfigError
+
+_ENTRY = re.compile(
+    r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_.-]*)://)?
+        (?:\[(?P<v6>[0-9A-Fa-f:.%a-zA-Z]+)\]|(?P<host>[0-9A-Za-z._%-]+))
+        :(?P<port>[0-9]{1,5})""",
+    re.VERBOSE | re.ASCII,
+)
+_HINT = "Give host:port, separated by commas, IPv6 hosts in brackets: [::1]:9092."
+
+
+def parse_addresses(text: str, key: str) -> tuple[str, ...]:
+    """Read "host:port,host:port" into addresses without duplicates, in the order given.
+
+    Raises:
+        ConfigError: no address, or bad ones; every bad one is named.
+    """
+    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
+    if not entries:
+        raise ConfigError(f"option {key} is required and names no broker", hint=_HINT)
+    found: dict[str, None] = {}
+    problems: list[str] = []
+    for entry in entries:
+        try:
+            found[_address(entry)] = None
+        except ValueError as error:
+            problems.append(f"{_shown(entry)!r} ({error})")
+    if problems:
+        raise ConfigError(f"option {key} has wrong addresses: {', '.join(problems)}", hint=_HINT)
+    return tuple(found)
+
+
+def _address(entry: str) -> str:
+    match = _ENTRY.fullmatch(entry)
+    if match is None:
+        raise ValueError(_complaint(entry))
+    protocol = match["protocol"] or "PLAINTEXT"
+    if protocol.upper() != "PLAINTEXT":
+        raise ValueError("only PLAINTEXT is supported by this version")
+    if not 0 < int(match["port"]) < 65536:
+        raise ValueError("the port must be 1 to 65535")
+    return f"{_host(match)}:{int(match['port'])}"
+
+
+def _host(match: re.Match[str]) -> str:
+    if match["v6"] is None:
+        return match["host"]
+    try:
+        ipaddress.IPv6Address(match["v6"])
+    except ValueError:
+        raise ValueError("not an IPv6 address") from None
+    return f"[{match['v6']}]"
+
+
+def _complaint(entry: str) -> str:
+    host = entry.rpartition("://")[2]
+    if "@" in host:
+        return "a user or password does not belong here"
+    if host.count(":") > 1 and not host.startswith("["):
+        return "an IPv6 host needs brackets"
+    return "no port" if ":" not in host or host.endswith("]") else "not host:port"
+
+
+def _shown(entry: str) -> str:
+    """The entry without anything that could be a password."""
+    head, at, tail = entry.rpartition("@")
+    return f"…@{tail}" if at and head else entry[:100]

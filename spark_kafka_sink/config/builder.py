@@ -1,0 +1,217 @@
+"""Puts options together: names, then a profile below the user's values, then types, then rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.common.credentials import refuse_credentials
+from spark_kafka_sink.common.debug_log import parse_contexts
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.similarity import did_you_mean
+from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.config.dead_letters import PoisonPolicy
+from spark_kafka_sink.config.enums import (
+    LIBRDKAFKA_PARTITIONERS,
+    Acks,
+    Codec,
+    Partitioner,
+    Profile,
+    RecoveryStrategy,
+    ReportTasks,
+)
+from spark_kafka_sink.config.extras import require_extra
+from spark_kafka_sink.config.names import supported
+from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.parser import parse_value, wrong_value
+from spark_kafka_sink.config.profiles import load_profile
+from spark_kafka_sink.config.rules import apply_rules
+from spark_kafka_sink.config.throttling import PressureConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.config.option import Option
+
+BOOTSTRAP = "bootstrap.servers"
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
+_LEVELS = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+_LEVEL = "compression.level"
+_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
+"""librdkafka's levels that Java numbers otherwise: its fast compressor is 9 (LZ4F's are 0 to 2)."""
+_FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
+_CONVERTED = frozenset(
+    {
+        "acks",
+        "compression.type",
+        _LEVEL,
+        "debug",
+        "metadata.recovery.strategy",
+        "partitioner",
+        "partitioner.class",
+        *_LEVELS.values(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The fields of the two configs, by name, typed and settled."""
+
+    producer: dict[str, Any]
+    sink: dict[str, Any]
+
+
+def build(options: Mapping[str, str]) -> Settings:
+    """Validate all options of a write.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`.
+    """
+    producer, sink = supported(options)
+    sink_values = _typed(SINK_OPTIONS, sink, "")
+    profile = Profile(sink_values["profile"])
+    return Settings(
+        producer=_producer_fields(load_profile(profile), producer),
+        sink=_sink_fields(sink_values) | {"profile": profile},
+    )
+
+
+def _typed(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    return {
+        option.name: parse_value(option, given[option.name], f"{prefix}{option.name}")
+        if option.name in given
+        else option.default
+        for option in table
+    }
+
+
+def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
+    given = {**profile, **own}
+    if BOOTSTRAP not in given:
+        raise ConfigError(
+            f"option {PREFIX}{BOOTSTRAP} is required",
+            hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
+        )
+    values = apply_rules(_typed(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
+    codec = Codec.named(values["compression.type"])
+    plain = {
+        _FIELDS.get(option.name, option.field): values[option.name]
+        for option in PRODUCER_OPTIONS
+        if option.name not in _CONVERTED
+    }
+    return plain | {
+        "acks": Acks.named(values["acks"]),
+        "metadata_recovery_strategy": RecoveryStrategy(values["metadata.recovery.strategy"]),
+        "compression_type": codec,
+        "compression_level": _level(values, codec, own),
+        "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
+        **_partitioner(values["partitioner"], values["partitioner.class"]),
+    }
+
+
+def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> int | None:
+    """The codec's level: by librdkafka's one name for all, or by Java's name for each."""
+    if codec not in _LEVELS:
+        return None
+    name = _LEVELS[codec]
+    asked, special = int(values[_LEVEL]), int(values[name])
+    if asked == -1:
+        return special
+    option = next(each for each in PRODUCER_OPTIONS if each.name == name)
+    general = _LZ4_LEVELS.get(asked, asked) if codec is Codec.LZ4 else asked
+    if not option.accepts(general):
+        raise wrong_value(option, str(asked), f"{PREFIX}{_LEVEL}")
+    if name in own and special != general:
+        raise ConfigError(
+            f"options {PREFIX}{_LEVEL} and {PREFIX}{name} mean the same and have different values",
+            hint="Leave one of them out.",
+        )
+    return general
+
+
+def _partitioner(word: str, java_class: str) -> dict[str, Any]:
+    """By librdkafka's word, the user's own function, or Java's class: at most one may be given."""
+    if not word:
+        return {"partitioner": Partitioner(java_class), "partitioner_function": None}
+    if java_class:
+        raise ConfigError(
+            f"options {PREFIX}partitioner and {PREFIX}partitioner.class are both given",
+            hint="Leave one of them out.",
+        )
+    words = [choice.value for choice in LIBRDKAFKA_PARTITIONERS]
+    if word in words:
+        return {"partitioner": Partitioner(word), "partitioner_function": None}
+    if not _FUNCTION.fullmatch(word):
+        raise ConfigError(
+            f"option {PREFIX}partitioner is {word[:100]!r}; allowed: {', '.join(words)}, "
+            "or module:function",
+            hint=did_you_mean(word, words),
+        )
+    return {"partitioner": Partitioner.FUNCTION, "partitioner_function": word}
+
+
+def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    topic, report_path = values["topic"], values["reportPath"]
+    if topic is not None:
+        check_topic(topic)
+    if report_path is not None:
+        refuse_credentials(report_path, "reportPath")
+    return {
+        "topic": topic,
+        "include_headers": values["includeHeaders"],
+        "use_timestamp_column": values["useTimestampColumn"],
+        "report_path": report_path or None,
+        "report_tasks": ReportTasks(values["report.tasks"]),
+        "poison": _poison(values),
+        "pressure": PressureConfig.settled(values),
+        **_exporter_fields(values),
+    }
+
+
+def _poison(values: Mapping[str, Any]) -> PoisonPolicy:
+    policy = PoisonPolicy.settled(values)
+    if policy.dead_letter_topic is not None:
+        check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
+        if policy.dead_letter_topic == values["topic"]:
+            raise ConfigError(
+                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which is "
+                "the topic that is written",
+                hint="Dead letters need a topic of their own: to those who read this one they "
+                "would be ordinary rows, and one whose value is left out a tombstone.",
+            )
+    return policy
+
+
+def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Where metrics go; what that needs must be installed where the options are read."""
+    for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
+        if values[option]:
+            require_extra("prometheus", option)
+            refuse_credentials(values[option], option)
+    if values["metrics.opentelemetry"]:
+        require_extra("opentelemetry", "metrics.opentelemetry")
+    return {
+        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
+        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
+        "opentelemetry": values["metrics.opentelemetry"],
+    }
+
+
+def check_topic(topic: str, option: str = "topic") -> None:
+    """Refuse a name that no Kafka topic can have (Kafka's Topic.validate).
+
+    Raises:
+        ConfigError: the name is empty, too long, "." or "..", or has other characters.
+    """
+    if not is_topic_name(topic):
+        raise ConfigError(
+            f"option {option} is {topic[:300]!r}, which is no name for a topic",
+            hint=TOPIC_NAMES,
+        )

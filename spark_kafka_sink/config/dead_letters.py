@@ -1,0 +1,163 @@
+"""Rows that can't be written: what the user wants done with them, and how many there were.
+
+Source: Kafka Connect's error handling (KIP-298), whose option names these are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.option import Importance, Kind, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+EXAMPLES_KEPT = 5
+
+
+class Tolerance(StrEnum):
+    """errors.tolerance."""
+
+    NONE = "none"
+    """The first bad row fails the task."""
+    ALL = "all"
+    """Bad rows go to the dead letter topic; without one they are counted, logged and dropped."""
+
+
+def _option(name: str, java: str | bool | None, doc: str, *choices: str) -> Option:
+    kind = Kind.BOOLEAN if isinstance(java, bool) else Kind.STRING
+    return Option(
+        name=name, kind=kind, java=java, doc=doc, choices=choices, importance=Importance.MEDIUM
+    )
+
+
+POISON_OPTIONS: tuple[Option, ...] = (
+    _option(
+        "errors.tolerance",
+        Tolerance.NONE.value,
+        "What a row that can't be written does: fail the task (none), or go to the dead letter "
+        "topic while the others are written (all).",
+        *Tolerance,
+    ),
+    _option(
+        "errors.deadletterqueue.topic.name",
+        None,
+        "Topic for rows that can't be written; without it errors.tolerance=all drops them, "
+        "counted and logged.",
+    ),
+    _option(
+        "errors.deadletterqueue.context.headers.enable",
+        True,
+        "Add headers that say what was wrong, named as Kafka Connect names them "
+        "(__connect.errors.*).",
+    ),
+    _option(
+        "errors.maxRatio",
+        "1.0",
+        "Share of bad rows, 0 to 1, at which a task fails all the same, once it has seen 1,000 "
+        "rows; 1.0 fails a task in which every row is bad.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonPolicy:
+    """The settled options."""
+
+    tolerance: Tolerance = Tolerance.NONE
+    dead_letter_topic: str | None = None
+    context_headers: bool = True
+    max_ratio: float = 1.0
+
+    @property
+    def tolerant(self) -> bool:
+        """Bad rows don't fail the task."""
+        return self.tolerance is Tolerance.ALL
+
+    @classmethod
+    def settled(cls, values: Mapping[str, Any]) -> Self:
+        """From the typed sink options.
+
+        Raises:
+            ConfigError: a ratio that is none, or a dead letter topic that nothing would reach.
+        """
+        tolerance = Tolerance(values["errors.tolerance"])
+        topic = values["errors.deadletterqueue.topic.name"] or None
+        if topic is not None and tolerance is Tolerance.NONE:
+            raise ConfigError(
+                "errors.deadletterqueue.topic.name is set, but errors.tolerance is none: no row "
+                "would ever get there",
+                hint='Add .option("errors.tolerance", "all").',
+            )
+        return cls(
+            tolerance=tolerance,
+            dead_letter_topic=topic,
+            context_headers=values["errors.deadletterqueue.context.headers.enable"],
+            max_ratio=_ratio(values["errors.maxRatio"]),
+        )
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if not 0.0 <= ratio <= 1.0:
+        raise ConfigError(f"option errors.maxRatio is {text[:50]!r}; allowed: a number from 0 to 1")
+    return ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class PoisonCount:
+    """Bad rows of one reason: how many went to the dead letter topic, how many were dropped.
+
+    `examples` says of a few rows which they were; merged reports keep `EXAMPLES_KEPT` of them.
+    """
+
+    reason: str
+    dead_lettered: int = 0
+    dropped: int = 0
+    examples: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "reason": self.reason,
+            "dead_lettered": self.dead_lettered,
+            "dropped": self.dropped,
+            "examples": list(self.examples),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` made."""
+        return cls(
+            reason=str(data["reason"]),
+            dead_lettered=int(data["dead_lettered"]),
+            dropped=int(data["dropped"]),
+            examples=tuple(str(example) for example in data["examples"]),
+        )
+
+
+def merge_poison(counts: Iterable[PoisonCount]) -> tuple[PoisonCount, ...]:
+    """All together, one per reason, sorted."""
+    dead_lettered: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    examples: dict[str, set[str]] = {}
+    for count in counts:
+        dead_lettered[count.reason] += count.dead_lettered
+        dropped[count.reason] += count.dropped
+        examples.setdefault(count.reason, set()).update(count.examples)
+    return tuple(
+        PoisonCount(
+            reason=reason,
+            dead_lettered=dead_lettered[reason],
+            dropped=dropped[reason],
+            examples=tuple(sorted(examples[reason])[:EXAMPLES_KEPT]),
+        )
+        for reason in sorted(examples)
+    )

@@ -1,0 +1,143 @@
+"""The validated configuration of a write: built once on the driver, frozen, sent to every task."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.config.builder import build
+from spark_kafka_sink.config.dead_letters import PoisonPolicy
+from spark_kafka_sink.config.enums import (
+    Acks,
+    Codec,
+    Partitioner,
+    Profile,
+    RecoveryStrategy,
+    ReportTasks,
+)
+from spark_kafka_sink.config.throttling import PressureConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.common.debug_log import Context
+
+__all__ = [
+    "Acks",
+    "Codec",
+    "Partitioner",
+    "PressureConfig",
+    "ProducerConfig",
+    "Profile",
+    "RecoveryStrategy",
+    "SinkConfig",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """What a producer needs to know; the fields are Java's options, units in the names.
+
+    It holds no secret: only values of options in the table get here.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    """Addresses as "host:port", IPv6 hosts in brackets."""
+    acks: Acks
+    enable_idempotence: bool
+    enable_gapless_guarantee: bool
+    batch_size: int
+    """Bytes, uncompressed, the batch's header included."""
+    batch_num_messages: int
+    """Records of a batch."""
+    linger_ms: int
+    buffer_memory: int
+    """Bytes."""
+    compression_type: Codec
+    compression_level: int | None
+    """Level for the chosen codec; None where it has none."""
+    max_request_size: int
+    """Bytes."""
+    max_in_flight: int
+    """Requests under way per connection."""
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    max_block_ms: int
+    retries: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    metadata_recovery_strategy: RecoveryStrategy
+    metadata_recovery_rebootstrap_trigger_ms: int
+    client_id: str
+    partitioner: Partitioner
+    partitioner_function: str | None
+    """The user's own, "module:function", where `partitioner` is FUNCTION."""
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    allow_auto_create_topics: bool
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    connections_max_idle_ms: int
+    send_buffer_bytes: int
+    """Bytes; -1 leaves it to the system."""
+    receive_buffer_bytes: int
+    """Bytes; -1 leaves it to the system."""
+    socket_connection_setup_timeout_ms: int
+    statistics_interval_ms: int
+    """0 for no statistics."""
+    debug: tuple[Context, ...]
+    """Contexts that are logged event by event."""
+
+    def pipeline(self) -> tuple[tuple[str, str], ...]:
+        """The options that shape the way of a batch, by Kafka's names, sorted."""
+        return (
+            ("acks", self.acks.name.lower()),
+            ("batch.size", str(self.batch_size)),
+            ("buffer.memory", str(self.buffer_memory)),
+            ("compression.type", self.compression_type.name.lower()),
+            ("linger.ms", str(self.linger_ms)),
+            ("max.in.flight.requests.per.connection", str(self.max_in_flight)),
+            ("max.request.size", str(self.max_request_size)),
+        )
+
+    def fingerprint(self) -> str:
+        """A short text that is equal for equal configs, in every process."""
+        values = repr([(each.name, getattr(self, each.name)) for each in fields(self)])
+        return hashlib.sha256(values.encode()).hexdigest()[:16]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ProducerConfig:
+        """Read `kafka.*` options without a sink around them; see `SinkConfig.parse`."""
+        return SinkConfig.parse(options).producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkConfig:
+    """What a write needs to know: the producer's config and the sink's own options."""
+
+    producer: ProducerConfig
+    topic: str | None = None
+    include_headers: bool = False
+    use_timestamp_column: bool = False
+    report_path: str | None = None
+    report_tasks: ReportTasks = ReportTasks.SLOWEST
+    profile: Profile = Profile.NONE
+    poison: PoisonPolicy = field(default_factory=PoisonPolicy)
+    pressure: PressureConfig = field(default_factory=PressureConfig)
+    prometheus_textfile: str | None = None
+    prometheus_pushgateway: str | None = None
+    opentelemetry: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkConfig:
+        """Validate the options of a write as Spark passes them, keys in any case.
+
+        Raises:
+            ConfigError: an option is wrong, missing, unknown or at odds with another; the message
+                has its name, its value, what is allowed, and the nearest name for a typo.
+        """
+        settings = build(options)
+        return cls(producer=ProducerConfig(**settings.producer), **settings.sink)

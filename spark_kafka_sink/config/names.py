@@ -1,0 +1,135 @@
+"""Checks the names of the options before their values: unknown, refused, ignored."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.similarity import CLOSE, nearest
+from spark_kafka_sink.config import known_keys
+from spark_kafka_sink.config.aliases import ALIASES, ProducerValues
+from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
+SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
+_RECOGNISED = (
+    PRODUCER_NAMES
+    | ALIASES.keys()
+    | known_keys.IGNORED_KEYS
+    | known_keys.CALLBACKS
+    | known_keys.COUNTERPARTS.keys()
+)
+"""What a mistyped name may have been."""
+
+_logger = logging.getLogger(__name__)
+
+
+def supported(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split options into the producer's and the sink's, both by their table names.
+
+    An alias of librdkafka's counts as the option that it stands for.
+
+    Only options of the table are returned: the value of any other key is dropped unread, so that a
+    secret among them goes nowhere.
+
+    Raises:
+        ConfigError: a name is unknown or refused, or two names for the same contradict.
+    """
+    producer = ProducerValues()
+    sink: dict[str, str] = {}
+    for key, value in options.items():
+        name = key.lower()
+        if name.startswith(PREFIX):
+            if check_producer_name(name.removeprefix(PREFIX), value):
+                producer.give(name.removeprefix(PREFIX), value)
+        elif name in SINK_NAMES:
+            sink[SINK_NAMES[name]] = value
+        else:
+            _check_foreign_name(name)
+    return producer, sink
+
+
+def check_producer_name(name: str, value: str) -> bool:
+    """Whether a `kafka.` option is ours; False for one that is ignored, with a warning.
+
+    Raises:
+        ConfigError: nobody knows the name, or ignoring it would not be safe.
+    """
+    if name in PRODUCER_NAMES or name in ALIASES:
+        return True
+    if name == "security.protocol":
+        return _check_security(value)
+    _refuse_unsafe(name)
+    if name not in known_keys.IGNORED_KEYS:
+        raise ConfigError(
+            f"unknown option {PREFIX}{name}",
+            hint=_hint(name),
+        )
+    warn_ignored(name)
+    return False
+
+
+@cache
+def warn_ignored(name: str) -> None:
+    """Say once per process, by name alone, that an option has no effect."""
+    _logger.warning("Option %s%s is not supported and has no effect", PREFIX, name)
+
+
+def _hint(name: str) -> str:
+    known = nearest(name, _RECOGNISED, CLOSE)
+    if known is None:
+        return "It is not a Kafka producer option."
+    return _use(known) or f"Did you mean {PREFIX}{known}?"
+
+
+def _use(name: str) -> str | None:
+    """The hint for a name that other clients, or older ones, have for something that is here."""
+    other = known_keys.COUNTERPARTS.get(name)
+    return None if other is None else f"Use {other}."
+
+
+def _refuse_unsafe(name: str) -> None:
+    if name in known_keys.CALLBACKS:
+        raise ConfigError(
+            f"option {PREFIX}{name} is not supported: no option can hold what a program in C sets",
+            hint=_use(name) or "Leave it out.",
+        )
+    if name in known_keys.SERIALIZERS:
+        raise ConfigError(
+            f"option {PREFIX}{name} is not allowed",
+            hint="Keys and values are written as they are: cast the columns to string or binary.",
+        )
+    if name.startswith(known_keys.UNSAFE_PREFIXES) or name in known_keys.UNSAFE_KEYS:
+        raise ConfigError(
+            f"option {PREFIX}{name} is not supported by this version",
+            hint="It is refused because ignoring it would not be safe. Remove it to go without.",
+        )
+
+
+def _check_security(value: str) -> bool:
+    protocol = value.strip().upper()
+    if protocol == "PLAINTEXT":
+        return False
+    shown = protocol if protocol in known_keys.SECURITY_PROTOCOLS else "an unknown protocol"
+    raise ConfigError(
+        f"option {PREFIX}security.protocol is {shown}, which is not supported by this version",
+        hint="Allowed: PLAINTEXT.",
+    )
+
+
+def _check_foreign_name(name: str) -> None:
+    """Spark passes any option on, so only a likely typo of ours is an error."""
+    if name in known_keys.SPARK_OPTIONS:
+        return
+    protects = name == "security.protocol" or name.startswith(known_keys.PROTECTING)
+    if name in PRODUCER_NAMES or name in ALIASES or protects:
+        raise ConfigError(f"unknown option {name}", hint=f"Did you mean {PREFIX}{name}?")
+    match = nearest(name, SINK_NAMES, CLOSE)
+    if match is not None:
+        raise ConfigError(f"unknown option {name}", hint=f"Did you mean {SINK_NAMES[match]}?")

@@ -1,0 +1,59 @@
+"""Turns the text of one option into its typed value, or says what is allowed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.similarity import did_you_mean
+from spark_kafka_sink.config.addresses import parse_addresses
+from spark_kafka_sink.config.option import Kind
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.option import Option
+
+Parsed = str | int | bool | tuple[str, ...] | None
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_SHOWN = 100
+
+
+def parse_value(option: Option, given: str, key: str) -> Parsed:
+    """Read one value; `key` is the name the user gave it by.
+
+    Raises:
+        ConfigError: the text is not one of the values allowed.
+    """
+    text = str(given).strip()
+    if option.choices:
+        return _choice(option, text, key)
+    if option.is_number:
+        return _number(option, text, key)
+    if option.kind is Kind.BOOLEAN:
+        return _flag(option, text, key)
+    return parse_addresses(text, key) if option.kind is Kind.LIST else text
+
+
+def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
+    """The error for a value that is not allowed."""
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return ConfigError(f"option {key} is {shown!r}; allowed: {option.allowed}", hint=hint)
+
+
+def _choice(option: Option, text: str, key: str) -> str:
+    if text not in option.choices:
+        raise wrong_value(option, text, key, did_you_mean(text.lower(), option.choices))
+    return text
+
+
+def _number(option: Option, text: str, key: str) -> int:
+    if not _NUMBER.fullmatch(text) or not option.accepts(int(text)):
+        raise wrong_value(option, text, key)
+    return int(text)
+
+
+def _flag(option: Option, text: str, key: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise wrong_value(option, text, key)
+    return text.lower() == "true"

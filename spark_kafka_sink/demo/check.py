@@ -1,0 +1,83 @@
+"""Whether what a reader found is what Spark was given, and what the delivery report says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.demo.flights import Row
+    from spark_kafka_sink.demo.topic import Received
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence, and whether it is good news."""
+
+    good: bool
+    text: str
+
+
+def check(
+    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
+) -> list[Finding]:
+    """Compare records with their source: number, content, order and place."""
+    return [
+        _count(source, received, sizes),
+        _content(source, received),
+        _order(source, received),
+        _places(received),
+    ]
+
+
+def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> Finding:
+    """Compare a delivery report with what the topic's partitions hold."""
+    said = {part.partition: part.persisted for part in report.partitions}
+    held = {number: size for number, size in sizes.items() if size}
+    if said == held:
+        return Finding(True, f"the delivery report agrees with all {len(held)} partitions")
+    return Finding(False, f"the delivery report says {said}, the partitions hold {held}")
+
+
+def _count(
+    source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
+) -> Finding:
+    wanted = sum(len(rows) for rows in source.values())
+    text = f"{received.count:,} records read back, of {wanted:,} flights"
+    return Finding(received.count == wanted == sum(sizes.values()), text)
+
+
+def _content(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+    """Every document once, under its own key; in any order."""
+    missing = extra = 0
+    for key in source.keys() | received.rows.keys():
+        wanted, found = source.get(key, []), received.rows.get(key, [])
+        if wanted != found:
+            missing += (Counter(wanted) - Counter(found)).total()
+            extra += (Counter(found) - Counter(wanted)).total()
+    if missing or extra or received.strange:
+        return Finding(
+            False,
+            f"{missing:,} flights did not come back, {extra + received.strange:,} records "
+            "are no flight of the source",
+        )
+    return Finding(True, "every JSON document equals its flight, under the right key")
+
+
+def _order(source: Mapping[str | None, list[Row]], received: Received) -> Finding:
+    keys = source.keys() - {None}
+    wrong = [key for key in keys if received.rows.get(key) != source[key]]
+    if wrong:
+        return Finding(False, f"{len(wrong):,} of {len(keys):,} keys are not in their order")
+    return Finding(True, f"{len(keys):,} tail numbers, the flights of each in their order")
+
+
+def _places(received: Received) -> Finding:
+    torn = [key for key, where in received.partitions.items() if key and len(where) > 1]
+    if torn:
+        return Finding(False, f"{len(torn):,} keys are in more than one partition")
+    return Finding(True, "each tail number is in one partition")

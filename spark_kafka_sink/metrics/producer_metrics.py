@@ -1,0 +1,206 @@
+"""How a producer worked: what lies behind the metrics of Java's producer and of librdkafka.
+
+All of it adds up over tasks, like the delivery report that carries it. Times are in microseconds
+unless a name says otherwise, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, fields
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from spark_kafka_sink.metrics.distribution import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+MILLION = 1_000_000
+"""Compression rates are kept in millionths: whole numbers add up exactly in any order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerMetrics:
+    """One broker as librdkafka's statistics describe it.
+
+    `int_latency`: each record's time from when its chunk came until its batch's first request.
+    `outbuf_latency`: a request's time until it is written to the socket. `rtt`: from there to the
+    answer. `throttle`: milliseconds of pause that each answer to a Produce request asked for.
+    """
+
+    node_id: int
+    name: str
+    """host:port."""
+    tx: int = 0
+    """Requests sent."""
+    tx_bytes: int = 0
+    rx: int = 0
+    """Responses received."""
+    rx_bytes: int = 0
+    tx_errors: int = 0
+    """Requests that never got their answer."""
+    timeouts: int = 0
+    """Of these, the ones that waited for request.timeout.ms."""
+    connects: int = 0
+    disconnects: int = 0
+    int_latency: Distribution = field(default_factory=Distribution)
+    outbuf_latency: Distribution = field(default_factory=Distribution)
+    rtt: Distribution = field(default_factory=Distribution)
+    throttle: Distribution = field(default_factory=Distribution)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetrics:
+    """One topic: `batch_size` is a batch's bytes on the wire, `batch_records` its records."""
+
+    topic: str
+    retried_records: int = 0
+    """Records of batches that were sent again, each time."""
+    batch_size: Distribution = field(default_factory=Distribution)
+    batch_records: Distribution = field(default_factory=Distribution)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerMetrics:
+    """A whole producer, or all of a job; `ProducerMetrics()` changes nothing in a merge."""
+
+    fill_time: Distribution = field(default_factory=Distribution)
+    """From a batch's first record until it was closed."""
+    compression_time: Distribution = field(default_factory=Distribution)
+    compression_rate: Distribution = field(default_factory=Distribution)
+    """Compressed over uncompressed size of a batch, in millionths; only of compressed batches."""
+    request_records: Distribution = field(default_factory=Distribution)
+    closed_full: int = 0
+    """Batches closed because they had reached batch.size."""
+    closed_linger: int = 0
+    closed_flush: int = 0
+    closed_memory: int = 0
+    """Batches closed early because the writer waited for room in the buffer."""
+    buffer_waits: int = 0
+    buffer_wait: int = 0
+    """Time that `write()` waited for room in the buffer, all waits together."""
+    buffer_peak: int = 0
+    brokers: tuple[BrokerMetrics, ...] = ()
+    topics: tuple[TopicMetrics, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    """The options that shape the pipeline, by Kafka's names, for the advisor."""
+
+    @property
+    def batch_size(self) -> Distribution:
+        """Over all topics."""
+        return Distribution.merge_all(topic.batch_size for topic in self.topics)
+
+    @property
+    def batch_records(self) -> Distribution:
+        """Over all topics."""
+        return Distribution.merge_all(topic.batch_records for topic in self.topics)
+
+    @property
+    def retried_records(self) -> int:
+        """Over all topics."""
+        return sum(topic.retried_records for topic in self.topics)
+
+    @property
+    def throttle(self) -> Distribution:
+        """Over all brokers."""
+        return Distribution.merge_all(broker.throttle for broker in self.brokers)
+
+    @property
+    def rtt(self) -> Distribution:
+        """Over all brokers."""
+        return Distribution.merge_all(broker.rtt for broker in self.brokers)
+
+    @property
+    def closed(self) -> int:
+        """Batches closed, for whatever reason."""
+        return self.closed_full + self.closed_linger + self.closed_flush + self.closed_memory
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[ProducerMetrics]) -> Self:
+        """All together; of differing settings the greatest stay."""
+        metrics = list(parts)
+        return cls(
+            **_added(cls, metrics),
+            buffer_peak=max((one.buffer_peak for one in metrics), default=0),
+            brokers=_merged(BrokerMetrics, [each for one in metrics for each in one.brokers]),
+            topics=_merged(TopicMetrics, [each for one in metrics for each in one.topics]),
+            settings=max((one.settings for one in metrics), default=()),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            **_plain(self),
+            "brokers": [_plain(broker) for broker in self.brokers],
+            "topics": [_plain(topic) for topic in self.topics],
+            "settings": dict(self.settings),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` made."""
+        return cls(
+            **_read(cls, data),
+            brokers=tuple(BrokerMetrics(**_read(BrokerMetrics, one)) for one in data["brokers"]),
+            topics=tuple(TopicMetrics(**_read(TopicMetrics, one)) for one in data["topics"]),
+            settings=tuple(sorted((str(k), str(v)) for k, v in data["settings"].items())),
+        )
+
+
+_KEYS = ("node_id", "name", "topic")
+"""Fields that say what a part is about."""
+
+Part = TypeVar("Part", BrokerMetrics, TopicMetrics)
+
+
+def _key(part: Any) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in _KEYS if hasattr(part, name)}
+
+
+def _merged(kind: type[Part], parts: Iterable[Part]) -> tuple[Part, ...]:
+    """One part for each broker or topic, sorted."""
+    groups: defaultdict[tuple[Any, ...], list[Part]] = defaultdict(list)
+    for part in parts:
+        groups[tuple(_key(part).values())].append(part)
+    return tuple(
+        same[0] if len(same) == 1 else kind(**_key(same[0]), **_added(kind, same))
+        for _, same in sorted(groups.items(), key=itemgetter(0))
+    )
+
+
+def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
+    """Counters and distributions of several parts added up."""
+    added: dict[str, Any] = {}
+    for name, type_name in _columns(kind):
+        values = [getattr(part, name) for part in parts]
+        if type_name == "Distribution":
+            added[name] = Distribution.merge_all(values)
+        elif name not in (*_KEYS, "buffer_peak"):
+            added[name] = sum(values)
+    return added
+
+
+def _columns(kind: type) -> list[tuple[str, str]]:
+    """Name and type of the fields that hold one value."""
+    columns = [(one.name, str(one.type)) for one in fields(kind)]
+    return [column for column in columns if not column[1].startswith("tuple")]
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    values = ((name, getattr(part, name)) for name, _ in _columns(type(part)))
+    return {
+        name: value.to_dict() if isinstance(value, Distribution) else value
+        for name, value in values
+    }
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "Distribution": Distribution.from_dict,
+    "int": int,
+    "str": str,
+}
+
+
+def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _READERS[type_name](data[name]) for name, type_name in _columns(kind)}

@@ -1,0 +1,196 @@
+"""Where a running producer counts what `base.metrics` describes: work per batch and per request.
+
+The sender thread alone writes here; others may read, and then see figures that are a moment old.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_kafka_sink.metrics.distribution import Distribution, DistributionBuilder
+from spark_kafka_sink.metrics.producer_metrics import (
+    MILLION,
+    BrokerMetrics,
+    ProducerMetrics,
+    TopicMetrics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class CloseReason(StrEnum):
+    """Why a batch takes no more records."""
+
+    FULL = "full"
+    LINGER = "linger"
+    FLUSH = "flush"
+    MEMORY = "memory"
+    """The writer waits for room in the buffer."""
+
+
+class BatchSent(NamedTuple):
+    """A batch that goes out for the first time; times in seconds, sizes in bytes.
+
+    `queued` is how long its records have waited, and how many so long. `compression` is None where
+    it was not compressed.
+    """
+
+    topic: str
+    records: int
+    raw_bytes: int
+    wire_bytes: int
+    queued: Sequence[tuple[float, int]]
+    filled: float
+    closed: CloseReason
+    compression: float | None
+
+
+class BrokerMeter:
+    """One broker's counters and times; see `BrokerMetrics`."""
+
+    __slots__ = (
+        "connects",
+        "disconnects",
+        "int_latency",
+        "name",
+        "node_id",
+        "outbuf_latency",
+        "rtt",
+        "rx",
+        "rx_bytes",
+        "throttle",
+        "timeouts",
+        "tx",
+        "tx_bytes",
+        "tx_errors",
+    )
+
+    def __init__(self, node_id: int, name: str) -> None:
+        self.node_id, self.name = node_id, name
+        self.tx = self.tx_bytes = self.rx = self.rx_bytes = 0
+        self.tx_errors = self.timeouts = self.connects = self.disconnects = 0
+        self.int_latency = DistributionBuilder()
+        self.outbuf_latency = DistributionBuilder()
+        self.rtt = DistributionBuilder()
+        self.throttle = DistributionBuilder()
+
+    def answered(self, waited: float, took: float) -> None:
+        """A response came: seconds until its request was written, and from there to here."""
+        self.rx += 1
+        self.outbuf_latency.add_time(waited)
+        self.rtt.add_time(took)
+
+    def build(self) -> BrokerMetrics:
+        """So far."""
+        return BrokerMetrics(**_built(self))
+
+    def roll(self) -> dict[str, Distribution]:
+        """The times since the last call, by name."""
+        return _rolled(self)
+
+
+class TopicMeter:
+    """One topic's batches; see `TopicMetrics`."""
+
+    __slots__ = ("batch_records", "batch_size", "retried_records", "topic")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.retried_records = 0
+        self.batch_size = DistributionBuilder()
+        self.batch_records = DistributionBuilder()
+
+    def build(self) -> TopicMetrics:
+        """So far."""
+        return TopicMetrics(**_built(self))
+
+    def roll(self) -> dict[str, Distribution]:
+        """The sizes since the last call, by name."""
+        return _rolled(self)
+
+
+class BrokerMeters(dict[int, BrokerMeter]):
+    """The meters by node id, made when first asked for."""
+
+    def of(self, node: Any) -> BrokerMeter:
+        """The meter of a node: it has a `node_id`, and its text is host:port."""
+        meter = self.get(node.node_id)
+        if meter is None:
+            meter = self[node.node_id] = BrokerMeter(node.node_id, str(node))
+        return meter
+
+
+class Meters:
+    """One session's meters."""
+
+    def __init__(self) -> None:
+        self.brokers = BrokerMeters()
+        self.topics: dict[str, TopicMeter] = {}
+        self.settings: tuple[tuple[str, str], ...] = ()
+        self.buffer_waits = 0
+        self.buffer_wait = 0.0
+        """Seconds."""
+        self.buffer_peak = 0
+        self._fill = DistributionBuilder()
+        self._compression = DistributionBuilder()
+        self._rate = DistributionBuilder()
+        self._request_records = DistributionBuilder()
+        self._closed = dict.fromkeys(CloseReason, 0)
+
+    def batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
+        """A batch is sent for the first time, to this broker."""
+        topic = self._topic(sent.topic)
+        topic.batch_size.add(sent.wire_bytes)
+        topic.batch_records.add(sent.records)
+        for waited, records in sent.queued:
+            broker.int_latency.add_time(waited, records)
+        self._fill.add_time(sent.filled)
+        self._closed[sent.closed] += 1
+        if sent.compression is not None:
+            self._compression.add_time(sent.compression)
+            self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
+
+    def retried(self, topic: str, records: int) -> None:
+        """A batch of so many records goes out again."""
+        self._topic(topic).retried_records += records
+
+    def request(self, records: int) -> None:
+        """A Produce request with so many records is sent."""
+        self._request_records.add(records)
+
+    def build(self) -> ProducerMetrics:
+        """So far."""
+        return ProducerMetrics(
+            fill_time=self._fill.build(),
+            compression_time=self._compression.build(),
+            compression_rate=self._rate.build(),
+            request_records=self._request_records.build(),
+            buffer_waits=self.buffer_waits,
+            buffer_wait=int(self.buffer_wait * 1_000_000),
+            buffer_peak=self.buffer_peak,
+            brokers=tuple(meter.build() for _, meter in sorted(self.brokers.copy().items())),
+            topics=tuple(meter.build() for _, meter in sorted(self.topics.copy().items())),
+            settings=self.settings,
+            **{f"closed_{reason}": times for reason, times in self._closed.items()},
+        )
+
+    def _topic(self, name: str) -> TopicMeter:
+        meter = self.topics.get(name)
+        if meter is None:
+            meter = self.topics[name] = TopicMeter(name)
+        return meter
+
+
+def _built(meter: BrokerMeter | TopicMeter) -> dict[str, Any]:
+    values = ((name, getattr(meter, name)) for name in meter.__slots__)
+    return {
+        name: value.build() if isinstance(value, DistributionBuilder) else value
+        for name, value in values
+    }
+
+
+def _rolled(meter: BrokerMeter | TopicMeter) -> dict[str, Distribution]:
+    values = ((name, getattr(meter, name)) for name in meter.__slots__)
+    return {name: value.roll() for name, value in values if isinstance(value, DistributionBuilder)}

@@ -1,0 +1,1 @@
+"""The writer thread's way: admission, partition, plan; ends in the accumulator."""

@@ -1,0 +1,223 @@
+"""The plan of a chunk: which row becomes which offset delta of which batch. Pure.
+
+It comes before encoding, because a record states its offset delta, which depends on where its
+batch begins. Rows are grouped by partition, keeping their order, and cut at batch.size and
+batch.num.messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.records.varint import varint_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+_T = TypeVar("_T", bound=np.generic)
+
+_FEW_RUNS = 16
+"""Rows that lie in at most this many runs are taken as they are: sorting would only copy them."""
+
+MAX_BATCH_RECORDS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Most bytes of a batch, its header included, and most records; one larger record is alone.
+
+    `lower` is the most bytes of a target's batches, where that is less than `size`.
+    """
+
+    size: int
+    records: int = MAX_BATCH_RECORDS
+    lower: Callable[[int], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """What the plan must know of a partition's open batch; sizes in bytes, header included."""
+
+    records: int
+    size: int
+    base_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Planned rows start..stop (after `Plan.order`): consecutive records of one batch."""
+
+    target: int
+    start: int
+    stop: int
+    first_delta: int
+    base_timestamp: int
+
+    @property
+    def opens(self) -> bool:
+        """The first row is the first record of a new batch."""
+        return self.first_delta == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`order` lists row numbers in the order of the segments (None: rows as they are).
+
+    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the rows' own order; the latter is None
+    where every record has its batch's base timestamp.
+    """
+
+    order: NDArray[np.intp] | None
+    segments: list[Segment]
+    offset_deltas: NDArray[np.int32]
+    timestamp_deltas: NDArray[np.int64] | None
+
+
+def plan(
+    targets: NDArray[np.integer],
+    sizes: NDArray[np.int64],
+    timestamps: NDArray[np.int64] | int,
+    open_batch: Callable[[int], OpenBatch | None],
+    limits: BatchLimits,
+) -> Plan:
+    """Lay n rows out over batches.
+
+    Args:
+        targets: partition number of each row, shape (n,).
+        sizes: upper bound of each record in bytes, shape (n,); where all rows have one timestamp,
+            with one byte for its delta.
+        timestamps: milliseconds, shape (n,), or the one that all rows have.
+        open_batch: the open batch of a target, if it has one.
+        limits: how large a batch may become.
+    """
+    if not len(targets):
+        return Plan(None, [], np.zeros(0, np.int32), None)
+    order, bounds = _runs(targets)
+    planned = targets if order is None else targets[order]
+    ends = (sizes if order is None else sizes[order]).cumsum()
+    stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
+    cutter = _Cutter(ends, stamps, open_batch, limits)
+    firsts = planned[bounds[:-1]].tolist()
+    for target, (start, stop) in zip(firsts, pairwise(bounds.tolist()), strict=True):
+        cutter.cut(target, start, stop)
+    return _finish(order, cutter.segments, len(targets), timestamps)
+
+
+def _runs(targets: NDArray[np.integer]) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+    """The order that brings each target's rows together, and where runs of one target begin.
+
+    The bounds are those of r runs in that order, shape (r + 1,).
+    """
+    bounds = _bounds(targets)
+    if len(bounds) <= _FEW_RUNS + 1 or bool((targets[1:] >= targets[:-1]).all()):
+        return None, bounds
+    order = targets.argsort(kind="stable")
+    return order, _bounds(targets[order])
+
+
+def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
+    bounds = np.empty(len(targets) + 1, np.bool_)
+    bounds[0] = bounds[-1] = True
+    np.not_equal(targets[1:], targets[:-1], out=bounds[1:-1])
+    return bounds.nonzero()[0]
+
+
+class _Cutter:
+    """Cuts runs of one target at batch.size; remembers what it has put into each open batch."""
+
+    def __init__(
+        self,
+        ends: NDArray[np.int64],
+        timestamps: NDArray[np.int64] | int,
+        open_batch: Callable[[int], OpenBatch | None],
+        limits: BatchLimits,
+    ) -> None:
+        self.segments: list[Segment] = []
+        self._ends = ends
+        self._timestamps = timestamps
+        self._open_batch = open_batch
+        self._limits = limits
+        self._batch_size = limits.size
+        self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
+        self._touched: dict[int, OpenBatch] = {}
+
+    def cut(self, target: int, start: int, stop: int) -> None:
+        if self._limits.lower is not None:
+            self._batch_size = min(self._limits.size, self._limits.lower(target))
+        known = self._touched.get(target) or self._open_batch(target)
+        batch = known or OpenBatch(0, HEADER_SIZE, self._stamp(start))
+        while start < stop:
+            end = self._fit(start, stop, batch)
+            if end == start:
+                batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
+                end = max(self._fit(start, stop, batch), start + 1)
+            self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
+            size = batch.size + int(self._ends[end - 1]) - self._before(start)
+            size += self._delta_size(batch) * (end - start)
+            batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
+            start = end
+        self._touched[target] = batch
+
+    def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
+        """The first row from `start` on that no longer fits into the batch."""
+        limit = self._before(start) + self._batch_size - batch.size
+        delta_size = self._delta_size(batch)
+        if int(self._ends[stop - 1]) + delta_size * (stop - start) <= limit:
+            end = stop
+        else:
+            ends = self._ends[start:stop]
+            if delta_size:
+                ends = ends + delta_size * np.arange(1, stop - start + 1)
+            end = start + int(ends.searchsorted(limit, side="right"))
+        return min(end, start + self._batch_records - batch.records)
+
+    def _delta_size(self, batch: OpenBatch) -> int:
+        """Bytes that a record in this batch may take beyond the bound of its size.
+
+        They are those of its timestamp delta, and one that its length may take more for them.
+        """
+        if not isinstance(self._timestamps, int):
+            return 0
+        size = varint_size(self._timestamps - batch.base_timestamp)
+        return size if size > 1 else 0
+
+    def _before(self, row: int) -> int:
+        return int(self._ends[row - 1]) if row else 0
+
+    def _stamp(self, row: int) -> int:
+        return self._timestamps if isinstance(self._timestamps, int) else int(self._timestamps[row])
+
+
+def _finish(
+    order: NDArray[np.intp] | None,
+    segments: list[Segment],
+    rows: int,
+    timestamps: NDArray[np.int64] | int,
+) -> Plan:
+    counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
+    firsts = np.array([segment.first_delta - segment.start for segment in segments], np.int32)
+    deltas = firsts.repeat(counts)
+    deltas += np.arange(rows, dtype=np.int32)
+    if isinstance(timestamps, int):
+        ages = [timestamps - segment.base_timestamp for segment in segments]
+        later = _unsort(np.array(ages, np.int64).repeat(counts), order) if any(ages) else None
+        return Plan(order, segments, _unsort(deltas, order), later)
+    bases = np.array([segment.base_timestamp for segment in segments], np.int64)
+    base_of = _unsort(bases.repeat(counts), order)
+    return Plan(order, segments, _unsort(deltas, order), timestamps - base_of)
+
+
+def _unsort(values: NDArray[_T], order: NDArray[np.intp] | None) -> NDArray[_T]:
+    """Values in planned order, back in the rows' own order."""
+    if order is None:
+        return values
+    original = np.empty_like(values)
+    original[order] = values
+    return original

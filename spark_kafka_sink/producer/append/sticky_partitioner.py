@@ -1,0 +1,146 @@
+"""The partition of rows without a key, where it must be known when they are appended.
+
+Batches of such rows get theirs when they can be sent (see ``picker``), while nothing else goes to
+their topic. Two things ask for it earlier:
+- rows of the same topic that have a partition, by key or by number, and have not all been sent:
+  rows that meet in one partition keep their order, so they join one queue in their order;
+- partitioner.adaptive.partitioning.enable=false, as load is not to count then.
+The rows fill the open batch of a partition that is drawn, beside those that belong there, then
+that of another one. Used by the writer thread. Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
+from spark_kafka_sink.producer.send.partition_choice import able, drawn, queued
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import TopicInfo
+    from spark_kafka_sink.producer.append.admission import Gate
+    from spark_kafka_sink.producer.append.partitioner import Route
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+
+
+class Sticky:
+    """Remembers the partition that each topic's rows without a key stick to."""
+
+    def __init__(self, client: Client, accumulator: Accumulator, gate: Gate) -> None:
+        self._client = client
+        self._accumulator = accumulator
+        self._gate = gate
+        self._adaptive = client.config.partitioner_adaptive_partitioning_enable
+        self._batch_size = client.config.batch_size
+        self._current: dict[str, int] = {}
+
+    def settle(self, route: Route, sizes: NDArray[np.int64]) -> Route:
+        """The route with a partition for each row that must have one now.
+
+        `sizes` are upper bounds of the records in bytes, shape (n,).
+        """
+        counts = list(_undesignated(route))
+        mixed = {topic.name for topic, _, others in counts if others}
+        if not mixed <= self._accumulator.partitioned:
+            self._accumulator.has_partitioned(mixed)
+        early = [
+            index
+            for index, (topic, missing, others) in enumerate(counts)
+            if missing and topic.partition_count and self._is_early(topic.name, others > 0)
+        ]
+        if not early:
+            return route
+        targets = route.targets.copy()
+        for index in early:
+            members = np.flatnonzero(targets == route.number(index, UNDESIGNATED))
+            chosen = self._choose(route.topics[index], sizes[members])
+            targets[members] = chosen + route.bases[index]
+        return replace(route, targets=targets)
+
+    def _is_early(self, topic: str, mixed: bool) -> bool:
+        """Whether rows without a partition need one now; `mixed`: others of the chunk have one."""
+        accumulator = self._accumulator
+        if mixed or not self._adaptive:
+            return True
+        with accumulator.lock:
+            if topic not in accumulator.partitioned:
+                return False
+            waiting = {place for place, queue in accumulator.queues.items() if queue}
+            waiting.update(place for place, _ in accumulator.open_batches())
+            if any(each == topic and partition != UNDESIGNATED for each, partition in waiting):
+                return True
+            accumulator.partitioned.discard(topic)
+            return False
+
+    def _choose(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Partition of each of n rows: as many to each as its open batch has room for."""
+        chosen = np.empty(len(sizes), np.int64)
+        ends = sizes.cumsum()
+        choices = self._choices(topic)
+        start, before = 0, 0
+        while start < len(sizes):
+            partition, room = next(choices)
+            stop = max(int(ends.searchsorted(before + room, side="right")), start + 1)
+            chosen[start:stop] = partition
+            start, before = stop, int(ends[stop - 1])
+            self._current[topic.name] = partition
+        return chosen
+
+    def _choices(self, topic: TopicInfo) -> Iterator[tuple[int, int]]:
+        """The current partition while its batch is open, then others; and their batches' room."""
+        partitions = self._partitions(topic)
+        current = self._current.get(topic.name, UNDESIGNATED)
+        if current in partitions and self._accumulator.open_batch(
+            TopicPartition(topic.name, current)
+        ):
+            yield current, self._room(topic, current)
+        while True:
+            for partition in drawn(
+                partitions, self._queued(topic, partitions), self._client.random
+            ):
+                yield partition, self._room(topic, partition)
+
+    def _room(self, topic: TopicInfo, partition: int) -> int:
+        batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
+        largest = self._client.ceilings.of(topic.name, self._client.clock.monotonic())
+        return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
+
+    def _partitions(self, topic: TopicInfo) -> list[int]:
+        """Those to draw from: with a leader, and able to take something, if there are any."""
+        leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
+        led = able(leaders, self._accumulator.watch.silent) or list(range(topic.partition_count))
+        avoided = self._gate.broken(topic)
+        if self._adaptive:
+            avoided |= self._gate.full(topic, self._batch_size)
+        return [partition for partition in led if partition not in avoided] or led
+
+    def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
+        if not self._adaptive:
+            return None
+        with self._accumulator.lock:
+            lengths = queued(self._accumulator.queues, topic.name)
+        return [lengths[partition] for partition in partitions]
+
+
+def _undesignated(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
+    """Each topic, how many of its rows have no partition, and how many have one."""
+    if len(route.topics) == 1:
+        missing = int(np.count_nonzero(route.targets == route.number(0, UNDESIGNATED)))
+        yield route.topics[0], missing, len(route.targets) - missing
+        return
+    last = route.number(len(route.topics) - 1, UNDESIGNATED)
+    counts = np.bincount(route.targets, minlength=last + 1)
+    wholes = np.add.reduceat(counts, route.bases).tolist()
+    for index, (topic, whole) in enumerate(zip(route.topics, wholes, strict=True)):
+        missing = int(counts[route.number(index, UNDESIGNATED)])
+        yield topic, missing, whole - missing

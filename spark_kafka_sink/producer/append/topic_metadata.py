@@ -1,0 +1,191 @@
+"""The writer's view of topics: what the cluster says of them, waited for at most max.block.ms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.cluster import TopicInfo
+from spark_kafka_sink.client.metadata import is_fatal
+from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, Flaw
+from spark_kafka_sink.producer.send.error_policy import error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+
+
+_LOOK_AGAIN_AFTER = 1.0
+"""Seconds between two requests for metadata on account of rows whose partition is not known."""
+_LATER_PATIENCE = 5.0
+"""Seconds for a topic that is not there, after others that have not come within max.block.ms."""
+
+
+class TopicDirectory:
+    """Asks the sender for metadata, and waits for it where it must; used by the writer thread."""
+
+    def __init__(self, client: Client, accumulator: Accumulator) -> None:
+        self._client = client
+        self._config = client.config
+        self._accumulator = accumulator
+        self._wanted: set[str] = set()
+        self._awaited: dict[str, float] = {}
+        """Until when each topic must be known that `expect` was asked about before it was."""
+        self._next_look = 0.0
+        self._given_up: set[str] = set()
+        """Topics that `find` has waited for in vain: it does so once."""
+
+    def lookup(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What the cluster says of the topics; waits for it at most max.block.ms.
+
+        Raises:
+            UnknownTopicError: a topic does not exist, or may not be used.
+            BrokerUnavailableError: no broker could be asked.
+        """
+        cluster = self._await(names, self._settled)
+        for name in names:
+            if name not in cluster.topics:
+                raise self._missing(name, cluster)
+        return tuple(cluster.topics[name] for name in names)
+
+    def expect(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+        """What is known of the topics by now, without waiting; an unknown one has no partitions.
+
+        Raises:
+            UnknownTopicError, BrokerUnavailableError: as `lookup`, once its time has passed.
+        """
+        self._want(names)
+        cluster = self._client.metadata.cluster
+        missing = tuple(name for name in names if name not in cluster.topics)
+        if missing:
+            deadline = self._client.clock.monotonic() + self._config.max_block_ms / 1000
+            for name in missing:
+                self._awaited.setdefault(name, deadline)
+            if self._patience(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
+                self.settle()
+        return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+
+    def settle(self) -> None:
+        """Wait until every topic is known that `expect` was asked about; raises as `lookup`."""
+        if self._awaited:
+            self.lookup(tuple(self._awaited))
+            self._awaited.clear()
+
+    def look_again(self) -> bool:
+        """Have the brokers asked once more, where that is not only just done; waits for the answer.
+
+        Topics gain partitions while they are written to.
+        """
+        now, metadata = self._client.clock.monotonic(), self._client.metadata
+        if now < max(self._next_look, (metadata.updated_at or 0.0) + _LOOK_AGAIN_AFTER):
+            return False
+        self._next_look = now + _LOOK_AGAIN_AFTER
+        seen = metadata.updates
+        metadata.refresh()
+        self._client.network.wakeup()
+        return self._accumulator.wait_for(
+            lambda: metadata.updates != seen, self._config.max_block_ms / 1000
+        )
+
+    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
+        """What the cluster says of each topic, or why its rows are poison.
+
+        Waits at most max.block.ms for topics that are not there yet, once for each; a few seconds
+        once others have been waited for in vain, as brokers do not seem to make topics then.
+
+        Raises:
+            UnknownTopicError: a topic can't be used for the time being, such as one without leader.
+            BrokerUnavailableError: no broker could be asked.
+        """
+        cluster = self._await(names, self._clear, _LATER_PATIENCE if self._given_up else None)
+        found: list[TopicInfo | Flaw] = []
+        for name in names:
+            info = cluster.topics.get(name) or TOPIC_FLAWS.get(cluster.errors.get(name, 0))
+            if info is None:
+                raise self._missing(name, cluster)
+            found.append(info)
+        self._given_up.difference_update(names)
+        flawed = zip(names, found, strict=True)
+        self._given_up.update(name for name, info in flawed if isinstance(info, Flaw))
+        return tuple(found)
+
+    def _await(
+        self,
+        names: tuple[str, ...],
+        done: Callable[[Cluster, tuple[str, ...]], bool],
+        longest: float | None = None,
+    ) -> Cluster:
+        """The snapshot that `done` was content with, or the one after max.block.ms or `longest`.
+
+        The snapshot that is looked at afterwards must be that one: what an earlier session knew of
+        a topic may go with the next answer, if that was asked for before this one wanted it.
+        """
+        self._want(names)
+        cluster = self._client.metadata.cluster
+
+        def look() -> bool:
+            nonlocal cluster
+            cluster = self._client.metadata.cluster
+            return done(cluster, names)
+
+        if not done(cluster, names):
+            patience = self._patience(names)
+            self._accumulator.wait_for(
+                look, patience if longest is None else min(patience, longest)
+            )
+        return cluster
+
+    def _want(self, names: tuple[str, ...]) -> None:
+        if not self._wanted.issuperset(names):
+            self._wanted.update(names)
+            self._accumulator.want_topics(names)
+
+    def _patience(self, names: tuple[str, ...]) -> float:
+        """Seconds that are left of max.block.ms for these topics."""
+        now = self._client.clock.monotonic()
+        whole = self._config.max_block_ms / 1000
+        return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
+
+    def _clear(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
+        return all(
+            name in cluster.topics or is_fatal(cluster, name) or self._is_given_up(cluster, name)
+            for name in names
+        )
+
+    def _is_given_up(self, cluster: Cluster, name: str) -> bool:
+        return name in self._given_up and name in cluster.errors
+
+    @staticmethod
+    def _settled(cluster: Cluster, names: tuple[str, ...]) -> bool:
+        if any(is_fatal(cluster, name) for name in names):
+            return True
+        return all(name in cluster.topics for name in names)
+
+    def _missing(self, topic: str, cluster: Cluster) -> UnknownTopicError | BrokerUnavailableError:
+        waited = self._config.max_block_ms
+        code = cluster.errors.get(topic)
+        if code is None:
+            return self._unreachable()
+        return UnknownTopicError(
+            f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
+            if not is_fatal(cluster, topic)
+            else "the brokers refuse the topic",
+            topic=topic,
+            error=error_name(code),
+            hint="create the topic, or correct its name; brokers create topics by themselves "
+            "only with auto.create.topics.enable=true and kafka.allow.auto.create.topics=true",
+        )
+
+    def _unreachable(self) -> BrokerUnavailableError:
+        failures = dict(self._client.network.failures)
+        for server in self._config.bootstrap_servers:
+            failures.setdefault(server, "no answer")
+        tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
+        return BrokerUnavailableError(
+            f"no broker answered within max.block.ms = {self._config.max_block_ms}. Tried {tried}",
+            hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
+            "machine that runs this task",
+        )

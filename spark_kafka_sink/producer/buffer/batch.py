@@ -1,0 +1,147 @@
+"""A batch on its way: the records of one partition that travel, retry and fail together.
+
+The writer thread fills it, the codec thread compresses it, the sender thread sends it; it is
+handed from one to the next through the accumulator. Source: ``ProducerBatch``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.records.compression import compress
+from spark_kafka_sink.records.record_batch import (
+    HEADER_SIZE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+)
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+UNDESIGNATED = -1
+"""The partition of what the sender has yet to give one; also what failures before that report, as
+Java's ``RecordMetadata.UNKNOWN_PARTITION`` does."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, or what waits for one, whose partition is UNDESIGNATED."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True, eq=False)
+class ProducerBatch:
+    """Times in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
+
+    `parts` is the records section as buffers, compressed once `codec` is not NONE, and `held` its
+    bytes; `raw_size` is its uncompressed size with the header. `ambiguous`: it was sent, and an
+    answer never came, so the log may hold it.
+    `arrivals` is when its records came, and how many each time.
+    `refused` is the error of the latest answer after which it went again, 0 if there was none.
+    `label` is a number of the session's own, and one more for each split; `order` the same among
+    the batches that its partition has sent, empty until then.
+    `compression` is the time that compressing took, None if nothing was compressed.
+    `topic_id` is that of the topic when it was last sent, and `by_name` whether some request named
+    the topic by its name alone, which a new one may have answered to. `settled`: nobody waits for
+    it any more. `restamped`: dead letters whose own times were refused.
+    """
+
+    partition: TopicPartition
+    created: float
+    base_timestamp: int
+    max_timestamp: int
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
+    parts: list[Buffer] = field(default_factory=list)
+    charges: list[Charge] = field(default_factory=list)
+    held: int = 0
+    codec: Codec = Codec.NONE
+    records: int = 0
+    raw_size: int = HEADER_SIZE
+    ready: bool = False
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    sequence: int = NO_SEQUENCE
+    attempts: int = 0
+    ambiguous: bool = False
+    refused: int = 0
+    sent_at: float = 0.0
+    label: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+    topic_id: uuid.UUID | None = None
+    by_name: bool = False
+    settled: bool = False
+    restamped: bool = False
+    closed: float = 0.0
+    reason: CloseReason = CloseReason.FLUSH
+    compression: float | None = None
+
+    def add(self, part: Buffer, records: int, max_timestamp: int, now: float | None = None) -> None:
+        """Append encoded records; `now` is when they came, if that is not when it was created."""
+        size = memoryview(part).nbytes
+        self.parts.append(part)
+        self.held += size
+        self.records += records
+        self.arrivals.append((self.created if now is None else now, records))
+        self.raw_size += size
+        self.max_timestamp = max(self.max_timestamp, max_timestamp)
+
+    def hold(self, parts: list[Buffer]) -> None:
+        """Replace the records section, as compression does."""
+        self.parts = parts
+        self.held = sum(memoryview(part).nbytes for part in parts)
+
+    def compressed(self, codec: Codec, level: int | None) -> bytes:
+        """The compressed records section; the batch itself stays as it is."""
+        parts = self.parts  # another thread may settle the batch meanwhile
+        whole = parts[0] if len(parts) == 1 else b"".join(parts)
+        return compress(codec, whole, level)
+
+    def number(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """Give it its place in the partition's sequence; it keeps it over all retries."""
+        self.producer_id, self.epoch, self.sequence = producer_id, epoch, sequence
+
+    def unnumber(self) -> None:
+        """Take the place away again, for a new epoch."""
+        self.number(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+
+    @property
+    def name(self) -> str:
+        """Its label as text: unique within the session."""
+        return ".".join(map(str, self.label))
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the record after this batch; wraps as Kafka's 31-bit sequences do."""
+        return (self.sequence + self.records) & _SEQUENCE_MASK
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, header included."""
+        return HEADER_SIZE + self.held
+
+    def encode(self) -> Sequence[Buffer]:
+        """Header and records as they go into a Produce request."""
+        header = BatchHeader(
+            attributes=int(self.codec),
+            last_offset_delta=self.records - 1,
+            base_timestamp=self.base_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
+            record_count=self.records,
+        )
+        return [header.pack(self.parts), *self.parts]

@@ -1,0 +1,163 @@
+"""A circuit breaker: after too much trouble it lets nothing through for a while, then tries again.
+
+    CLOSED -> OPEN (a threshold is reached) -> HALF_OPEN (it has rested) -> CLOSED (it works again)
+                                          ^------- OPEN (it does not) <-'
+
+Pure: the time comes with each call. Source: seed "Advanced Producer Patterns".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
+
+_SLOTS = 10
+"""Parts of the window: what leaves it does so by a tenth of it at a time."""
+
+
+class BreakerState(Enum):
+    """Where a breaker stands."""
+
+    CLOSED = auto()
+    OPEN = auto()
+    HALF_OPEN = auto()
+
+
+class Event(Enum):
+    """What can move a breaker."""
+
+    TRIPPED = auto()
+    RESTED = auto()
+    SUCCEEDED = auto()
+    TROUBLED = auto()
+
+
+_NEXT = {
+    (BreakerState.CLOSED, Event.TRIPPED): BreakerState.OPEN,
+    (BreakerState.OPEN, Event.RESTED): BreakerState.HALF_OPEN,
+    (BreakerState.HALF_OPEN, Event.SUCCEEDED): BreakerState.CLOSED,
+    (BreakerState.HALF_OPEN, Event.TROUBLED): BreakerState.OPEN,
+}
+
+
+def next_state(state: BreakerState, event: Event) -> BreakerState:
+    """The state after an event; one that is not in the table changes nothing."""
+    return _NEXT.get((state, event), state)
+
+
+class Outcome(Enum):
+    """What came of sending a batch once."""
+
+    DELIVERED = auto()
+    RETRIED = auto()
+    FAILED = auto()
+
+
+@dataclass(slots=True)
+class Tally:
+    """Outcomes counted."""
+
+    delivered: int = 0
+    retried: int = 0
+    failed: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """One more."""
+        self.delivered += outcome is Outcome.DELIVERED
+        self.retried += outcome is Outcome.RETRIED
+        self.failed += outcome is Outcome.FAILED
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.delivered + self.retried + self.failed
+
+    @property
+    def retry_percent(self) -> float:
+        """How many of a hundred answers were errors to be retried."""
+        return 100 * self.retried / self.total if self.total else 0.0
+
+    def reaches(self, thresholds: Thresholds, least: int) -> bool:
+        """Whether a threshold is reached; a percent counts from `least` outcomes on."""
+        if 0 < thresholds.failures <= self.failed:
+            return True
+        return self.total >= least and 0 < thresholds.retry_percent <= self.retry_percent
+
+
+@dataclass(slots=True)
+class Window:
+    """Outcomes of the last `seconds`."""
+
+    seconds: float
+    _slots: deque[tuple[int, Tally]] = field(default_factory=deque)
+
+    def add(self, outcome: Outcome, now: float) -> None:
+        """An outcome now."""
+        slot = int(now * _SLOTS / self.seconds)
+        if not self._slots or self._slots[-1][0] < slot:
+            self._slots.append((slot, Tally()))
+        self._slots[-1][1].add(outcome)
+
+    def tally(self, now: float) -> Tally:
+        """What the window holds now."""
+        oldest = int(now * _SLOTS / self.seconds) - _SLOTS
+        while self._slots and self._slots[0][0] <= oldest:
+            self._slots.popleft()
+        tallies = [tally for _, tally in self._slots]
+        return Tally(
+            sum(tally.delivered for tally in tallies),
+            sum(tally.retried for tally in tallies),
+            sum(tally.failed for tally in tallies),
+        )
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._slots.clear()
+
+
+class Breaker:
+    """One thing's breaker; one thread calls `record`, any may ask for the state."""
+
+    __slots__ = ("_config", "_opened_at", "_state", "_thresholds", "_window")
+
+    def __init__(self, config: BreakerConfig, thresholds: Thresholds) -> None:
+        self._config = config
+        self._thresholds = thresholds
+        self._window = Window(config.window)
+        self._state = BreakerState.CLOSED
+        self._opened_at = 0.0
+
+    def state(self, now: float) -> BreakerState:
+        """The state now; time alone turns OPEN into HALF_OPEN."""
+        rested = now >= self._opened_at + self._config.open_for
+        return next_state(self._state, Event.RESTED) if rested else self._state
+
+    def record(self, outcome: Outcome, now: float) -> bool:
+        """Note an outcome; whether this opened the breaker."""
+        state = self.state(now)
+        if state is BreakerState.HALF_OPEN:
+            good = outcome is Outcome.DELIVERED
+            return self._move(next_state(state, Event.SUCCEEDED if good else Event.TROUBLED), now)
+        self._window.add(outcome, now)
+        if outcome is Outcome.DELIVERED or state is not BreakerState.CLOSED:
+            return False
+        if self.tally(now).reaches(self._thresholds, self._config.min_batches):
+            return self._move(next_state(state, Event.TRIPPED), now)
+        return False
+
+    def tally(self, now: float) -> Tally:
+        """What it counts now."""
+        return self._window.tally(now)
+
+    def _move(self, state: BreakerState, now: float) -> bool:
+        self._state = state
+        if state is BreakerState.OPEN:
+            self._opened_at = now
+        else:
+            self._window.clear()
+        return state is BreakerState.OPEN

@@ -1,0 +1,131 @@
+"""Who holds how much of the buffer, so that a stalled partition or broker can't hold all of it.
+
+What is promised, with a share of s percent of buffer.memory:
+- No broker's partitions hold more than s percent together, and no partition more than half of
+  that, so that its neighbours on the broker go on too. Exempt are the only broker and the only
+  partition that the session's topics have, and one row that is larger. What is beyond the share
+  stays free for the others.
+- Rows without a key wait undesignated, at nobody's expense, until a batch of them can be sent at
+  once; a partition that has used up its share, or whose broker has, is given none. So they never
+  wait for what is stalled, only for room in the whole buffer: it is theirs where all of their
+  topic is stalled. While rows of their topic that belong to one partition wait, they are given
+  partitions whose share is not used up, and count as theirs.
+- Rows that belong to one partition, by key or by number, wait when its share is used up. The
+  chunk's other rows go first. But rows come in one order, and what comes after can't be taken
+  until these are: then the writer stands still, for at most max.block.ms, while everything that
+  it has handed over goes on being sent.
+The time until then is what the share buys: the others run at full speed, with at least the rest
+of the buffer to themselves. The accumulator's lock guards all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_kafka_sink.client.cluster import NO_LEADER
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.client.cluster import Cluster, TopicInfo
+
+_T = TypeVar("_T")
+
+
+PARTITIONS_PART = 2
+"""A partition may hold this part of what a broker may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Partitions and brokers that can't be given more."""
+
+    partitions: frozenset[TopicPartition] = frozenset()
+    brokers: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions or self.brokers)
+
+    def of(self, topic: TopicInfo) -> frozenset[int]:
+        """The topic's partitions among them, or led by one of them."""
+        if not self:
+            return frozenset()
+        return frozenset(
+            number
+            for number, leader in enumerate(topic.leaders)
+            if leader in self.brokers or TopicPartition(topic.name, number) in self.partitions
+        )
+
+
+NOTHING_FULL = Full()
+
+
+def find_full(
+    held: Mapping[TopicPartition, int],
+    topics: Mapping[str, TopicInfo],
+    more: int,
+    limit: int,
+) -> Full:
+    """Who would hold too much with `more` bytes in addition; who holds nothing may.
+
+    `limit` is that of a broker, a partition has half of it; `topics` are all that the session
+    writes to.
+    """
+    brokers: Counter[int] = Counter()
+    for place, size in held.items():
+        brokers[_leader(topics, place)] += size
+    full_brokers = _over(brokers, more, limit)
+    known_brokers = {leader for topic in topics.values() for leader in topic.leaders}
+    partitions = sum(topic.partition_count for topic in topics.values())
+    return Full(
+        _over(held, more, limit // PARTITIONS_PART) if partitions > 1 else frozenset(),
+        full_brokers - {NO_LEADER} if len(known_brokers - {NO_LEADER}) > 1 else frozenset(),
+    )
+
+
+def _over(held: Mapping[_T, int], more: int, limit: int) -> frozenset[_T]:
+    return frozenset(who for who, size in held.items() if size and size + more > limit)
+
+
+def _leader(topics: Mapping[str, TopicInfo], place: TopicPartition) -> int:
+    topic = topics.get(place.topic)
+    if topic is None or place.partition >= topic.partition_count:
+        return NO_LEADER
+    return topic.leaders[place.partition]
+
+
+class Shares:
+    """Bytes of the batches that each partition has in the buffer, and the most it may have."""
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        """Bytes of one broker; None for no limit."""
+        self.held: dict[TopicPartition, int] = {}
+        self._total = 0
+        self._topics: set[str] = set()
+
+    def change(self, place: TopicPartition, size: int) -> None:
+        """A partition holds `size` bytes more, or less; what is undesignated is nobody's."""
+        if place.partition == UNDESIGNATED:
+            return
+        self._total += size
+        now = self.held.get(place, 0) + size
+        if now:
+            self.held[place] = now
+        else:
+            self.held.pop(place, None)
+
+    def learn(self, topics: Iterable[TopicInfo]) -> None:
+        """The session writes to these topics too."""
+        self._topics.update(topic.name for topic in topics)
+
+    def full(self, more: int, cluster: Cluster) -> Full:
+        """Who can't be given `more` bytes, as the brokers lead now."""
+        if self.limit is None or self._total + more <= self.limit // PARTITIONS_PART:
+            return NOTHING_FULL
+        known = cluster.topics
+        topics = {name: known[name] for name in self._topics if name in known}
+        return find_full(self.held, topics, more, self.limit)

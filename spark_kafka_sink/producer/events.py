@@ -1,0 +1,168 @@
+"""Tells of each batch's way, and of the identity's, to whoever set kafka.debug.
+
+Every method is one event, and returns at once when its context is off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.debug_log import Debug
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.common.debug_log import Context
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.producer_state import Identity
+    from spark_kafka_sink.producer.send.error_policy import Action
+
+
+class Trace:
+    """One session's events.
+
+    Args:
+        session: the session's name.
+        contexts: those that are told of.
+    """
+
+    __slots__ = ("_debug", "session")
+
+    def __init__(self, session: str = "", contexts: Iterable[Context] = ()) -> None:
+        self.session = session
+        self._debug = Debug(contexts, session=session)
+
+    def opened(self, client: str, limit: int) -> None:
+        """The session begins, on a client's connections, with so much room."""
+        if (tell := self._debug.queue) is not None:
+            tell("open", client=client, buffer_bytes=limit)
+
+    def appended(self, batch: ProducerBatch, records: int) -> None:
+        """Records went into an open batch."""
+        if (tell := self._debug.msg) is not None:
+            tell(
+                "append",
+                **_ids(batch),
+                records=f"+{records}",
+                batch_records=batch.records,
+                batch_bytes=batch.raw_size,
+            )
+
+    def closed(self, batch: ProducerBatch) -> None:
+        """The batch takes no more records."""
+        if (tell := self._debug.msg) is not None:
+            tell(
+                "close",
+                **_ids(batch),
+                reason=batch.reason,
+                records=batch.records,
+                bytes=batch.raw_size,
+                open_ms=_ms(batch.closed - batch.created),
+            )
+
+    def compressed(self, batch: ProducerBatch) -> None:
+        """The codec thread is done with the batch."""
+        if (tell := self._debug.queue) is not None:
+            tell(
+                "compress",
+                **_ids(batch),
+                codec=batch.codec.name.lower(),
+                bytes=batch.raw_size,
+                compressed=batch.size,
+                took_ms=_ms(batch.compression or 0.0),
+            )
+
+    def designated(self, batch: ProducerBatch) -> None:
+        """The batch, which had no partition, has one."""
+        if (tell := self._debug.msg) is not None:
+            tell("designate", **_ids(batch))
+
+    def waited(self, size: int, seconds: float, used: int) -> None:
+        """The writer has waited for room in the buffer."""
+        if (tell := self._debug.queue) is not None:
+            tell("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
+
+    def sent(self, batch: ProducerBatch, broker: int, correlation: int) -> None:
+        """The batch is on its way, in the request with this correlation id."""
+        if (tell := self._debug.msg) is not None:
+            tell(
+                "send",
+                **_ids(batch),
+                base_sequence=batch.sequence,
+                producer_id=batch.producer_id,
+                epoch=batch.epoch,
+                broker=broker,
+                correlation=correlation,
+                attempt=batch.attempts,
+                records=batch.records,
+                bytes=batch.size,
+            )
+
+    def answered(
+        self, batch: ProducerBatch, completion: Completion, error: str, action: Action, offset: int
+    ) -> None:
+        """The batch's request was answered or lost, and what follows from it."""
+        if (tell := self._debug.msg) is not None:
+            tell(
+                "answer",
+                **_ids(batch),
+                base_sequence=batch.sequence,
+                broker=completion.node.node_id,
+                correlation=completion.correlation_id,
+                error=error,
+                action=action.name,
+                offset=offset,
+                age_ms=_ms(completion.latency),
+            )
+
+    def failed(self, batch: ProducerBatch, status: str, error: str) -> None:
+        """The batch will never be acknowledged."""
+        if (tell := self._debug.msg) is not None:
+            tell("fail", **_ids(batch), status=status, error=error, records=batch.records)
+
+    def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+        """The batch goes out again in parts."""
+        if (tell := self._debug.queue) is not None:
+            tell("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
+
+    def identified(self, identity: Identity) -> None:
+        """The answer to InitProducerId was taken."""
+        if (tell := self._debug.eos) is not None:
+            tell(
+                "producer_id",
+                state=identity.state.name,
+                producer_id=identity.producer_id,
+                epoch=identity.epoch,
+            )
+
+    def numbered(self, batch: ProducerBatch) -> None:
+        """The batch has its place among its partition's sequences."""
+        if (tell := self._debug.eos) is not None:
+            tell(
+                "number",
+                **_ids(batch),
+                producer_id=batch.producer_id,
+                epoch=batch.epoch,
+                base_sequence=batch.sequence,
+                next_sequence=batch.next_sequence,
+            )
+
+    def renumbered(self, partition: TopicPartition, identity: Identity) -> None:
+        """The partition starts over at sequence 0."""
+        if (tell := self._debug.eos) is not None:
+            tell(
+                "bump", partition=_name(partition), state=identity.state.name, epoch=identity.epoch
+            )
+
+
+def _ids(batch: ProducerBatch) -> dict[str, object]:
+    return {"partition": _name(batch.partition), "batch": batch.name}
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3f}"

@@ -1,0 +1,99 @@
+"""Who the producer is to the brokers: producer id, epoch, and each partition's next sequence.
+
+Owned by the sender thread. A healthy session hands its `Identity` to the next one, so that a
+worker process that runs many tasks leaves one producer state on each broker and not many.
+Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+if TYPE_CHECKING:
+    import uuid
+
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+
+LAST_EPOCH = (1 << 15) - 1
+
+
+class IdentityState(Enum):
+    """Where the producer id stands."""
+
+    MISSING = auto()
+    REQUESTED = auto()
+    KNOWN = auto()
+
+
+_NEXT: dict[IdentityState, frozenset[IdentityState]] = {
+    IdentityState.MISSING: frozenset({IdentityState.REQUESTED}),
+    IdentityState.REQUESTED: frozenset({IdentityState.KNOWN, IdentityState.MISSING}),
+    IdentityState.KNOWN: frozenset({IdentityState.MISSING}),
+}
+
+
+@dataclass(slots=True)
+class Sequence:
+    """One partition's place: the epoch it has adopted and the sequence of its next record.
+
+    `topic_id` is that of the topic that took the latest batch.
+    """
+
+    producer_id: int
+    epoch: int
+    next: int = 0
+    topic_id: uuid.UUID | None = None
+
+
+@dataclass(slots=True)
+class Identity:
+    """The producer id and epoch, and where each partition stands under them.
+
+    `transactional_id` is None for a producer that is idempotent and no more.
+    """
+
+    state: IdentityState = IdentityState.MISSING
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    transactional_id: str | None = None
+    sequences: dict[TopicPartition, Sequence] = field(default_factory=dict)
+
+    def move(self, state: IdentityState) -> None:
+        """Change state; anything not in the table is a bug."""
+        if state not in _NEXT[self.state]:
+            raise AssertionError(f"identity cannot go from {self.state} to {state}")
+        self.state = state
+
+    def granted(self, producer_id: int, epoch: int) -> None:
+        """InitProducerId was answered."""
+        self.move(IdentityState.KNOWN)
+        self.producer_id, self.epoch = producer_id, epoch
+
+    def number(self, batch: ProducerBatch) -> None:
+        """Give a batch that was never sent its place; retries keep theirs."""
+        if self.state is not IdentityState.KNOWN:
+            raise AssertionError("a batch can't be numbered without a producer id")
+        place = self.sequences.get(batch.partition)
+        if place is None:
+            place = Sequence(self.producer_id, self.epoch)
+            self.sequences[batch.partition] = place
+        batch.number(place.producer_id, place.epoch, place.next)
+        place.next = batch.next_sequence
+
+    def bump(self, partition: TopicPartition) -> None:
+        """Start a partition over in a new epoch: sequence 0, nothing of it may be under way.
+
+        Other partitions keep the epoch that they have, as the brokers judge each on its own.
+        After the last epoch a new producer id is needed.
+        """
+        self.sequences.pop(partition, None)
+        if self.state is not IdentityState.KNOWN:
+            return  # a new producer id is on its way
+        if self.epoch >= LAST_EPOCH:
+            self.move(IdentityState.MISSING)
+        else:
+            self.epoch += 1

@@ -1,0 +1,1 @@
+"""The sender thread's way: drain, in-flight batches, requests, and what answers lead to."""

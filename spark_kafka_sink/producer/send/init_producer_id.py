@@ -1,0 +1,88 @@
+"""Asking a broker for the producer id, without ever blocking the sender (KIP-98)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.cluster import error_number
+from spark_kafka_sink.client.connection import Request
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.producer_state import Identity, IdentityState
+from spark_kafka_sink.producer.send.error_policy import DISCONNECTED, error_name
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.versions import ApiKey, make_request
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.network import Completion
+
+_NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
+_RETRIABLE = frozenset({DISCONNECTED, 7, 13, 14, 15, 16, 51})
+
+
+class ProducerIdRequester:
+    """Keeps an identity's producer id coming; sender thread only."""
+
+    def __init__(self, client: Client, identity: Identity) -> None:
+        self.identity = identity
+        self._client = client
+        self._retry_at = 0.0
+        self._attempts = 0
+
+    def pump(self, now: float) -> None:
+        """Send InitProducerId when the id is missing and a broker is ready."""
+        if self.identity.state is not IdentityState.MISSING or now < self._retry_at:
+            return
+        network = self._client.network
+        node = self._client.metadata.pick(network, now)
+        if node is None:
+            return
+        version = network.link(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
+        payload = make_request(
+            ApiKey.INIT_PRODUCER_ID,
+            version,
+            transactional_id=None,
+            transaction_timeout=_NO_TIMEOUT,
+        )
+        self.identity.move(IdentityState.REQUESTED)
+        request = Request(
+            api=ApiKey.INIT_PRODUCER_ID, version=version, body=[encode(payload)], context=self
+        )
+        network.send(node.node_id, request, now)
+
+    def take(self, completion: Completion, now: float) -> None:
+        """Use the answer.
+
+        Raises:
+            DeliveryError: the broker refuses to give this client a producer id.
+        """
+        response = completion.response
+        code = DISCONNECTED if response is None else error_number(response.error_code)
+        if response is not None and code == 0:
+            self._attempts = 0
+            self.identity.granted(int(response.producer_id), int(response.producer_epoch))
+            return
+        self.identity.move(IdentityState.MISSING)
+        if code not in _RETRIABLE:
+            raise DeliveryError(
+                "the broker refused a producer id",
+                broker=str(completion.node),
+                error=error_name(code),
+                hint="grant IdempotentWrite on the cluster, or set kafka.enable.idempotence=false",
+            )
+        config = self._client.config
+        self._retry_at = now + full_jitter(
+            self._attempts,
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
+            self._client.random,
+        )
+        self._attempts += 1
+
+    def wait(self, now: float) -> float:
+        """Seconds until `pump` has something to do."""
+        if self.identity.state is not IdentityState.MISSING:
+            return 1.0
+        return max(0.02, self._retry_at - now)

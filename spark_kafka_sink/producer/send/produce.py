@@ -1,0 +1,116 @@
+"""Building a Produce request from the batches picked for one broker, and reading its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_kafka_sink.client.cluster import error_number
+from spark_kafka_sink.client.connection import Connection, Request
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.config.model import Acks, Codec
+from spark_kafka_sink.protocol.produce import PartitionData, ProduceHead, TopicData, produce_body
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.send.in_flight import Lane
+
+_WITHOUT_TOPIC_IDS = 12
+_ZSTD = 7
+"""The first version of Produce in which batches may be compressed with zstd (KIP-110)."""
+
+
+class Pick(NamedTuple):
+    """A batch picked for a request, and the lane it came from."""
+
+    lane: Lane
+    batch: ProducerBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAnswer:
+    """What a Produce response says of one partition; `leader` is -1 where it names none.
+
+    `append_time` is LogAppendTime in milliseconds, None where the topic keeps CreateTime.
+    """
+
+    code: int
+    base_offset: int = -1
+    append_time: int | None = None
+    message: str | None = None
+    leader: int = -1
+    leader_epoch: int = -1
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+
+
+def produce_request(
+    config: ProducerConfig, connection: Connection, cluster: Cluster, picks: list[Pick]
+) -> Request:
+    """One request with one batch per partition; its context is the list of picks.
+
+    Raises:
+        ProtocolError: the broker is too old for these batches, or for this client.
+    """
+    by_topic: dict[str, list[PartitionData]] = {}
+    for _, batch in picks:
+        batch.topic_id = cluster.topics[batch.partition.topic].topic_id
+        data = PartitionData(batch.partition.partition, batch.encode(), batch.size)
+        by_topic.setdefault(batch.partition.topic, []).append(data)
+    topics = [
+        TopicData(name, cluster.topics[name].topic_id, data) for name, data in by_topic.items()
+    ]
+    has_ids = all(topic.topic_id is not None for topic in topics)
+    version = connection.version(ApiKey.PRODUCE, None if has_ids else _WITHOUT_TOPIC_IDS)
+    if version <= _WITHOUT_TOPIC_IDS:
+        for _, batch in picks:
+            batch.by_name = True
+    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in picks):
+        raise ProtocolError(
+            f"the broker takes no batches compressed with zstd: Produce {version} is its newest",
+            error="UNSUPPORTED_COMPRESSION_TYPE",
+            hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
+        )
+    head = ProduceHead(
+        version=version,
+        transactional_id=None,
+        acks=int(config.acks),
+        timeout_ms=config.request_timeout_ms,
+    )
+    return Request(
+        api=ApiKey.PRODUCE,
+        version=version,
+        body=produce_body(head, topics),
+        context=picks,
+        expects_response=config.acks is not Acks.NONE,
+    )
+
+
+def read_answers(response: Any, picks: list[Pick]) -> dict[tuple[str, int], PartitionAnswer]:
+    """Each partition's answer, by topic name and partition."""
+    # By the ids that were sent: the cluster may have lost sight of a topic since.
+    names = {batch.topic_id: batch.partition.topic for _, batch in picks}
+    answers: dict[tuple[str, int], PartitionAnswer] = {}
+    for topic in response.responses:
+        name = getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None))
+        for partition in topic.partition_responses:
+            if name is not None:
+                answers[name, int(partition.index)] = _answer(partition)
+    return answers
+
+
+def _answer(partition: Any) -> PartitionAnswer:
+    hint = getattr(partition, "current_leader", None)
+    errors = getattr(partition, "record_errors", ())
+    appended = partition.log_append_time
+    return PartitionAnswer(
+        code=error_number(partition.error_code),
+        base_offset=int(partition.base_offset),
+        append_time=None if appended is None else round(appended.timestamp() * 1000),
+        message=getattr(partition, "error_message", None),
+        leader=-1 if hint is None else int(hint.leader_id),
+        leader_epoch=-1 if hint is None else int(hint.leader_epoch),
+        record_errors=tuple((int(e.batch_index), e.batch_index_error_message) for e in errors),
+    )

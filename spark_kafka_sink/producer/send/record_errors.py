@@ -1,0 +1,221 @@
+"""What a broker's refusal is about, and what becomes of the records: dead letters, or another try.
+
+Rare, so records may be handled one by one here. Source: KIP-467 (record errors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, auto
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.dead_letter import is_letter
+from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, Flaw
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.send.error_policy import error_name
+from spark_kafka_sink.producer.send.splitter import (
+    closed_batch,
+    columns_of,
+    header_lists,
+    piece_of,
+    recompress,
+    records_of,
+)
+from spark_kafka_sink.records.encoder import size_bounds
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.context import Books
+    from spark_kafka_sink.producer.send.produce import PartitionAnswer
+    from spark_kafka_sink.records.decoder import Record
+
+_TOO_LARGE = frozenset({10, 18})
+_WRONG_TIME = 32
+_ABOUT_DATA = frozenset({10, 18, _WRONG_TIME, 87})
+"""MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD."""
+
+
+class Fault(Enum):
+    """Whose fault a refusal is."""
+
+    RECORDS = auto()
+    """Of some records: partition and broker work."""
+    TOPIC = auto()
+    """Of the topic: the broker works."""
+    OTHER = auto()
+
+    @classmethod
+    def of(cls, answer: PartitionAnswer) -> Fault:
+        """Whose fault an answer that ends a batch is."""
+        if answer.record_errors or answer.code in _ABOUT_DATA:
+            return cls.RECORDS
+        return cls.TOPIC if answer.code in TOPIC_FLAWS else cls.OTHER
+
+
+class Remedy(Enum):
+    """What a refused batch needs."""
+
+    NONE = auto()
+    """Nothing helps: the task fails."""
+    SET_ASIDE = auto()
+    """The refused records are known: they become dead letters, the others go again."""
+    HALVE = auto()
+    """The answer does not tell them: halves go again until each bad record stands alone."""
+    SHRINK = auto()
+    """A dead letter that is too large leaves out one more part of its row."""
+    RESTAMP = auto()
+    """A dead letter whose time the broker does not take gets the time of day."""
+
+
+class Refusals:
+    """Decides whether single records can be set aside, and takes their batch apart."""
+
+    def __init__(self, config: ProducerConfig, books: Books, clock: Clock) -> None:
+        self._config = config
+        self._books = books
+        self._clock = clock
+
+    def remedy(self, batch: ProducerBatch, answer: PartitionAnswer) -> Remedy:
+        """What can be done about a batch that failed for good, where that is tolerated.
+
+        Nothing for a dead letter that is refused itself, but for its size or its time; nor for
+        what the log may hold, as its records may have been taken before they were refused.
+        """
+        letters, fault = self._books.letters, Fault.of(answer)
+        if batch.ambiguous or not self._books.ward.policy.tolerant or fault is Fault.OTHER:
+            return Remedy.NONE
+        if letters is not None and batch.partition.topic == letters.name:
+            if answer.code == _WRONG_TIME:
+                return Remedy.RESTAMP if self.restamped(batch, answer) else Remedy.NONE
+            shrinks = answer.code in _TOO_LARGE and self.shrunk(batch)
+            return Remedy.SHRINK if shrinks else Remedy.NONE
+        if fault is Fault.TOPIC or batch.records == 1 or _named(batch, answer):
+            return Remedy.SET_ASIDE
+        return Remedy.HALVE
+
+    def divide(
+        self, batch: ProducerBatch, answer: PartitionAnswer
+    ) -> tuple[list[ProducerBatch], list[Record]]:
+        """The rest of the batch (no batch, or one without a number), and the refused records."""
+        records = records_of(batch)
+        bad = _named(batch, answer) or set(range(len(records)))
+        refused = [record for index, record in enumerate(records) if index in bad]
+        kept = [record for index, record in enumerate(records) if index not in bad]
+        self._count(batch, answer, len(refused))
+        if not kept:
+            return [], refused
+        rest = piece_of(batch, kept)
+        rest.label, rest.order, rest.attempts = batch.label, batch.order, batch.attempts
+        recompress(rest, batch.codec, self._config.compression_level)
+        return [rest], refused
+
+    def letters(
+        self, batch: ProducerBatch, refused: list[Record], answer: PartitionAnswer
+    ) -> list[ProducerBatch]:
+        """The refused records as batches of the dead letter topic, if there is one."""
+        topic = self._books.letters
+        if topic is None:
+            return []
+        flaw = Flaw.TOO_LARGE if answer.code in _TOO_LARGE else _flaw(answer)
+        if answer.code == _WRONG_TIME:
+            refused = self._now(refused)
+        rows = Rows(
+            columns=columns_of(refused),
+            topics=(batch.partition.topic,),
+            partition=pa.array([batch.partition.partition] * len(refused), pa.int32()),
+            header_lists=header_lists(refused),
+        )
+        details = _details(batch, answer, len(refused))
+        dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), details)
+        place = TopicPartition(topic.name, UNDESIGNATED)
+        bounds = _bounds(size_bounds(dead.columns), self._config.batch_size - HEADER_SIZE)
+        letters = [
+            closed_batch(place, batch.created, dead.columns.slice(start, stop))
+            for start, stop in bounds
+        ]
+        for letter in letters:
+            recompress(letter, batch.codec, self._config.compression_level)
+        return letters
+
+    def shrunk(self, batch: ProducerBatch) -> ProducerBatch | None:
+        """A single dead letter without one more part of its row; None where that can't be."""
+        if self._books.letters is None or batch.records > 1:
+            return None
+        record = self._books.letters.smaller(records_of(batch)[0])
+        if record is None:
+            return None
+        return self._instead(batch, [record])
+
+    def restamped(self, batch: ProducerBatch, answer: PartitionAnswer) -> ProducerBatch | None:
+        """Dead letters with the time of day where theirs is refused; None if they have it."""
+        if self._books.letters is None or batch.restamped:
+            return None
+        records = records_of(batch)
+        wrong = _named(batch, answer) or set(range(len(records)))
+        if not all(is_letter(records[index]) for index in wrong):
+            return None
+        stamped = enumerate(zip(records, self._now(records), strict=True))
+        piece = self._instead(batch, [now if i in wrong else old for i, (old, now) in stamped])
+        piece.restamped = True
+        return piece
+
+    def _instead(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
+        """A batch of as many records in the place of this one, with its sequences."""
+        piece = piece_of(batch, records)
+        piece.label, piece.order = (*batch.label, 0), (*batch.order, 0)
+        piece.by_name = batch.by_name
+        piece.number(batch.producer_id, batch.epoch, batch.sequence)
+        recompress(piece, batch.codec, self._config.compression_level)
+        return piece
+
+    def _now(self, records: list[Record]) -> list[Record]:
+        """The records at the time of day."""
+        now = self._clock.wall_ms()
+        return [replace(record, timestamp=now) for record in records]
+
+    def _count(self, batch: ProducerBatch, answer: PartitionAnswer, count: int) -> None:
+        place = f"{batch.partition.topic}-{batch.partition.partition}"
+        name = error_name(answer.code)
+        texts = [text or name for _, text in answer.record_errors] or [answer.message or name]
+        self._books.ward.refused(_flaw(answer), count, [f"{place}: {text}" for text in texts])
+
+
+def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that stay within `limit` bytes; one that is larger stands alone."""
+    ends = sizes.cumsum()
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        before = int(ends[bounds[-1] - 1]) if bounds[-1] else 0
+        stop = int(ends.searchsorted(before + limit, side="right"))
+        bounds.append(max(stop, bounds[-1] + 1))
+    return pairwise(bounds)
+
+
+def _named(batch: ProducerBatch, answer: PartitionAnswer) -> set[int]:
+    """The records of the batch that the answer names; all where it is about the topic."""
+    if Fault.of(answer) is Fault.TOPIC:
+        return set(range(batch.records))
+    return {index for index, _ in answer.record_errors if 0 <= index < batch.records}
+
+
+def _flaw(answer: PartitionAnswer) -> Flaw:
+    return TOPIC_FLAWS.get(answer.code, Flaw.REFUSED)
+
+
+def _details(batch: ProducerBatch, answer: PartitionAnswer, count: int) -> list[str]:
+    """What the broker says of each of the refused records, in their order."""
+    general = answer.message or ""
+    texts = dict(answer.record_errors)
+    named = sorted(_named(batch, answer) & texts.keys())
+    return [texts[index] or general for index in named] or [general] * count

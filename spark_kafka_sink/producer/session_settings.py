@@ -1,0 +1,19 @@
+"""What a session is told beside the producer's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spark_kafka_sink.config.dead_letters import PoisonPolicy
+from spark_kafka_sink.config.throttling import PressureConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """The sink's own options that a session needs, and the number of its Spark task."""
+
+    poison: PoisonPolicy = field(default_factory=PoisonPolicy)
+    pressure: PressureConfig = field(default_factory=PressureConfig)
+    task: int = 0
+    hand_over: tuple[tuple[str, str], ...] = ()
+    """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

@@ -1,0 +1,185 @@
+"""Rows of bytes put together from columns, in C: pieces side by side, one cast for them all.
+
+A piece is a binary view: short ones, such as varints, hold their bytes themselves, a column's
+entries point into the column. Casting views to plain binary copies every piece of every row, one
+behind the other, at some three nanoseconds each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_sink.records.columns import nullable_lengths
+from spark_kafka_sink.records.inline_views import CODE_SIZE, WORD_SIZE, Code, Word, constant_code
+from spark_kafka_sink.records.varint import (
+    binary_array,
+    build_varints,
+    lengths_of,
+    offsets_of,
+    varint,
+    varint_codes,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NULL = varint(-1)
+"""The length of a key or value that is null."""
+_SIZE_BITS = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_LONG = 1 << 30
+"""Longer than any entry: the shortest of none."""
+_VIEW = np.dtype("V16")
+"""A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
+
+
+class Row:
+    """The fields of every row from left to right; neighbouring constants become one field."""
+
+    __slots__ = ("_constant", "_fields", "_rows", "_size", "_sizes")
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._fields: list[Code | pa.BinaryArray] = []
+        self._constant = b""
+        self._size = 0
+        self._sizes = np.zeros(1, np.int32)
+
+    @property
+    def sizes(self) -> NDArray[np.int32]:
+        """Bytes of each row so far; shape (n,), or (1,) if all rows have the same."""
+        return self._sizes + np.int32(self._size)
+
+    def constant(self, value: bytes) -> None:
+        """The same bytes in every row."""
+        self._constant += value
+        self._size += len(value)
+
+    def column(self, column: pa.BinaryArray, sizes: NDArray[np.int32] | None = None) -> None:
+        """One entry of a column; `sizes` are its lengths, for a column with nulls."""
+        self._end_constant()
+        self._fields.append(column)
+        self._add_sizes(lengths_of(column) if sizes is None else sizes)
+
+    def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
+        """A zig-zag varint per row; where pieces are laid out it counts as `room` bytes at least.
+
+        So the pieces stay the same where values grow with the number of rows.
+        """
+        code = varint_codes(values, room)
+        if code is None:
+            self.column(build_varints(values))
+            return
+        self._end_constant()
+        self._fields.append(code)
+        self._add_sizes(code.size.astype(np.int32))
+
+    def nullable(self, column: pa.BinaryArray | None) -> None:
+        """A key or a value: its length, -1 for null, and its bytes."""
+        if column is None:
+            self.constant(NULL)
+            return
+        lengths = nullable_lengths(column)
+        self.varints(lengths)
+        self.column(column, np.maximum(lengths, 0) if column.null_count else lengths)
+
+    def join(
+        self, front: Row | None = None, order: NDArray[np.intp] | None = None
+    ) -> pa.BinaryArray:
+        """The rows in `order`, each with the fields of `front` before its own.
+
+        A constant that ends the rows, of at most eight bytes, stands before the fields of the row
+        after it instead, where it shares a piece with them; the last row's is a piece of its own.
+        """
+        tail, self._constant = self._constant, b""
+        fields = [constant_code(tail), *(front.fields() if front else ()), *self._fields]
+        return _joined(_pieces(fields), self._rows, order, tail)
+
+    def fields(self) -> list[Code | pa.BinaryArray]:
+        """The fields so far."""
+        self._end_constant()
+        return self._fields
+
+    def _add_sizes(self, sizes: NDArray[np.int32]) -> None:
+        self._sizes = self._sizes + sizes
+
+    def _end_constant(self) -> None:
+        value, self._constant = self._constant, b""
+        for start in range(0, len(value), CODE_SIZE):
+            self._fields.append(constant_code(value[start : start + CODE_SIZE]))
+
+
+def _pieces(fields: list[Code | pa.BinaryArray]) -> list[Word | pa.BinaryArray]:
+    """The fields, as many codes as fit together in one word."""
+    pieces: list[Word | pa.BinaryArray] = []
+    for field in fields:
+        if not isinstance(field, Code):
+            pieces.append(field)
+            continue
+        word = pieces[-1] if pieces else None
+        if isinstance(word, Word) and word.fits(field):
+            word.add(field)
+        else:
+            pieces.append(Word(field))
+    return pieces
+
+
+def _joined(
+    pieces: list[Word | pa.BinaryArray], rows: int, order: NDArray[np.intp] | None, tail: bytes
+) -> pa.BinaryArray:
+    """Row i is the pieces i of all columns, one behind the other, from the end of `tail` on."""
+    count = len(pieces)
+    flat = _new_views(rows * count + 1)
+    views = flat[:-1].reshape(rows, count, 2)
+    target = views if order is None else _new_views(rows * count).reshape(rows, count, 2)
+    buffers: list[pa.Buffer] = []
+    for place, piece in enumerate(pieces):
+        if isinstance(piece, Word):
+            piece.write(target[:, place])
+        else:
+            buffers += _point(piece, target[:, place], len(buffers))
+    if order is not None:
+        np.take(target, order, axis=0, out=views, mode="clip")
+    Word(constant_code(tail)).write(flat[-1:])
+    whole = [None, pa.py_buffer(flat.data), *buffers]
+    array = pa.Array.from_buffers(pa.binary_view(), len(flat), whole)
+    joined = cast("pa.BinaryArray", pc.cast(array, pa.binary(), safe=False))
+    offsets = offsets_of(joined)[: rows * count + 1 : count or 1] + np.int32(len(tail))
+    return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
+
+
+def _new_views(count: int) -> NDArray[np.uint64]:
+    """Room for views, shape (count, 2), in Arrow's memory: it keeps its pages."""
+    room = pa.allocate_buffer(count * _VIEW.itemsize)
+    return np.frombuffer(memoryview(room), np.uint64).reshape(count, 2)
+
+
+def _point(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
+    lengths, data = lengths_of(column), column.buffers()[2]
+    if data is not None and not column.null_count and lengths.min(initial=_LONG) > WORD_SIZE:
+        views[:, 0] = lengths
+        views[:, 1] = offsets_of(column)[:-1]
+        views[:, 1] <<= _HALF
+        views[:, 1] |= np.uint64(first)
+        return [data]
+    return _point_some(column, views, first)
+
+
+def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+    """The same where entries are null, or short enough for their views to hold them."""
+    array = pc.cast(column, pa.binary_view(), safe=False)
+    _, entries, *data = array.buffers()
+    if entries is None:
+        return []
+    whole = np.frombuffer(memoryview(entries), _VIEW)
+    views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
+    if first and data:
+        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > WORD_SIZE) * np.uint64(first)
+    if column.null_count:
+        views[np.asarray(column.is_null())] = 0
+    return [buffer for buffer in data if buffer is not None]

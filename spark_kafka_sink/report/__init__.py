@@ -1,0 +1,1 @@
+"""The delivery report: what was written where, by whom, how well, and where the report is kept."""

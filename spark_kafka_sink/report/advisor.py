@@ -1,0 +1,289 @@
+"""Says from a finished report which setting holds the job back, and on what figure that rests.
+
+Pure: a report (which carries the settings it was made with) goes in, advice comes out, what
+matters most first. Nothing is said where too little was written to tell. The rules are those of
+the seed "Throughput Without Latency Spikes": rate x linger against batch.size, compression time
+against queue time, buffer.memory against batch.size x partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.report.pipeline import ARROW_BYTES, PipelineFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+MB = 1_000_000
+FEW_BATCHES = 20
+"""Fewer batches than this say nothing about a setting."""
+SMALL_BATCH = 32 * 1024
+SMALL_LIMIT = 128 * 1024
+LONGEST_LINGER_MS = 1_000
+TINY_TASKS = 20
+TINY_BYTES = 64 * 1024
+TINY_SECONDS = 0.5
+UNMEASURED = 2**31 - 1
+"""The value of Spark's maxBytesPerBatch with which it does not measure its batches."""
+SAFE_ARROW_BATCH = 64 * 1024 * 1024
+"""Spark's own bound, in bytes."""
+MEASURING = 0.09e-6
+"""JVM seconds a row: 0.27 us instead of 0.18, 100-byte rows on Spark 4.1 and 4.3."""
+
+
+class Direction(StrEnum):
+    """What to do with a setting."""
+
+    RAISE = "raise"
+    LOWER = "lower"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One piece of advice; `figure` is what it rests on, `sentence` what to make of it."""
+
+    setting: str
+    direction: Direction
+    figure: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
+
+
+def advise(report: DeliveryReport) -> list[Advice]:
+    """Everything there is to say about a report, most important first; nothing of an old one."""
+    if not report.metrics.settings or not report.duration_sum_ms:
+        return []
+    facts = PipelineFacts(report)
+    return [advice for rule in _RULES if (advice := rule(facts)) is not None]
+
+
+def _throttling(facts: PipelineFacts) -> Advice | None:
+    if facts.throttled < 0.05:
+        return None
+    return Advice(
+        setting="the brokers' quota",
+        direction=Direction.CHECK,
+        figure=f"throttled {facts.report.throttle_ms:,} ms, {facts.throttled:.0%} of the time",
+        sentence="the brokers slow this client.id or user down; no setting here changes that",
+    )
+
+
+def _retries(facts: PipelineFacts) -> Advice | None:
+    retries = facts.report.retries
+    if retries < 3 or retries < 0.05 * facts.batches:
+        return None
+    name, times = max(facts.report.errors, key=lambda pair: pair[1], default=("an error", 0))
+    return Advice(
+        setting="the brokers",
+        direction=Direction.CHECK,
+        figure=f"{retries:,} retries for {facts.batches:,} batches, {name} {times:,} times",
+        sentence="many batches went out more than once",
+    )
+
+
+def _compression(facts: PipelineFacts) -> Advice | None:
+    """CPU-bound: the codec thread is always at work, and batches wait for it."""
+    if facts.compressing < 0.6:
+        return None
+    spent = facts.metrics.compression_time.mean / 1000
+    return Advice(
+        setting="compression.type",
+        direction=Direction.LOWER,
+        figure=f"{facts.codec} was at work {facts.compressing:.0%} of the time, {spent:,.1f} ms "
+        f"a batch, which spent {facts.queue_time * 1000:,.1f} ms in the queue",
+        sentence="CPU-bound: take a faster codec or a lower level, or more tasks",
+    )
+
+
+def _ceiling(facts: PipelineFacts) -> Advice | None:
+    """Every request waits for the answer to an earlier one: only larger requests help."""
+    if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
+        return None
+    if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
+        return None
+    in_flight = facts.number("max.in.flight.requests.per.connection")
+    return Advice(
+        setting="batch.size" if in_flight >= 5 else "max.in.flight.requests.per.connection",
+        direction=Direction.RAISE,
+        figure=f"{in_flight} requests of {facts.request:,.0f} bytes to {facts.leaders} brokers in "
+        f"{facts.quick_round_trip * 1000:,.1f} ms make at most {facts.ceiling / MB:,.2f} MB/s, "
+        f"and a task sent {facts.rate / MB:,.2f}",
+        sentence="broker-bound: the round trip is the limit, and more must go with each one",
+    )
+
+
+def _small_batches(facts: PipelineFacts) -> Advice | None:
+    """Batches are full too soon."""
+    limit, full = facts.number("batch.size"), facts.metrics.closed_full
+    if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT:
+        return None
+    if full < 0.8 * facts.metrics.closed:
+        return None
+    return Advice(
+        setting="batch.size",
+        direction=Direction.RAISE,
+        figure=f"{full:,} of {facts.metrics.closed:,} batches were full at {limit:,} bytes",
+        sentence="the data comes faster than such batches hold; fewer, larger ones cost less",
+    )
+
+
+def _linger(facts: PipelineFacts) -> Advice | None:
+    """Rate x linger is far below batch.size: time runs out before batches are full."""
+    limit, linger = facts.number("batch.size"), facts.number("linger.ms")
+    lingered = facts.metrics.closed_linger
+    if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
+        return None
+    if facts.batch > min(limit / 2, SMALL_BATCH):
+        return None
+    wanted = min(LONGEST_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
+    if wanted <= linger:
+        return None
+    return Advice(
+        setting="linger.ms",
+        direction=Direction.RAISE,
+        figure=f"{lingered:,} of {facts.metrics.closed:,} batches left after {linger} ms with "
+        f"{facts.batch:,.0f} of {limit:,} bytes",
+        sentence=f"batches leave almost empty; about {wanted:,.0f} ms would fill them better",
+    )
+
+
+def _buffer(facts: PipelineFacts) -> Advice | None:
+    """Open batches of all partitions do not fit into the buffer together."""
+    memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
+    partitions, early = len(facts.report.partitions), facts.metrics.closed_memory
+    if batch * partitions <= memory or not (early or facts.metrics.buffer_waits):
+        return None
+    return Advice(
+        setting="buffer.memory",
+        direction=Direction.RAISE,
+        figure=f"{partitions:,} partitions x batch.size {batch:,} = {batch * partitions:,} bytes, "
+        f"buffer.memory is {memory:,}; {early:,} batches were closed early for room",
+        sentence="not every partition can have a full batch; raise it, or lower batch.size",
+    )
+
+
+def _blocked(facts: PipelineFacts) -> Advice | None:
+    """Spark waits for Kafka."""
+    if facts.blocked < 0.2:
+        return None
+    return Advice(
+        setting="buffer.memory",
+        direction=Direction.CHECK,
+        figure=f"write() waited for room {facts.blocked:.0%} of the time, "
+        f"{facts.metrics.buffer_waits:,} times; a request took {facts.round_trip * 1000:,.1f} ms",
+        sentence="what comes after the buffer is the limit, not Spark; "
+        "a larger buffer helps only against bursts",
+    )
+
+
+def _brokers(facts: PipelineFacts) -> Advice | None:
+    """Closed batches wait much longer than linger, and neither the codec nor a ceiling is why."""
+    linger = facts.number("linger.ms") / 1000
+    if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
+        return None
+    if facts.compressing >= 0.6 or _ceiling(facts) is not None or facts.throttled >= 0.05:
+        return None
+    return Advice(
+        setting="the brokers",
+        direction=Direction.CHECK,
+        figure=f"closed batches waited {facts.wait_after_close * 1000:,.1f} ms, linger.ms is "
+        f"{linger * 1000:,.0f}, a request took {facts.round_trip * 1000:,.1f} ms",
+        sentence="broker-bound: batches are ready sooner than they can be sent",
+    )
+
+
+def _skew(facts: PipelineFacts) -> Advice | None:
+    largest = facts.largest_partition()
+    if largest is None or largest[1] < 3 or facts.batches < FEW_BATCHES:
+        return None
+    part, excess = largest
+    return Advice(
+        setting="the keys",
+        direction=Direction.CHECK,
+        figure=f"{part.topic}-{part.partition} got {part.bytes_uncompressed / MB:,.1f} MB, "
+        f"{excess:,.1f} times the mean of its topic's partitions",
+        sentence="one partition gets most of the data; the others wait for it",
+    )
+
+
+def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
+    tasks = facts.report.tasks
+    if tasks < TINY_TASKS:
+        return None
+    size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy / tasks
+    if size > TINY_BYTES or seconds > TINY_SECONDS:
+        return None
+    return Advice(
+        setting="the number of tasks",
+        direction=Direction.LOWER,
+        figure=f"{tasks:,} tasks with {size:,.0f} bytes and {seconds * 1000:,.0f} ms each",
+        sentence="each task costs more than its data; coalesce() before the write",
+    )
+
+
+def _splits(facts: PipelineFacts) -> Advice | None:
+    splits = facts.report.splits
+    if not splits or splits < 0.01 * facts.batches:
+        return None
+    return Advice(
+        setting="batch.size",
+        direction=Direction.LOWER,
+        figure=f"{splits:,} batches were refused for their size, {facts.batches:,} were taken",
+        sentence="it is above what the topic takes (max.message.bytes), so data is sent twice",
+    )
+
+
+def _unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Nothing but their number bounds the rows that Spark gathers, and they are large."""
+    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
+        return None
+    return Advice(
+        setting=ARROW_BYTES,
+        direction=Direction.LOWER,
+        figure=f"{facts.arrow_rows:,.0f} rows of {facts.row:,.0f} bytes make a batch of "
+        f"{facts.arrow_batch / MB:,.0f} MB, which Spark holds twice while it grows",
+        sentence="such rows can end an executor's JVM; 64m, Spark's default, bounds the batch",
+    )
+
+
+def _measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
+    """Small rows, many a second: what Spark spends on measuring its batch shows."""
+    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
+        return None
+    share = facts.report.records * MEASURING / facts.busy
+    if share < 0.02 or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+        return None
+    return Advice(
+        setting=ARROW_BYTES,
+        direction=Direction.RAISE,
+        figure=f"rows of {facts.row:,.0f} bytes, {facts.report.records / facts.busy:,.0f} a second "
+        f"in a task, each measured: about {share:.0%} of the time",
+        sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
+        "its batch after every row; only for rows as small as these",
+    )
+
+
+_RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
+    _unbounded_arrow_batches,
+    _throttling,
+    _retries,
+    _splits,
+    _compression,
+    _ceiling,
+    _brokers,
+    _buffer,
+    _small_batches,
+    _linger,
+    _skew,
+    _tiny_tasks,
+    _blocked,
+    _measured_arrow_batches,
+)

@@ -1,0 +1,205 @@
+"""Collects what a producer session does into a delivery report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from operator import itemgetter
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+from spark_kafka_sink.metrics.histogram import HistogramBuilder
+from spark_kafka_sink.metrics.recorder import Meters
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_info import TaskInfo
+from spark_kafka_sink.report.transaction_info import TransactionInfo
+
+__all__ = [
+    "BatchDone",
+    "DeliveryReport",
+    "DeliveryStatus",
+    "PartitionReport",
+    "ReportBuilder",
+    "TaskInfo",
+    "TransactionInfo",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDone:
+    """A batch that left: its place, its records, and its bytes before and after compression."""
+
+    topic: str
+    partition: int
+    records: int
+    raw_bytes: int
+    wire_bytes: int
+    next_sequence: int | None = None
+    """The sequence after its last record; None without idempotence."""
+    append_time: int | None = None
+    """LogAppendTime in milliseconds, where the broker named one."""
+
+
+class _Tally:
+    """The counters of one partition while they still change."""
+
+    __slots__ = (
+        "acked",
+        "appended",
+        "batches",
+        "erred",
+        "first",
+        "last",
+        "leader",
+        "raw_bytes",
+        "records",
+        "wire_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.batches = self.raw_bytes = self.wire_bytes = 0
+        self.first: int | None = None
+        self.last: int | None = None
+        self.leader: int | None = None
+        self.acked: int | None = None
+        self.erred: int | None = None
+        self.appended: tuple[int, int] | None = None
+        self.records: Counter[DeliveryStatus] = Counter()
+
+    def add(self, batch: BatchDone, status: DeliveryStatus) -> None:
+        self.batches += 1
+        self.raw_bytes += batch.raw_bytes
+        self.wire_bytes += batch.wire_bytes
+        self.records[status] += batch.records
+
+    def stretch(self, first: int, last: int) -> None:
+        self.first = first if self.first is None else min(self.first, first)
+        self.last = last if self.last is None else max(self.last, last)
+
+    def append_time(self, ms: int) -> None:
+        first, last = self.appended or (ms, ms)
+        self.appended = min(first, ms), max(last, ms)
+
+    def build(self, topic: str, partition: int) -> PartitionReport:
+        first, last = self.appended or (None, None)
+        return PartitionReport(
+            topic=topic,
+            partition=partition,
+            batches=self.batches,
+            bytes_uncompressed=self.raw_bytes,
+            bytes_sent=self.wire_bytes,
+            first_offset=self.first,
+            last_offset=self.last,
+            leader=self.leader,
+            next_ack_seq=self.acked,
+            next_err_seq=self.erred,
+            first_append_time=first,
+            last_append_time=last,
+            **{status.value: self.records[status] for status in DeliveryStatus},
+        )
+
+
+class ReportBuilder:
+    """Collects one task's counters. Only the sender thread calls it, until `build`."""
+
+    def __init__(self) -> None:
+        self.meters = Meters()
+        self._tallies: dict[tuple[str, int], _Tally] = {}
+        self._failures: Counter[tuple[str, int, DeliveryStatus, str]] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._request_latency = HistogramBuilder()
+        self._queue_latency = HistogramBuilder()
+        self._retries = self._splits = self._throttle_ms = 0
+
+    def acknowledged(self, batch: BatchDone, base_offset: int | None) -> None:
+        """The broker has the batch, at `base_offset`; None or negative where it did not say."""
+        tally = self._tally(batch.topic, batch.partition)
+        tally.add(batch, DeliveryStatus.PERSISTED)
+        if base_offset is not None and base_offset >= 0:
+            tally.stretch(base_offset, base_offset + batch.records - 1)
+        if batch.next_sequence is not None:
+            tally.acked = tally.erred = batch.next_sequence
+        if batch.append_time is not None:
+            tally.append_time(batch.append_time)
+
+    def sent(self, batch: BatchDone) -> None:
+        """The batch left with acks=0: nobody will say what became of it."""
+        self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.SENT)
+
+    def failed(
+        self, topic: str, partition: int, records: int, status: DeliveryStatus, error_name: str
+    ) -> None:
+        """Records will never be acknowledged; `status` says whether they may be in the log."""
+        self._tally(topic, partition).records[status] += records
+        self._failures[topic, partition, status, error_name] += records
+        self._errors[error_name] += 1
+
+    def led_by(self, topic: str, partition: int, node_id: int) -> None:
+        """A batch of the partition goes to this broker."""
+        self._tally(topic, partition).leader = node_id
+
+    def erred(self, topic: str, partition: int, next_sequence: int) -> None:
+        """A batch was answered with an error; `next_sequence` is the one after its last record."""
+        self._tally(topic, partition).erred = next_sequence
+
+    def refused(self, error_name: str) -> None:
+        """A batch was refused; what became of it is reported elsewhere."""
+        self._errors[error_name] += 1
+
+    def retried(self, error_name: str) -> None:
+        """A batch goes out again."""
+        self._retries += 1
+        self._errors[error_name] += 1
+
+    def split(self) -> None:
+        """A batch was too large for the broker and goes out in parts."""
+        self._splits += 1
+
+    def request_latency(self, seconds: float) -> None:
+        """Time from sending a request to its answer."""
+        self._request_latency.add(seconds)
+
+    def queue_latency(self, seconds: float) -> None:
+        """Time from opening a batch to sending it first."""
+        self._queue_latency.add(seconds)
+
+    def throttled(self, ms: int) -> None:
+        """The broker asked for a pause of so many milliseconds."""
+        self._throttle_ms += ms
+
+    def failures(self) -> tuple[PartitionStatus, ...]:
+        """What failed so far, each with its error: the statuses of a `DeliveryError`."""
+        return tuple(
+            PartitionStatus(
+                topic=topic, partition=partition, records=records, status=status, error=error
+            )
+            for (topic, partition, status, error), records in sorted(self._failures.items())
+        )
+
+    def build(
+        self, task: TaskInfo, duration_ms: int, transactions: tuple[TransactionInfo, ...] = ()
+    ) -> DeliveryReport:
+        """The report of one task so far; `duration_ms` is the task's own time."""
+        return DeliveryReport(
+            tasks=1,
+            retried_tasks=int(task.attempt > 0),
+            partitions=tuple(
+                tally.build(*key) for key, tally in sorted(self._tallies.items(), key=itemgetter(0))
+            ),
+            retries=self._retries,
+            splits=self._splits,
+            errors=tuple(sorted(self._errors.items())),
+            request_latency=self._request_latency.build(),
+            queue_latency=self._queue_latency.build(),
+            throttle_ms=self._throttle_ms,
+            duration_max_ms=duration_ms,
+            duration_sum_ms=duration_ms,
+            transactions=transactions,
+            metrics=self.meters.build(),
+        ).of_task(task)
+
+    def _tally(self, topic: str, partition: int) -> _Tally:
+        tally = self._tallies.get((topic, partition))
+        if tally is None:
+            tally = self._tallies[topic, partition] = _Tally()
+        return tally

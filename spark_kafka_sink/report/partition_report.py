@@ -1,0 +1,114 @@
+"""What was written to one partition, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """Counters of one partition; sizes in bytes.
+
+    The offsets are those of acknowledged records, None where the broker named none (acks=0, or a
+    batch it had already). Other writers' records may lie between them.
+    """
+
+    topic: str
+    partition: int
+    batches: int = 0
+    bytes_uncompressed: int = 0
+    """Batches as encoded, their headers included; of acknowledged or sent records."""
+    bytes_sent: int = 0
+    """The same batches after compression."""
+    first_offset: int | None = None
+    last_offset: int | None = None
+    persisted: int = 0
+    possibly_persisted: int = 0
+    not_persisted: int = 0
+    sent: int = 0
+    leader: int | None = None
+    """Node id of the broker that was sent to last; None where tasks saw different ones."""
+    next_ack_seq: int | None = None
+    """The sequence after the last record acknowledged to an idempotent producer; the highest of
+    all sessions."""
+    next_err_seq: int | None = None
+    """The same for the last record answered at all, with an acknowledgement or with an error."""
+    first_append_time: int | None = None
+    """When the broker says that it appended the first batch, in milliseconds since 1970; only
+    topics with message.timestamp.type=LogAppendTime have it."""
+    last_append_time: int | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def records(self) -> int:
+        """Records handed to the producer, whatever became of them."""
+        return self.persisted + self.possibly_persisted + self.not_persisted + self.sent
+
+    @classmethod
+    def combine(cls, parts: Iterable[PartitionReport]) -> Self:
+        """Add up reports of one partition; at least one is needed."""
+        reports = list(parts)
+        leaders = {part.leader for part in reports}
+        return cls(
+            topic=reports[0].topic,
+            partition=reports[0].partition,
+            batches=sum([part.batches for part in reports]),
+            bytes_uncompressed=sum([part.bytes_uncompressed for part in reports]),
+            bytes_sent=sum([part.bytes_sent for part in reports]),
+            first_offset=min(_known(reports, "first_offset"), default=None),
+            last_offset=max(_known(reports, "last_offset"), default=None),
+            persisted=sum([part.persisted for part in reports]),
+            possibly_persisted=sum([part.possibly_persisted for part in reports]),
+            not_persisted=sum([part.not_persisted for part in reports]),
+            sent=sum([part.sent for part in reports]),
+            leader=leaders.pop() if len(leaders) == 1 else None,
+            next_ack_seq=max(_known(reports, "next_ack_seq"), default=None),
+            next_err_seq=max(_known(reports, "next_err_seq"), default=None),
+            first_append_time=min(_known(reports, "first_append_time"), default=None),
+            last_append_time=max(_known(reports, "last_append_time"), default=None),
+        )
+
+    def statuses(self) -> tuple[PartitionStatus, ...]:
+        """One entry for each outcome that is not "persisted", as `DeliveryError` takes them."""
+        return tuple(
+            PartitionStatus(
+                topic=self.topic, partition=self.partition, records=records, status=status
+            )
+            for status in DeliveryStatus
+            if status is not DeliveryStatus.PERSISTED and (records := getattr(self, status))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"records": self.records, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` made."""
+        return cls(
+            **{
+                field.name: data[field.name]
+                for field in fields(cls)
+                if field.name in data or field.name not in _SINCE_2
+            }
+        )
+
+
+_SINCE_2 = frozenset(
+    {"leader", "next_ack_seq", "next_err_seq", "first_append_time", "last_append_time"}
+)
+"""Fields that reports of version 1 do not have."""
+
+
+def _known(reports: Iterable[PartitionReport], name: str) -> list[int]:
+    return [value for part in reports if (value := getattr(part, name)) is not None]

@@ -1,0 +1,149 @@
+"""What the advisor reckons with: a report's figures put in relation, per task on average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+MICROS = 1_000_000
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""How Spark cuts the batches that it hands over: in a report of a Spark task, as plain numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFacts:
+    """A report and the settings it was made with; sizes in bytes, times in seconds."""
+
+    report: DeliveryReport
+
+    @property
+    def metrics(self) -> ProducerMetrics:
+        """How the producers worked."""
+        return self.report.metrics
+
+    def number(self, name: str) -> int:
+        """A setting that is a number; 0 where the report does not know it."""
+        return int(dict(self.metrics.settings).get(name, 0))
+
+    @property
+    def codec(self) -> str:
+        """compression.type."""
+        return dict(self.metrics.settings).get("compression.type", "none")
+
+    @property
+    def busy(self) -> float:
+        """Time of all tasks together."""
+        return self.report.duration_sum_ms / 1000
+
+    @property
+    def batches(self) -> int:
+        """Batches acknowledged or sent."""
+        return sum(part.batches for part in self.report.partitions)
+
+    @property
+    def batch(self) -> float:
+        """A batch's uncompressed size."""
+        return self.report.bytes_uncompressed / max(1, self.batches)
+
+    @property
+    def row(self) -> float:
+        """A row's bytes in Kafka, uncompressed."""
+        return self.report.bytes_uncompressed / max(1, self.report.records)
+
+    @property
+    def arrow_rows(self) -> float:
+        """Rows of a batch from Spark, if nothing but their number bounds it."""
+        in_a_task = self.report.records / max(1, self.report.tasks)
+        return min(self.number(ARROW_RECORDS), in_a_task)
+
+    @property
+    def arrow_batch(self) -> float:
+        """Bytes of such a batch."""
+        return self.row * self.arrow_rows
+
+    @property
+    def fill_rate(self) -> float:
+        """Uncompressed bytes a second that flow into one open batch."""
+        fill = self.metrics.fill_time
+        return self.batch / (fill.mean / MICROS) if fill.total else 0.0
+
+    @property
+    def queue_time(self) -> float:
+        """From a batch's first record to its first request."""
+        return self.report.queue_latency.mean_us / MICROS
+
+    @property
+    def wait_after_close(self) -> float:
+        """The part of the queue time in which a batch was closed and not yet sent."""
+        return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS)
+
+    @property
+    def request(self) -> float:
+        """A Produce request's batches together, compressed."""
+        return self.report.bytes_sent / max(1, self.metrics.request_records.count)
+
+    @property
+    def round_trip(self) -> float:
+        """From sending a Produce request to its answer."""
+        return self.report.request_latency.mean_us / MICROS
+
+    @property
+    def quick_round_trip(self) -> float:
+        """The same for the quickest tenth: what the way takes while the broker is not busy."""
+        return self.report.request_latency.percentile(10) / MICROS
+
+    @property
+    def leaders(self) -> int:
+        """Brokers that batches were sent to."""
+        return sum(1 for broker in self.metrics.brokers if broker.int_latency.count)
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second that one task sent."""
+        return self.report.bytes_sent / self.busy if self.busy else 0.0
+
+    @property
+    def ceiling(self) -> float:
+        """Bytes a second that a task can send at most with so many requests under way."""
+        under_way = self.number("max.in.flight.requests.per.connection") * self.leaders
+        return under_way * self.request / self.quick_round_trip if self.quick_round_trip else 0.0
+
+    @property
+    def compressing(self) -> float:
+        """The share of the time in which the codec thread was at work."""
+        return self.metrics.compression_time.total / MICROS / self.busy if self.busy else 0.0
+
+    @property
+    def blocked(self) -> float:
+        """The share of the time in which write() waited for room in the buffer."""
+        return self.metrics.buffer_wait / MICROS / self.busy if self.busy else 0.0
+
+    @property
+    def throttled(self) -> float:
+        """The share of the time in which brokers had asked for a pause."""
+        return self.report.throttle_ms / 1000 / self.busy if self.busy else 0.0
+
+    def largest_partition(self) -> tuple[PartitionReport, float] | None:
+        """Of the topics with several partitions the one with most bytes, and its excess.
+
+        The excess is how many times the mean of its topic's partitions it has.
+        """
+        found: tuple[PartitionReport, float] | None = None
+        for _, group in groupby(self.report.partitions, attrgetter("topic")):
+            parts = list(group)
+            total = sum(part.bytes_uncompressed for part in parts)
+            if len(parts) < 2 or not total:
+                continue
+            largest = max(parts, key=attrgetter("bytes_uncompressed"))
+            excess = largest.bytes_uncompressed * len(parts) / total
+            if found is None or excess > found[1]:
+                found = largest, excess
+        return found

@@ -1,0 +1,132 @@
+"""Writes and reads the delivery report on any file system that pyarrow.fs knows.
+
+Local files appear whole or not at all, as objects of a store do. Each call has a time limit: a
+remote file system without network or credentials may go on trying for minutes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from pyarrow import ArrowException
+
+from spark_kafka_sink.common.credentials import redacted
+from spark_kafka_sink.common.deadline import within
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.report.location import ReportPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyarrow.fs import FileSystem
+
+T = TypeVar("T")
+
+TIMEOUT_S = 30.0
+_HINT = "Check the path, the permissions, and the file system's own configuration."
+_PROBE = ".kafkaprod-probe"
+_PROBE_DATA = b"spark-kafka-sink looks whether it can write reports here.\n" * 64
+
+_writable: set[str] = set()
+"""Folders that this process has found writable: asked once, not for each micro-batch."""
+
+
+def write_report(path: str, text: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Write `text` to a local path or a URI, making its folder; an old file is replaced.
+
+    Raises:
+        ReportError: it can't be written there, or not in time.
+    """
+    place, data = ReportPlace.of(path), text.encode()
+    _attempt("written to", path, timeout_s, lambda: _write(place, data))
+
+
+def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
+    """The text at a local path or a URI.
+
+    Raises:
+        ReportError: it can't be read, or not in time.
+    """
+    place = ReportPlace.of(path)
+    return _attempt("read from", path, timeout_s, lambda: _read(place))
+
+
+def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Make sure that reports can be written into a folder, by writing and deleting a small file.
+
+    Raises:
+        ReportError: they can't.
+    """
+    if path in _writable:
+        return
+    place = ReportPlace.of(f"{path.rstrip('/')}/{_PROBE}")
+    _attempt("written to", path, timeout_s, lambda: _probe(place))
+    _writable.add(path)
+
+
+def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T:
+    try:
+        return within(timeout_s, path, call)
+    except (OSError, ArrowException, ValueError) as error:
+        shown = redacted(path)
+        # Arrow repeats the URI in its messages, credentials included.
+        reason = str(error).replace(path, shown)
+        raise ReportError(
+            f"the delivery report can't be {what} {shown}: {reason}", hint=_HINT
+        ) from error
+
+
+def _read(place: ReportPlace) -> str:
+    if place.local is not None:
+        return place.local.read_text(encoding="utf-8")
+    filesystem, target = place.connect()
+    with filesystem.open_input_stream(target) as stream:
+        return stream.read().decode()
+
+
+def _write(place: ReportPlace, data: bytes) -> None:
+    if place.local is not None:
+        _write_local(place.local, data)
+    else:
+        _write_remote(place, data)
+
+
+def _write_remote(place: ReportPlace, data: bytes) -> tuple[FileSystem, str]:
+    filesystem, target = place.connect()
+    folder = target.rpartition("/")[0]
+    if folder and place.has_folders:
+        filesystem.create_dir(folder, recursive=True)
+    with filesystem.open_output_stream(target) as stream:
+        stream.write(data)
+    return filesystem, target
+
+
+def _write_local(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    target = path.resolve()
+    if target.exists() and not target.is_file():  # a device, a pipe, or a folder, which refuses
+        target.write_bytes(data)
+        return
+    draft = target.with_name(f".kafkaprod-{uuid.uuid4().hex}")
+    try:
+        draft.write_bytes(data)
+        draft.replace(target)
+    except PermissionError:
+        if not target.is_file():
+            raise
+        target.write_bytes(data)  # a file that is ours in a folder that is not
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _probe(place: ReportPlace) -> None:
+    if place.local is not None:
+        _write_local(place.local, _PROBE_DATA)
+        place.local.unlink(missing_ok=True)
+        return
+    filesystem, target = _write_remote(place, _PROBE_DATA)
+    with suppress(OSError):  # who may write may not be allowed to delete
+        filesystem.delete_file(target)

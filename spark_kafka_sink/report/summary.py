@@ -1,0 +1,149 @@
+"""The delivery report as a block of text for a human."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.report.advisor import advise
+from spark_kafka_sink.report.write_status import WriteStatus
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.metrics.histogram import Histogram
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+TOPICS_SHOWN = 8
+ERRORS_SHOWN = 5
+ADVICE_SHOWN = 3
+MB = 1_000_000
+
+
+def summarise(report: DeliveryReport, duration_ms: int) -> str:
+    """The block; its length does not depend on how many partitions or errors there are."""
+    rows = [
+        *_write_status(report),
+        ("records", _statuses(report)),
+        ("size", _size(report)),
+        ("spread", _spread(report)),
+        ("time", _time(report, duration_ms)),
+        ("request latency", _latency(report.request_latency)),
+        ("time in queue", _latency(report.queue_latency)),
+        ("trouble", _trouble(report)),
+        *_poison(report),
+        *_topics(report),
+        *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
+    ]
+    return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
+
+
+def _write_status(report: DeliveryReport) -> list[tuple[str, str]]:
+    """Nothing where all is well."""
+    if report.status is WriteStatus.SUCCEEDED and not report.error:
+        return []
+    name = report.status.name.lower()
+    return [("status", f"{name}: {report.error}" if report.error else name)]
+
+
+def _statuses(report: DeliveryReport) -> str:
+    counts = (
+        (status, sum(getattr(part, status) for part in report.partitions))
+        for status in DeliveryStatus
+    )
+    shown = [
+        f"{count:,} {status.replace('_', ' ')}"
+        for status, count in counts
+        if count or status is DeliveryStatus.PERSISTED
+    ]
+    return ", ".join(shown).replace(" sent", " sent without acknowledgement")
+
+
+def _poison(report: DeliveryReport) -> list[tuple[str, str]]:
+    """One line a reason; there are a handful of reasons."""
+    return [
+        (
+            "poison rows",
+            f"{count.reason}: {count.dead_lettered:,} dead letters, {count.dropped:,} dropped",
+        )
+        for count in report.poison
+    ]
+
+
+def _size(report: DeliveryReport) -> str:
+    before, after = report.bytes_uncompressed, report.bytes_sent
+    ratio = f" ({before / after:.1f} to 1)" if after and before != after else ""
+    return f"{before / MB:,.1f} MB, {after / MB:,.1f} MB sent{ratio}"
+
+
+def _spread(report: DeliveryReport) -> str:
+    topics = len({part.topic for part in report.partitions})
+    batches = sum(part.batches for part in report.partitions)
+    return (
+        f"{_plural(topics, 'topic')}, {_plural(len(report.partitions), 'partition')}, "
+        f"{_plural(batches, 'batch', 'batches')}, {_plural(report.tasks, 'task')}"
+    )
+
+
+def _time(report: DeliveryReport, duration_ms: int) -> str:
+    seconds = duration_ms / 1_000
+    if not duration_ms:
+        return "0.0 s"
+    rate, size = report.persisted / seconds, report.bytes_uncompressed / MB / seconds
+    return f"{seconds:,.1f} s, {rate:,.0f} records/s, {size:,.1f} MB/s"
+
+
+def _latency(histogram: Histogram) -> str:
+    if not histogram.count:
+        return "none measured"
+    p50, p99 = histogram.percentile(50) / 1_000, histogram.percentile(99) / 1_000
+    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {histogram.max_us / 1_000:,.1f} ms"
+
+
+def _trouble(report: DeliveryReport) -> str:
+    parts = [
+        _plural(report.retries, "retry", "retries"),
+        _plural(report.splits, "split batch", "split batches"),
+        f"throttled {report.throttle_ms:,} ms",
+        _plural(report.retried_tasks, "task on a later attempt", "tasks on a later attempt"),
+    ]
+    worst = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
+    named = [f"{name} {times:,}" for name, times in worst[:ERRORS_SHOWN]]
+    more = [f"{len(worst) - ERRORS_SHOWN:,} other errors"] if len(worst) > ERRORS_SHOWN else []
+    return ", ".join(parts + named + more)
+
+
+def _topics(report: DeliveryReport) -> list[tuple[str, str]]:
+    groups: defaultdict[str, list[PartitionReport]] = defaultdict(list)
+    for part in report.partitions:
+        groups[part.topic].append(part)
+    # Topics with something undelivered first, then the largest.
+    order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
+    rows = [("topic", f"{topic}: {_topic(parts)}") for topic, parts in order[:TOPICS_SHOWN]]
+    if len(order) > TOPICS_SHOWN:
+        rows.append(("", f"and {len(order) - TOPICS_SHOWN:,} more topics"))
+    return rows
+
+
+def _topic(parts: list[PartitionReport]) -> str:
+    delivered = sum(part.persisted for part in parts)
+    lost = f", {_lost(parts):,} not known to be delivered" if _lost(parts) else ""
+    return f"{delivered:,} records in {_plural(len(parts), 'partition')}{lost}{_offsets(parts)}"
+
+
+def _offsets(parts: list[PartitionReport]) -> str:
+    if len(parts) != 1 or parts[0].first_offset is None:
+        return ""
+    return f", offsets {parts[0].first_offset:,} to {parts[0].last_offset:,}"
+
+
+def _records(parts: list[PartitionReport]) -> int:
+    return sum(part.records for part in parts)
+
+
+def _lost(parts: list[PartitionReport]) -> int:
+    return _records(parts) - sum(part.persisted for part in parts)
+
+
+def _plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,131 @@
+"""Delivery reports as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from spark_kafka_sink.report.advisor import advise
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.metrics.histogram import Histogram
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+MAX_PARTITIONS = 50
+"""Rows of partitions; those with failures come first."""
+MIB = 1024 * 1024
+WIDTH = 160
+
+
+def print_report(report: DeliveryReport, console: Console | None = None) -> None:
+    """Print a report: totals, partitions, errors."""
+    out = console or _console()
+    out.print(_totals(report))
+    out.print(_partitions(report))
+    if report.slowest:
+        out.print(_slowest(report))
+    if report.errors:
+        out.print(_errors(report))
+
+
+def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
+    """Print what the advisor says, or that it has nothing to say."""
+    table = Table(title="Advice")
+    for name in ("setting", "do", "why", "figure"):
+        table.add_column(name, overflow="fold")
+    for advice in advise(report):
+        table.add_row(advice.setting, advice.direction, advice.sentence, advice.figure)
+    out = console or _console()
+    out.print(table if table.row_count else _nothing_to_advise(report))
+
+
+def _nothing_to_advise(report: DeliveryReport) -> str:
+    if report.records and not report.metrics.settings:
+        return "No advice: the report was made by an older version, without the figures it needs."
+    return "No advice: no setting seems to hold this write back."
+
+
+def _console() -> Console:
+    """As wide as the terminal; where there is none, wide enough that nothing is folded."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
+
+
+def _totals(report: DeliveryReport) -> Table:
+    table = Table(title="Delivery", show_header=False)
+    rows = (
+        ("status", f"{report.status.name.lower()} {report.error}".strip()),
+        ("written at", report.written_at or "unknown"),
+        ("records", f"{report.records:,}"),
+        ("persisted", f"{report.persisted:,}"),
+        ("MiB encoded", f"{report.bytes_uncompressed / MIB:,.1f}"),
+        ("MiB sent", f"{report.bytes_sent / MIB:,.1f}"),
+        ("tasks", f"{report.tasks:,} ({report.retried_tasks:,} retried)"),
+        ("batches sent again", f"{report.retries:,}"),
+        ("batches split", f"{report.splits:,}"),
+        ("throttled", f"{report.throttle_ms:,} ms"),
+        ("slowest task", f"{report.duration_max_ms / 1000:,.1f} s"),
+        ("request latency", _latency(report.request_latency)),
+        ("queue latency", _latency(report.queue_latency)),
+    )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _latency(times: Histogram) -> str:
+    p50, p99 = times.percentile(50) / 1000, times.percentile(99) / 1000
+    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.max_us / 1000:,.1f} ms"
+
+
+def _partitions(report: DeliveryReport) -> Table:
+    chosen = sorted(report.partitions, key=lambda p: (_delivered(p), p.key))[:MAX_PARTITIONS]
+    left_out = len(report.partitions) - len(chosen)
+    caption = f"and {left_out:,} more partitions" if left_out else None
+    table = Table(title="Partitions", caption=caption)
+    table.add_column("topic-partition", overflow="fold")
+    for name in ("persisted", "possibly", "not", "sent", "batches", "MiB sent", "offsets"):
+        table.add_column(name, justify="right", overflow="fold")
+    for part in chosen:
+        table.add_row(
+            f"{part.topic}-{part.partition}",
+            *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
+            f"{part.sent:,}",
+            f"{part.batches:,}",
+            f"{part.bytes_sent / MIB:,.1f}",
+            "" if part.first_offset is None else f"{part.first_offset:,}..{part.last_offset:,}",
+        )
+    return table
+
+
+def _slowest(report: DeliveryReport) -> Table:
+    table = Table(title="Slowest tasks")
+    for name in ("partition", "attempt", "seconds", "records", "MiB sent", "retries", "poison"):
+        table.add_column(name, justify="right", overflow="fold")
+    for each in report.slowest:
+        table.add_row(
+            f"{each.task.partition_id:,}",
+            f"{each.task.attempt:,}",
+            f"{each.duration_ms / 1000:,.1f}",
+            f"{each.records:,}",
+            f"{each.bytes_sent / MIB:,.1f}",
+            f"{each.retries:,}",
+            f"{each.poison:,}",
+        )
+    return table
+
+
+def _delivered(part: PartitionReport) -> bool:
+    return not (part.possibly_persisted or part.not_persisted)
+
+
+def _errors(report: DeliveryReport) -> Table:
+    table = Table(title="Errors met")
+    table.add_column("error")
+    table.add_column("times", justify="right")
+    for name, times in report.errors:
+        table.add_row(name, f"{times:,}")
+    return table

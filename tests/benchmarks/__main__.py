@@ -1,7 +1,0 @@
-"""`python -m tests.benchmarks`."""
-
-from __future__ import annotations
-
-from tests.benchmarks.run import main
-
-main()

@@ -1,0 +1,126 @@
+"""The demo's own judgement: each kind of damage must be found."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.demo.check import check, check_report
+from spark_kafka_sink.demo.flights import Flights
+from spark_kafka_sink.demo.topic import Received
+from spark_kafka_sink.report.builder import DeliveryReport, PartitionReport
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.demo.flights import Row
+
+SOURCE: dict[str | None, list[Row]] = {"a": [(1, "x"), (2, None)], None: [(3, "z"), (4, "z")]}
+
+
+class Record:
+    """As much of a confluent-kafka message as the reader looks at."""
+
+    def __init__(self, key: str | None, value: object, partition: int = 0) -> None:
+        self._key, self._value, self._partition = key, value, partition
+
+    def key(self) -> bytes | None:
+        return None if self._key is None else self._key.encode()
+
+    def value(self) -> bytes:
+        return self._value if isinstance(self._value, bytes) else json.dumps(self._value).encode()
+
+    def partition(self) -> int:
+        return self._partition
+
+
+def records() -> list[Record]:
+    return [
+        Record(key, dict(zip("nt", row, strict=True)), 0 if key else row[0] % 2)
+        for key, rows in SOURCE.items()
+        for row in rows
+    ]
+
+
+def verdict(found: list[Record]) -> list[bool]:
+    received = Received(("n", "t"))
+    sizes: defaultdict[int, int] = defaultdict(int)
+    for record in found:
+        received.add(record)
+        sizes[record.partition()] += 1
+    return [finding.good for finding in check(SOURCE, received, sizes)]
+
+
+def test_all_is_well() -> None:
+    assert verdict(records()) == [True] * 4
+
+
+def test_keyless_records_may_come_in_any_order() -> None:
+    assert verdict(records()[:2] + records()[:1:-1]) == [True] * 4
+
+
+def test_a_lost_record() -> None:
+    assert verdict(records()[1:]) == [False, False, False, True]
+
+
+def test_a_record_twice() -> None:
+    assert verdict(records() + records()[-1:]) == [False, False, True, True]
+
+
+def test_another_value() -> None:
+    changed = records()
+    changed[0] = Record("a", {"n": 1, "t": "y"})
+    assert verdict(changed) == [True, False, False, True]
+
+
+def test_null_is_not_zero() -> None:
+    changed = records()
+    changed[1] = Record("a", {"n": 2, "t": 0})
+    assert verdict(changed) == [True, False, False, True]
+
+
+def test_another_key() -> None:
+    changed = records()
+    changed[0] = Record("b", {"n": 1, "t": "x"})
+    assert verdict(changed) == [True, False, False, True]
+
+
+def test_two_records_of_a_key_in_the_wrong_order() -> None:
+    swapped = records()
+    swapped[:2] = swapped[1::-1]
+    assert verdict(swapped) == [True, True, False, True]
+
+
+def test_a_key_in_two_partitions() -> None:
+    torn = records()
+    torn[1] = Record("a", {"n": 2, "t": None}, 1)
+    assert verdict(torn) == [True, True, True, False]
+
+
+def test_no_json() -> None:
+    broken = records()
+    broken[-1] = Record(None, b"{")
+    assert verdict(broken) == [True, False, True, True]
+
+
+def test_a_field_too_many() -> None:
+    broken = records()
+    broken[-1] = Record(None, {"n": 4, "t": "z", "u": 1})
+    assert verdict(broken) == [True, False, True, True]
+
+
+def test_a_report_that_disagrees_with_the_log() -> None:
+    report = DeliveryReport(partitions=(PartitionReport(topic="t", partition=1, persisted=3),))
+    assert check_report(report, {0: 0, 1: 3}).good
+    assert not check_report(report, {0: 1, 1: 3}).good
+    assert not check_report(report, {0: 0, 1: 4}).good
+
+
+def test_the_source_has_nulls_where_pandas_has_nan() -> None:
+    flights = Flights.load()
+    assert len(flights) == 336_776
+    assert flights.table.column("dep_time").null_count == 8_255
+    assert flights.table.column("dep_time").type == "int64"
+    groups = flights.by_key()
+    assert len(groups) == 4_044
+    assert len(groups[None]) == 2_512
+    assert sum(map(len, groups.values())) == 336_776

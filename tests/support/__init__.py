@@ -1,0 +1,1 @@
+"""What tests stand on: real clusters, foreign clients, the unit harness."""

@@ -1,0 +1,1 @@
+"""Foreign clients that read and write."""

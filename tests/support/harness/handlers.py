@@ -1,0 +1,152 @@
+"""What the fake brokers answer, as plain trees."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import response_frame
+from spark_kafka_sink.protocol.primitives import error_code
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.harness.fake import FakeCluster, Fault, Seen
+
+NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
+
+
+def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
+    ranges = cluster.versions.items()
+    keys = [
+        {"api_key": int(api), "min_version": span.lowest, "max_version": span.highest}
+        for api, span in ranges
+    ]
+    return {"api_keys": keys}
+
+
+def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
+    """The answer to a version of ApiVersions that is not served (KIP-511), in version 0's form."""
+    span = cluster.versions[ApiKey.API_VERSIONS]
+    own = {"api_key": 18, "min_version": span.lowest, "max_version": span.highest}
+    refusal = {"error_code": error_code(35), "api_keys": [own]}
+    return response_frame(build(response_type(ApiKey.API_VERSIONS, 0), refusal), correlation_id)
+
+
+def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
+    if cluster.metadata_refusals:
+        return {"error_code": error_code(cluster.metadata_refusals.popleft())}
+    names = {topic.name for topic in request.topics}
+    cluster.asked_about.append(names)
+    if cluster.creates_topics and request.allow_auto_topic_creation:
+        for name in sorted(names - cluster.ids.keys()):
+            cluster.create(name, 1)
+    listed = sorted(cluster.listed() - cluster.nameless)
+    nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
+    topics = [_describe(cluster, topic.name) for topic in request.topics]
+    return {"brokers": nodes, "cluster_id": "fake", "controller_id": 1, "topics": topics}
+
+
+def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
+    if name in cluster.metadata_errors or name not in cluster.ids:
+        code = cluster.metadata_errors.get(name, UNKNOWN_TOPIC)
+        return {"name": name, "error_code": error_code(code), "partitions": []}
+    partitions = [
+        {
+            "partition_index": index,
+            "leader_id": log.leader if log.leader in cluster.listed() else -1,
+            "leader_epoch": log.leader_epoch,
+            "error_code": error_code(0 if log.leader in cluster.listed() else 5),
+        }
+        for (topic, index), log in cluster.logs.items()
+        if topic == name
+    ]
+    topic_id = cluster.told_ids.get(name, cluster.ids[name])
+    return {"name": name, "topic_id": topic_id, "partitions": partitions}
+
+
+def init_producer_id(cluster: FakeCluster, _: Any) -> dict[str, Any]:
+    if cluster.init_errors:
+        code = error_code(cluster.init_errors.popleft())
+        return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
+    cluster.next_producer_id += 1
+    return {"producer_id": cluster.next_producer_id, "producer_epoch": 0}
+
+
+HANDLERS: dict[ApiKey, Callable[[FakeCluster, Any], dict[str, Any]]] = {
+    ApiKey.API_VERSIONS: api_versions,
+    ApiKey.METADATA: metadata,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+}
+
+
+def seen(cluster: FakeCluster, node: int, request: Any, size: int) -> Seen:
+    from tests.support.harness.fake import Seen
+
+    batches = {
+        (_name(cluster, topic), data.index): bytes(data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    }
+    version = type(request).__version__
+    return Seen(node=node, version=version, size=size, batches=batches, acks=int(request.acks))
+
+
+def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict[str, Any]:
+    responses = [
+        {
+            "name": getattr(topic, "name", ""),
+            "topic_id": getattr(topic, "topic_id", None),
+            "partition_responses": [
+                _partition(cluster, node, (_name(cluster, topic), data.index), data, fault)
+                for data in topic.partition_data
+            ],
+        }
+        for topic in request.topic_data
+    ]
+    nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in sorted(cluster.alive)]
+    return {
+        "responses": responses,
+        "throttle_time": timedelta(milliseconds=fault.throttle_ms),
+        "node_endpoints": nodes if "current_leader" in fault.extra else [],
+    }
+
+
+def _partition(
+    cluster: FakeCluster, node: int, place: tuple[str, int], data: Any, fault: Fault
+) -> dict[str, Any]:
+    code, offset = 0, -1
+    log = cluster.logs.get(place)
+    if log is None:
+        return _refused(place[1], UNKNOWN_TOPIC_ID if fault.error is None else fault.error)
+    if fault.error is None and log.leader != node:
+        code = NOT_LEADER
+    elif fault.error is None or fault.append:
+        code, offset = log.append(bytes(data.records))
+    if fault.error is not None:
+        code, offset = fault.error, -1
+    return {
+        "index": place[1],
+        "error_code": error_code(code),
+        "base_offset": offset,
+        "log_append_time": None,
+        **fault.extra,
+    }
+
+
+def _refused(index: int, code: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error_code": error_code(code),
+        "base_offset": -1,
+        "log_append_time": None,
+    }
+
+
+def _name(cluster: FakeCluster, topic: Any) -> str:
+    """The topic that a request means; that of a deleted one's id is its id."""
+    known = {number: name for name, number in cluster.ids.items()}
+    name: str = getattr(topic, "name", None) or known.get(topic.topic_id, str(topic.topic_id))
+    return name

@@ -1,0 +1,80 @@
+"""A partition's log in the fake cluster: judges sequences as Kafka does, keeps what it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spark_kafka_sink.records.decoder import Record, read_records
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+
+REMEMBERED = 5
+SEQUENCES = 1 << 31
+
+
+@dataclass
+class ProducerState:
+    """What a broker remembers of a producer in one partition."""
+
+    epoch: int
+    next: int
+    last: list[tuple[int, int, int]] = field(default_factory=list)
+    """(first sequence, records, base offset) of the last batches."""
+
+
+@dataclass
+class FakeLog:
+    """One partition; `leader` is a node id."""
+
+    leader: int
+    leader_epoch: int = 0
+    max_batch: int = 1 << 30
+    batches: list[bytes] = field(default_factory=list)
+    producers: dict[int, ProducerState] = field(default_factory=dict)
+    end: int = 0
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Judge a batch; returns (error code, base offset)."""
+        header = BatchHeader.parse(data)
+        assert header.size == len(data), "one batch per partition"
+        assert header.crc == checksum(data), "the checksum is right"
+        if len(data) > self.max_batch:
+            return 10, -1
+        if header.producer_id >= 0:
+            known = self.producers.get(header.producer_id)
+            answer = self._judge(header, known)
+            if answer is not None:
+                return answer
+            if known is None or known.epoch != header.producer_epoch:
+                known = ProducerState(header.producer_epoch, 0)
+                self.producers[header.producer_id] = known
+            known.next = (header.base_sequence + header.record_count) % SEQUENCES
+            known.last.append((header.base_sequence, header.record_count, self.end))
+            del known.last[:-REMEMBERED]
+        base = self.end
+        self.end += header.record_count
+        self.batches.append(data)
+        return 0, base
+
+    @staticmethod
+    def _judge(header: BatchHeader, known: ProducerState | None) -> tuple[int, int] | None:
+        if known is None:
+            # Kafka takes any first sequence of a producer that it doesn't know.
+            return None
+        if header.producer_epoch < known.epoch:
+            return 47, -1
+        if header.producer_epoch > known.epoch:
+            return None if header.base_sequence == 0 else (45, -1)
+        for first, count, offset in known.last:
+            if (first, count) == (header.base_sequence, header.record_count):
+                return 0, offset
+        if header.base_sequence != known.next:
+            return 45, -1
+        return None
+
+    def records(self) -> list[Record]:
+        """Everything in the log, in order."""
+        return [record for data in self.batches for record in read_records(data)]
+
+    def values(self) -> list[bytes | None]:
+        """The values in the log, in order."""
+        return [record.value for record in self.records()]

@@ -1,0 +1,87 @@
+"""A producer session without threads and without a network: what it lays out can be looked at."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from random import Random
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.cluster import Cluster, Node, TopicInfo
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.producer.session import ProducerSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_kafka_sink.client.client import Loop
+    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+
+START_MS = 1_700_000_000_000
+EVERYTHING = 1 << 60
+
+
+def config(**options: object) -> ProducerConfig:
+    """A producer's config; `batch_size=1` stands for kafka.batch.size=1."""
+    given = {f"kafka.{name.replace('_', '.')}": str(value) for name, value in options.items()}
+    return ProducerConfig.parse({"kafka.bootstrap.servers": "boot:9092"} | given)
+
+
+def topic(name: str, partitions: int, leader: int = 1) -> TopicInfo:
+    """A topic whose partitions are all led by one broker."""
+    number = UUID(int=0x1000 + sum(name.encode()))
+    return TopicInfo(name, number, (leader,) * partitions, (0,) * partitions)
+
+
+class ManualClient(Client):
+    """A client whose loop runs only when a test says so."""
+
+    def __init__(
+        self, settings: ProducerConfig, clock: Clock, connect: Connect | None = None
+    ) -> None:
+        if connect is None:
+            super().__init__(settings, clock, Random(7))
+        else:
+            super().__init__(settings, clock, Random(7), connect)
+
+    def attach(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def detach(self) -> None:
+        self._loop = None
+
+
+@contextmanager
+def offline(
+    settings: ProducerConfig, topics: Mapping[str, int], clock: Clock | None = None
+) -> Iterator[ProducerSession]:
+    """A session that knows its topics (name to partition count) and never sends."""
+    client = ManualClient(settings, clock or ManualClock(start_ms=START_MS))
+    client.metadata.cluster = Cluster(
+        nodes=MappingProxyType({1: Node(1, "boot", 9092)}),
+        topics=MappingProxyType({name: topic(name, count) for name, count in topics.items()}),
+    )
+    session = ProducerSession(client)
+    try:
+        yield session
+    finally:
+        session.close()
+        client.close()
+
+
+def take_batches(session: ProducerSession) -> dict[TopicPartition, list[ProducerBatch]]:
+    """Every batch that the session has laid out, in order per partition."""
+    taken: dict[TopicPartition, list[ProducerBatch]] = {}
+    for batch in session._accumulator.take_all():
+        taken.setdefault(batch.partition, []).append(batch)
+    return taken
+
+
+def wire(batch: ProducerBatch) -> bytes:
+    """The batch as it goes into a Produce request."""
+    return b"".join(bytes(part) for part in batch.encode())

@@ -1,0 +1,128 @@
+"""Topics and leaders of a cluster, asked and changed by foreign clients."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from confluent_kafka.admin import TopicMetadata
+
+_WAIT_S = 60
+_QUIET = logging.getLogger("tests.support.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """Administration of the cluster at `bootstrap_servers`."""
+
+    bootstrap_servers: str
+
+    def client(self) -> AdminClient:
+        """A fresh confluent-kafka admin client that logs nothing; keep it while futures run."""
+        settings = {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": 200}
+        return AdminClient(settings, logger=_QUIET)
+
+    def broker_ids(self) -> set[int]:
+        """Ids of the brokers in the cluster's metadata; empty when none answers in time."""
+        try:
+            return set(self.client().list_topics(timeout=5).brokers)
+        except KafkaException:
+            return set()
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication: int = 1,
+        configs: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic, wait until every partition's leader serves it, and return its name."""
+        self.create_topics(NewTopic(name, partitions, replication, config=dict(configs or {})))
+        return name
+
+    def create_topics(self, *topics: NewTopic) -> None:
+        """Create topics, and wait until every partition's leader serves it.
+
+        Metadata names a leader before it serves; Java's producer may hang on a topic in between.
+        """
+        client = self.client()
+        for created in client.create_topics(list(topics)).values():
+            created.result(_WAIT_S)
+        wanted = [
+            TopicPartition(topic.topic, number)
+            for topic in topics
+            for number in range(topic.num_partitions)
+        ]
+        _await_served(client, wanted)
+
+    def await_served(self, name: str) -> None:
+        """Wait until every partition's leader serves it, as after a restart of its broker."""
+        client = self.client()
+        partitions = client.list_topics(name, timeout=_WAIT_S).topics[name].partitions
+        _await_served(client, [TopicPartition(name, number) for number in partitions])
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        client = self.client()
+        client.delete_topics([name])[name].result(_WAIT_S)
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Partition to the id of its leader (-1: none)."""
+        return {number: p.leader for number, p in self._topic(topic).partitions.items()}
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Id of the partition's leader (-1: none)."""
+        return self.leaders(topic)[partition]
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Make broker `to` the leader: put it first among the replicas and elect it."""
+        from kafka import KafkaAdminClient
+        from kafka import TopicPartition as PurePartition
+
+        current = self._topic(topic).partitions[partition].replicas
+        replicas = [to, *(broker for broker in current if broker != to)]
+        mover = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers.split(","))
+        try:
+            mover.alter_partition_reassignments({PurePartition(topic, partition): replicas})
+        finally:
+            mover.close()
+        deadline = time.monotonic() + _WAIT_S
+        while self.leader(topic, partition) != to:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"broker {to} does not become leader of {topic}-{partition}")
+            client = self.client()
+            wanted = [TopicPartition(topic, partition)]
+            client.elect_leaders(ElectionType.PREFERRED, wanted).result(_WAIT_S)
+            time.sleep(0.1)
+
+    def _topic(self, topic: str) -> TopicMetadata:
+        client = self.client()
+        return client.list_topics(topic, timeout=_WAIT_S).topics[topic]
+
+
+def _await_served(client: AdminClient, partitions: list[TopicPartition]) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while not _are_served(client, partitions):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not served: {partitions}")
+        time.sleep(0.05)
+
+
+def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:
+    asked = client.list_offsets({partition: OffsetSpec.latest() for partition in partitions})
+    try:
+        for answer in asked.values():
+            answer.result(_WAIT_S)
+    except KafkaException:
+        return False
+    return True

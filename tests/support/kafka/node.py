@@ -1,0 +1,164 @@
+"""One Kafka process, broker and controller in one: files, start, stop, kill, pause."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.support.kafka.jars import KAFKA, JarSet
+from tests.support.kafka.java import command, run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_LOG4J = """status=error
+rootLogger.level=warn
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %m (%c)%n
+"""
+# Below the range that outgoing connections take their ports from: a stopped node finds its own
+# ports free when it comes back.
+_PORTS = (20_000, 32_000)
+_STOP_S = 40
+_UP_S = 60
+
+
+class NodeError(RuntimeError):
+    """The process ended or did not come up; the message ends with the end of its log."""
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port that nothing listens on."""
+    while True:
+        port = random.randrange(*_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((host, port))
+            return port
+
+
+@dataclass(slots=True, kw_only=True)
+class KafkaNode:
+    """A node of a KRaft cluster in `folder`: its files, and its process while there is one."""
+
+    node_id: int
+    folder: Path
+    port: int
+    controller_port: int
+    heap_mib: int
+    java_options: tuple[str, ...] = ()
+    jars: JarSet = KAFKA
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the partitions' folders are."""
+        return self.folder / "data"
+
+    @property
+    def server_log(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
+        """Write server.properties and format the storage with Kafka's StorageTool."""
+        listeners = f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller_port}"
+        own = {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.log_dir),
+        }
+        self.write_properties({**own, **settings})
+        (self.folder / "log4j2.properties").write_text(_LOG4J)
+        run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
+
+    def start(self) -> None:
+        """Start the process; it is not ready yet."""
+        heap = (f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m")
+        options = (*heap, *self.java_options, self.log_option())
+        line = command("kafka.Kafka", [self._properties], options, self.jars)
+        with self.server_log.open("ab") as log:
+            self.process = subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
+
+    def log_option(self) -> str:
+        """Java's option that names the file with the settings of what is logged."""
+        return f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+
+    def wait_listening(self) -> None:
+        """Block until the port answers.
+
+        Raises:
+            NodeError: the process ended, or a minute passed.
+        """
+        deadline = time.monotonic() + _UP_S
+        while time.monotonic() < deadline:
+            if not self.running:
+                break
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            time.sleep(0.05)
+        raise NodeError(f"Kafka node {self.node_id} did not come up:\n{self.log_end()}")
+
+    def stop(self) -> None:
+        """Shut down as an operator does (SIGTERM), leaders moved away first; kill if it hangs."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash looks like."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def log_end(self) -> str:
+        """The last lines that the server logged."""
+        return self.server_log.read_text(errors="replace")[-3000:]
+
+    def write_properties(self, settings: Mapping[str, str]) -> None:
+        """Write server.properties into the node's folder, which is made."""
+        self.folder.mkdir(parents=True)
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        (self.folder / "server.properties").write_text("".join(lines))
+
+    @property
+    def _properties(self) -> str:
+        return str(self.folder / "server.properties")
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process is None or not self.running:
+            raise NodeError(f"Kafka node {self.node_id} does not run")
+        self.process.send_signal(number)

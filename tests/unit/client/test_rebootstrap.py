@@ -1,0 +1,98 @@
+"""Forgetting all brokers and beginning anew from the bootstrap servers: KIP-899 and KIP-1102."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.client.rebootstrap import Recovery
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.fake import BASE_PORT, FakeCluster
+from tests.support.harness.world import world
+
+REBOOTSTRAP_REQUIRED = 129
+
+
+def test_it_is_due_when_metadata_fails_for_too_long() -> None:
+    recovery = Recovery(2.0)
+    assert not recovery.is_due(100.0)
+    recovery.asking(100.0)
+    recovery.asking(101.0)
+    assert not recovery.is_due(101.9)
+    assert recovery.is_due(102.0)
+    assert not recovery.is_due(103.9)
+    assert recovery.is_due(104.0)
+    recovery.answered()
+    assert not recovery.is_due(200.0)
+
+
+def test_a_broker_may_require_it_once() -> None:
+    recovery = Recovery(300.0)
+    recovery.require()
+    assert recovery.is_due(1.0)
+    assert not recovery.is_due(1.0)
+
+
+def test_without_the_strategy_it_never_is() -> None:
+    recovery = Recovery(None)
+    recovery.asking(0.0)
+    recovery.require()
+    assert not recovery.is_due(1e9)
+
+
+def test_a_broker_that_requires_it_is_left_for_the_bootstrap_servers() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster, metadata_max_age_ms=1_000) as one:
+        one.send_batches(1, partition=0)
+        one.send_batches(1, partition=1)
+        one.finish()
+        dialled = cluster.dialled.count(BASE_PORT)
+        cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
+        one.run(lambda: cluster.dialled.count(BASE_PORT) > dialled, tick=0.1)
+        one.send_batches(2, partition=1)
+        one.finish()
+        assert cluster.logs["t", 1].end == 9
+
+
+def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
+    cluster = FakeCluster(nodes=1, topics={"t": 1})
+    with world(cluster, metadata_max_age_ms=1_000, request_timeout_ms=60_000) as one:
+        cluster.mute.add(ApiKey.PRODUCE)
+        one.send_batches(2)
+        one.steps(3)
+        cluster.metadata_refusals.append(REBOOTSTRAP_REQUIRED)
+        one.run(lambda: not cluster.metadata_refusals, tick=0.1)
+        cluster.mute.clear()
+        one.finish()
+        assert cluster.logs["t", 0].end == 6
+
+
+def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
+    cluster = FakeCluster(nodes=1, topics={"t": 1})
+    options = {"metadata_max_age_ms": 1_000, "metadata_recovery_rebootstrap_trigger_ms": 3_000}
+    with world(cluster, request_timeout_ms=500, **options) as one:
+        dialled = cluster.dialled.count(BASE_PORT)
+        cluster.mute.add(ApiKey.METADATA)
+        one.steps(20, tick=0.1)
+        assert one.client.metadata.cluster.nodes
+        one.run(lambda: not one.client.metadata.cluster.nodes, tick=0.1)
+        cluster.mute.clear()
+        one.send_batches(1)
+        one.finish()
+        assert cluster.dialled.count(BASE_PORT) > dialled
+        assert cluster.logs["t", 0].end == 3
+
+
+@pytest.mark.parametrize(("strategy", "asked"), [("none", False), ("rebootstrap", True)])
+def test_the_strategy_says_whether_bootstrap_servers_are_asked_again(
+    strategy: str, asked: bool
+) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    options = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
+    with world(cluster, **options) as one:
+        cluster.stop(1)
+        one.run(lambda: set(one.client.metadata.cluster.nodes) == {2}, tick=0.1)
+        cluster.stop(2)
+        cluster.dialled.clear()
+        one.steps(100, tick=0.1)
+        assert BASE_PORT + 2 in cluster.dialled
+        assert (BASE_PORT in cluster.dialled) == asked

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from spark_kafka_sink.common.deadline import within
+
+
+def test_what_the_call_returns():
+    assert within(60, "returns", lambda: 7) == 7
+
+
+def test_what_the_call_raises():
+    with pytest.raises(KeyError, match="seven"):
+        within(60, "raises", lambda: {}["seven"])
+
+
+def test_a_timeout_of_the_call_itself_is_no_hanging_call():
+    def call() -> None:
+        raise TimeoutError("its own")
+
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match="its own"):
+            within(60, "own", call)
+
+
+def test_a_hanging_call_is_left_behind_until_it_comes_back():
+    gate = threading.Event()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
+        within(0.05, "hangs", gate.wait)
+    with pytest.raises(TimeoutError, match="an earlier attempt"):
+        within(60, "hangs", lambda: 1)
+    assert within(60, "another", lambda: 1) == 1
+    gate.set()
+    left = [each for each in threading.enumerate() if each.name == "kafkaprod-deadline"]
+    for thread in left:
+        thread.join()
+    assert within(60, "hangs", lambda: 1) == 1

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from spark_kafka_sink.common.debug_log import Context, Debug
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import ProducerConfig
+
+
+def contexts(text: str) -> tuple[Context, ...]:
+    options = {"kafka.bootstrap.servers": "a:1", "kafka.debug": text}
+    return ProducerConfig.parse(options).debug
+
+
+def test_contexts_are_a_list_in_any_case_and_order():
+    assert contexts("") == ()
+    assert contexts(" eos, MSG,msg ,") == (Context.MSG, Context.EOS)
+    assert contexts("msg,all") == tuple(Context)
+
+
+def test_an_unknown_context_is_an_error_with_the_nearest_name():
+    with pytest.raises(ConfigError, match=r"kafka\.debug has 'brokr'.*Did you mean broker\?"):
+        contexts("msg,brokr")
+    with pytest.raises(ConfigError, match="cgrp"):
+        contexts("cgrp")
+
+
+def test_a_context_that_is_off_has_no_emitter():
+    debug = Debug([Context.MSG], session="s1")
+    assert [context for context in Context if getattr(debug, context)] == [Context.MSG]
+
+
+def test_an_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture):
+    debug = Debug([Context.MSG], session="s1")
+    assert debug.msg is not None
+    debug.msg("append", partition="t-0", records=3)
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("spark_kafka_sink.debug.msg", logging.DEBUG)
+    assert record.getMessage() == "append session=s1 partition=t-0 records=3"
+
+
+def test_without_any_logging_set_up_events_go_to_stderr():
+    code = (
+        "from spark_kafka_sink.common.debug_log import Context, Debug\n"
+        "Debug([Context.EOS]).eos('bump', epoch=3)\n"
+        "Debug([Context.EOS]).eos('bump', epoch=4)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert [line.split("spark_kafka_sink.debug.eos ")[1] for line in lines] == [
+        "bump epoch=3",
+        "bump epoch=4",
+    ]

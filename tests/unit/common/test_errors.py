@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.delivery_status import MAX_LINES, DeliveryStatus, PartitionStatus
+from spark_kafka_sink.common.errors import ConfigError, DeliveryError, KafkaProdError
+
+SUBCLASSES = [
+    errors.ConfigError,
+    errors.ColumnError,
+    errors.RecordTooLargeError,
+    errors.ProtocolError,
+    errors.BrokerUnavailableError,
+    errors.UnknownTopicError,
+    errors.BufferTimeoutError,
+    errors.ReportError,
+    errors.DeliveryError,
+]
+
+
+def lost(partition: int, records: int = 1) -> PartitionStatus:
+    return PartitionStatus(
+        topic="flights",
+        partition=partition,
+        records=records,
+        status=DeliveryStatus.NOT_PERSISTED,
+        error="REQUEST_TIMED_OUT",
+    )
+
+
+def test_str_shows_every_field_that_is_set():
+    error = KafkaProdError(
+        "it failed", topic="t", partition=0, broker="b:9092", error="NOPE", hint="Try again."
+    )
+    assert str(error) == "it failed [topic=t, partition=0, broker=b:9092, error=NOPE]. Try again."
+
+
+def test_str_is_the_message_alone_without_fields():
+    assert str(KafkaProdError("it failed")) == "it failed"
+
+
+@pytest.mark.parametrize("cls", SUBCLASSES)
+def test_every_error_is_a_kafkaprod_error_and_survives_pickling(cls: type[KafkaProdError]):
+    error = cls("it failed", topic="t", partition=3, broker="b:1", error="E", hint="Look.")
+    copy = pickle.loads(pickle.dumps(error))
+    assert isinstance(copy, KafkaProdError)
+    assert type(copy) is cls
+    assert str(copy) == str(error)
+    assert (copy.topic, copy.partition, copy.broker) == ("t", 3, "b:1")
+    assert (copy.error, copy.hint, copy.args) == ("E", "Look.", ("it failed",))
+
+
+def test_a_misspelt_field_is_an_error():
+    with pytest.raises(TypeError, match="ConfigError has no field topik"):
+        ConfigError("x", topik="t")  # type: ignore[call-arg]
+
+
+def test_delivery_error_says_what_became_of_the_records():
+    maybe = PartitionStatus(
+        topic="flights", partition=2, records=300, status=DeliveryStatus.POSSIBLY_PERSISTED
+    )
+    error = DeliveryError("the broker went away", statuses=(maybe, lost(1, 1200)), hint="Look.")
+    assert str(error) == (
+        "the broker went away. Look.\n"
+        "Records: possibly persisted 300, not persisted 1,200\n"
+        "  flights-1: not persisted 1,200 (REQUEST_TIMED_OUT)\n"
+        "  flights-2: possibly persisted 300"
+    )
+
+
+def test_delivery_error_keeps_its_statuses_when_pickled():
+    error = DeliveryError("gone", statuses=(lost(1), lost(2)), broker="b:1")
+    copy = pickle.loads(pickle.dumps(error))
+    assert copy.statuses == error.statuses
+    assert str(copy) == str(error)
+
+
+def test_delivery_error_stays_short_for_many_partitions():
+    text = str(DeliveryError("gone", statuses=tuple(lost(each) for each in range(10_000))))
+    assert len(text.splitlines()) == MAX_LINES + 3
+    assert "not persisted 10,000" in text
+    assert f"and {10_000 - MAX_LINES:,} more partitions" in text

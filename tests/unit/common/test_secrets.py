@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import logging
+import pickle
+
+import pytest
+
+from spark_kafka_sink.common.credentials import has_credentials, is_secret, redacted
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config import names
+from spark_kafka_sink.config.model import SinkConfig
+
+SENTINEL = "s3nt1nel-hunter2"
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}
+DROPPED = [
+    "fs.s3a.secret.key",
+    "some.password",
+    "authToken",
+    "kafka.metric.reporters",
+    "kafka.group.id",
+    "kafka.security.providers",
+]
+REFUSED = [
+    "kafka.sasl.jaas.config",
+    "kafka.sasl.password",
+    "kafka.ssl.keystore.key",
+    "kafka.ssl.keystore.password",
+    "kafka.ssl.key.password",
+    "kafka.ssl.truststore.certificates",
+    "kafka.sasl.oauthbearer.client.credentials.client.secret",
+    "kafka.transactional.id",
+    "kafka.config.providers",
+    "kafka.security.protocol",
+    "kafka.key.serializer",
+    "kafka.my.password",
+    "kafka.basic.auth.token",
+    "kafka.sasl_jaas_config",
+    "topics",
+]
+
+
+@pytest.fixture(autouse=True)
+def _each_test_warns_anew():
+    names.warn_ignored.cache_clear()
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_an_ignored_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.DEBUG):
+        config = SinkConfig.parse(MINIMAL | {name: SENTINEL})
+    assert SENTINEL not in repr(config) + str(config) + caplog.text
+    assert SENTINEL.encode() not in pickle.dumps(config)
+    assert config == SinkConfig.parse(MINIMAL)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refused_value_is_nowhere(name: str, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.DEBUG), pytest.raises(ConfigError) as caught:
+        SinkConfig.parse(MINIMAL | {name: SENTINEL})
+    error = caught.value
+    assert SENTINEL not in str(error) + repr(error) + caplog.text
+    assert SENTINEL.encode() not in pickle.dumps(error)
+    assert error.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"s3://key:{SENTINEL}@bucket/report.json",
+        f"s3://{SENTINEL}@bucket/report.json",
+        f"s3://bucket/report.json?secret_key={SENTINEL}",
+        f"https://host/report.json?token={SENTINEL}",
+    ],
+)
+def test_a_report_path_with_credentials_is_refused(path: str):
+    with pytest.raises(ConfigError, match="option reportPath holds credentials") as caught:
+        SinkConfig.parse(MINIMAL | {"reportPath": path})
+    assert SENTINEL not in str(caught.value)
+    assert SENTINEL not in redacted(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/tmp/a@b/report.json", "s3://bucket/report.json?region=eu-1", "file:///tmp/r.json"]
+)
+def test_a_report_path_without_credentials_is_kept(path: str):
+    assert not has_credentials(path)
+    assert SinkConfig.parse(MINIMAL | {"reportPath": path}).report_path == path
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl.key.password", "client.secret", "jaas", "Token", "ssl.keystore.key", "access_key"]
+)
+def test_names_of_secrets(name: str):
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["region", "endpoint_override", "scheme", "keys"])
+def test_names_of_no_secrets(name: str):
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss"])
+def test_the_container_of_an_azure_uri_is_no_user(scheme: str):
+    path = f"{scheme}://container@account.dfs.core.windows.net/reports/{{batchId}}.json"
+    assert SinkConfig.parse(MINIMAL | {"reportPath": path}).report_path == path
+    assert redacted(path) == path
+    assert has_credentials(path.replace("container@", f"container:{SENTINEL}@"))
+    assert SENTINEL not in redacted(path.replace("container@", f"container:{SENTINEL}@"))

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.addresses import parse_addresses
+
+
+def failure(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_addresses(text, "kafka.bootstrap.servers")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:1", ("a:1",)),
+        (" a:1 , b.example.com:65535,", ("a:1", "b.example.com:65535")),
+        ("kafka_1:9092,kafka-2:9092", ("kafka_1:9092", "kafka-2:9092")),
+        ("127.0.0.1:9092", ("127.0.0.1:9092",)),
+        ("[::1]:9092", ("[::1]:9092",)),
+        ("[fe80::1%eth0]:9092", ("[fe80::1%eth0]:9092",)),
+        ("PLAINTEXT://a:1,plaintext://[::1]:2", ("a:1", "[::1]:2")),
+        ("a:1,b:2,PLAINTEXT://a:1", ("a:1", "b:2")),
+    ],
+)
+def test_addresses(text: str, expected: tuple[str, ...]):
+    assert parse_addresses(text, "kafka.bootstrap.servers") == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("broker", "no port"),
+        ("[::1]", "no port"),
+        ("broker:", "not host:port"),
+        (":9092", "not host:port"),
+        ("broker:x", "not host:port"),
+        ("broker:0", "the port must be 1 to 65535"),
+        ("broker:65536", "the port must be 1 to 65535"),
+        ("::1:9092", "an IPv6 host needs brackets"),
+        ("[::g]:9092", "not an IPv6 address"),
+        ("SSL://broker:9092", "only PLAINTEXT is supported by this version"),
+        ("SASL_SSL://broker:9092", "only PLAINTEXT is supported by this version"),
+        ("a b:9092", "not host:port"),
+    ],
+)
+def test_a_bad_address_is_named_with_the_reason(entry: str, reason: str):
+    assert f"{entry!r} ({reason})" in failure(f"good:1,{entry}")
+
+
+def test_every_bad_address_is_named_and_no_good_one():
+    text = failure("good:1,bad,worse:0")
+    assert "'bad'" in text
+    assert "'worse:0'" in text
+    assert "good" not in text
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", " , "])
+def test_no_address_at_all(text: str):
+    assert "kafka.bootstrap.servers is required and names no broker" in failure(text)
+
+
+def test_a_password_is_not_repeated():
+    text = failure("user:hunter2@broker:9092,x://u:hunter2@b:1")
+    assert "hunter2" not in text
+    assert "a user or password does not belong here" in text

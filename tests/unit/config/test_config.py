@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import (
+    Acks,
+    Codec,
+    Partitioner,
+    ProducerConfig,
+    Profile,
+    RecoveryStrategy,
+    SinkConfig,
+)
+from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS
+
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
+ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+
+
+def parse(**options: str) -> SinkConfig:
+    """Options by name; two underscores stand for a dot."""
+    return SinkConfig.parse(
+        MINIMAL | {name.replace("__", "."): value for name, value in options.items()}
+    )
+
+
+def failure(options: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        SinkConfig.parse(MINIMAL | options)
+    return str(caught.value)
+
+
+def test_defaults():
+    config = SinkConfig.parse(MINIMAL)
+    assert config == SinkConfig(
+        producer=ProducerConfig(
+            bootstrap_servers=("broker:9092",),
+            acks=Acks.ALL,
+            enable_idempotence=True,
+            enable_gapless_guarantee=False,
+            batch_size=1048576,
+            batch_num_messages=2147483647,
+            linger_ms=50,
+            buffer_memory=67108864,
+            compression_type=Codec.NONE,
+            compression_level=None,
+            max_request_size=1048576,
+            max_in_flight=5,
+            request_timeout_ms=30000,
+            delivery_timeout_ms=120000,
+            max_block_ms=60000,
+            retries=2147483647,
+            retry_backoff_ms=100,
+            retry_backoff_max_ms=1000,
+            metadata_max_age_ms=300000,
+            metadata_recovery_strategy=RecoveryStrategy.REBOOTSTRAP,
+            metadata_recovery_rebootstrap_trigger_ms=300000,
+            client_id="",
+            partitioner=Partitioner.DEFAULT,
+            partitioner_function=None,
+            partitioner_ignore_keys=False,
+            partitioner_adaptive_partitioning_enable=True,
+            partitioner_availability_timeout_ms=0,
+            allow_auto_create_topics=True,
+            reconnect_backoff_ms=50,
+            reconnect_backoff_max_ms=1000,
+            connections_max_idle_ms=540000,
+            send_buffer_bytes=-1,
+            receive_buffer_bytes=-1,
+            socket_connection_setup_timeout_ms=10000,
+            statistics_interval_ms=0,
+            debug=(),
+        )
+    )
+
+
+def test_every_option_can_be_set_in_any_case():
+    config = parse(
+        topic="flights",
+        INCLUDEHEADERS="true",
+        usetimestampcolumn="TRUE",
+        reportPath="/tmp/report.json",
+        kafka__acks="1",
+        kafka__batch__size="1000",
+        kafka__linger__ms=" 7 ",
+        kafka__compression__type="zstd",
+        kafka__compression__zstd__level="-5",
+        kafka__max__in__flight__requests__per__connection="2",
+        kafka__client__id="me",
+        kafka__partitioner__class=ROUND_ROBIN,
+        kafka__partitioner__ignore__keys="true",
+        kafka__allow__auto__create__topics="false",
+    )
+    producer = config.producer
+    assert config.topic == "flights"
+    assert config.include_headers
+    assert config.use_timestamp_column
+    assert config.report_path == "/tmp/report.json"
+    assert (producer.acks, producer.batch_size, producer.linger_ms) == (Acks.LEADER, 1000, 7)
+    assert (producer.compression_type, producer.compression_level) == (Codec.ZSTD, -5)
+    assert (producer.max_in_flight, producer.client_id) == (2, "me")
+    assert producer.partitioner is Partitioner.ROUND_ROBIN
+    assert producer.partitioner_ignore_keys
+    assert not producer.allow_auto_create_topics
+
+
+@pytest.mark.parametrize(
+    ("codec", "expected", "level"),
+    [
+        ("none", Codec.NONE, None),
+        ("gzip", Codec.GZIP, -1),
+        ("snappy", Codec.SNAPPY, None),
+        ("lz4", Codec.LZ4, 9),
+        ("zstd", Codec.ZSTD, 3),
+    ],
+)
+def test_codecs_come_with_javas_level(codec: str, expected: Codec, level: int | None):
+    producer = parse(kafka__compression__type=codec, profile="java").producer
+    assert (producer.compression_type, producer.compression_level) == (expected, level)
+
+
+@pytest.mark.parametrize("text", ["true", "TRUE", "True", " true ", "true\t"])
+def test_true_in_any_case_and_with_space_round_it(text: str):
+    assert parse(useTimestampColumn=text).use_timestamp_column
+    assert parse(kafka__partitioner__ignore__keys=text).producer.partitioner_ignore_keys
+
+
+@pytest.mark.parametrize("text", ["5", " 5 ", "+5", "05", "5\n"])
+def test_numbers_as_java_reads_them(text: str):
+    assert parse(kafka__linger__ms=text).producer.linger_ms == 5
+
+
+@pytest.mark.parametrize("text", ["yes", "on", "1", "t", "", "truee", "0"])
+@pytest.mark.parametrize("name", ["useTimestampColumn", "kafka.enable.idempotence"])
+def test_nothing_else_is_true_or_false(name: str, text: str):
+    assert f"option {name} is {text!r}; allowed: true or false" in failure({name: text})
+
+
+@pytest.mark.parametrize("text", ["all", "-1"])
+def test_both_spellings_of_acks_all_keep_idempotence(text: str):
+    producer = parse(kafka__acks=text).producer
+    assert (producer.acks, producer.enable_idempotence) == (Acks.ALL, True)
+
+
+def test_every_table_row_reaches_a_field():
+    values = {"max_in_flight", "compression_level", "partitioner", "partitioner_function"}
+    others = {field.name for field in fields(ProducerConfig)} - values
+    special = {"max.in.flight.requests.per.connection", "partitioner.class", "partitioner"}
+    table = {
+        option.field
+        for option in PRODUCER_OPTIONS
+        if option.name not in special and not option.name.endswith(".level")
+    }
+    assert table == others
+
+
+def test_profile_java_restores_every_deviation():
+    producer = parse(profile="java").producer
+    assert DEVIATIONS
+    for option in DEVIATIONS:
+        assert getattr(producer, option.field) == option.java
+
+
+def test_both_configs_are_frozen():
+    config = SinkConfig.parse(MINIMAL)
+    with pytest.raises(FrozenInstanceError):
+        config.topic = "x"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        config.producer.linger_ms = 1  # type: ignore[misc]
+
+
+def test_config_survives_pickling():
+    config = parse(topic="t", profile="safe")
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_fingerprint_differs_for_each_field_and_is_the_same_in_every_process():
+    producer = SinkConfig.parse(MINIMAL).producer
+    changed = {
+        replace(producer, **{field.name: "other"}).fingerprint() for field in fields(producer)
+    }
+    assert len(changed | {producer.fingerprint()}) == len(fields(producer)) + 1
+    script = (
+        "from spark_kafka_sink.config.model import SinkConfig;"
+        f"print(SinkConfig.parse({MINIMAL!r}).producer.fingerprint())"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert other.stdout.strip() == producer.fingerprint()
+
+
+def test_bootstrap_servers_are_required():
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
+        SinkConfig.parse({"topic": "t"})
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a b", "tö", "x" * 250, "a/b"])
+def test_a_name_no_topic_can_have_is_refused(topic: str):
+    assert "no name for a topic" in failure({"topic": topic})
+
+
+def test_topic_is_trimmed_as_sparks_own_sink_does():
+    assert parse(topic=" flights ").topic == "flights"
+
+
+def test_profile_is_kept_in_the_config():
+    assert parse(profile="latency").profile is Profile.LATENCY
+    assert SinkConfig.parse(MINIMAL).profile is Profile.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("kafka.acks", "2", "all, -1, 0, 1"),
+        ("kafka.acks", "ALL", "all, -1, 0, 1. Did you mean all?"),
+        ("kafka.compression.type", "lz5", "none, gzip, snappy, lz4, zstd. Did you mean lz4?"),
+        ("kafka.compression.gzip.level", "0", "-1 or 1 to 9"),
+        ("kafka.compression.gzip.level", "10", "-1 or 1 to 9"),
+        ("kafka.compression.lz4.level", "18", "1 to 17"),
+        ("kafka.compression.zstd.level", "23", "-131072 to 22"),
+        *(
+            ("kafka.buffer.memory", text, "0 to 9223372036854775807")
+            for text in (
+                "1e6",
+                "64m",
+                "64MB",
+                "0x10",
+                "1_000",
+                "1 000",
+                "nan",
+                "true",
+                "-5",
+                "9" * 20,
+            )
+        ),
+        *(("kafka.batch.size", text, "0 to 2147483647") for text in ("2147483648", "1.0", "16k")),
+        ("kafka.linger.ms", "7.5", "0 to 9223372036854775807"),
+        ("kafka.linger.ms", "-1", "0 to 9223372036854775807"),
+        ("kafka.linger.ms", "", "0 to 9223372036854775807"),
+        ("kafka.linger.ms", "٣", "0 to 9223372036854775807"),
+        ("kafka.batch.size", "2147483648", "0 to 2147483647"),
+        ("kafka.max.in.flight.requests.per.connection", "0", "1 to 2147483647"),
+        ("kafka.enable.idempotence", "yes", "true or false"),
+        ("kafka.partitioner.class", "com.example.Mine", f'"", {ROUND_ROBIN}'),
+        ("includeHeaders", "1", "true or false"),
+        ("profile", "saef", "none, throughput, latency, safe, java. Did you mean safe?"),
+    ],
+)
+def test_a_wrong_value_names_option_value_and_what_is_allowed(name: str, value: str, allowed: str):
+    text = failure({name: value})
+    assert text.startswith(f"option {name} is {value!r}; allowed: {allowed}")
+
+
+def test_a_very_long_value_is_cut_in_the_message():
+    assert len(failure({"kafka.acks": "x" * 10_000})) < 300

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.dead_letters import EXAMPLES_KEPT, PoisonCount, Tolerance, merge_poison
+from spark_kafka_sink.config.model import SinkConfig
+
+SERVERS = {"kafka.bootstrap.servers": "a:1"}
+counts = st.lists(
+    st.builds(
+        PoisonCount,
+        reason=st.sampled_from("abc"),
+        dead_lettered=st.integers(0, 9),
+        dropped=st.integers(0, 9),
+        examples=st.lists(st.text(max_size=3), max_size=7).map(lambda e: tuple(sorted(set(e))[:5])),
+    ),
+    max_size=6,
+)
+
+
+def _policy(**options: str):
+    named = {f"errors.{name.replace('_', '.')}": value for name, value in options.items()}
+    return SinkConfig.parse({**SERVERS, **named}).poison
+
+
+def test_by_default_nothing_is_tolerated():
+    policy = _policy()
+    assert policy.tolerance is Tolerance.NONE
+    assert not policy.tolerant
+    assert policy.max_ratio == 1.0
+
+
+def test_options_are_settled():
+    policy = _policy(tolerance="all", deadletterqueue_topic_name="dead", maxRatio="0.25")
+    assert policy.tolerant
+    assert (policy.dead_letter_topic, policy.context_headers) == ("dead", True)
+    assert policy.max_ratio == 0.25
+
+
+@pytest.mark.parametrize("ratio", ["1.1", "-0.1", "half", "nan", ""])
+def test_a_ratio_that_is_none_is_refused(ratio: str):
+    with pytest.raises(ConfigError, match=r"errors\.maxRatio"):
+        _policy(tolerance="all", maxRatio=ratio)
+
+
+def test_a_dead_letter_topic_needs_tolerance():
+    with pytest.raises(ConfigError, match=r"errors\.tolerance is none"):
+        _policy(deadletterqueue_topic_name="dead")
+
+
+def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have():
+    with pytest.raises(ConfigError, match=r"errors\.deadletterqueue\.topic\.name is 'a b'"):
+        _policy(tolerance="all", deadletterqueue_topic_name="a b")
+
+
+def test_dead_letters_don_t_go_among_the_rows():
+    """Without its value an oversized row would be a tombstone there."""
+    with pytest.raises(ConfigError, match="is the topic that is written"):
+        SinkConfig.parse(
+            {
+                **SERVERS,
+                "topic": "events",
+                "errors.tolerance": "all",
+                "errors.deadletterqueue.topic.name": "events",
+            }
+        )
+
+
+@given(counts, counts, counts)
+def test_merging_is_associative_and_commutative(a, b, c):
+    left = merge_poison([*merge_poison([*a, *b]), *c])
+    assert left == merge_poison([*a, *merge_poison([*b, *c])])
+    assert left == merge_poison([*c, *b, *a])
+    assert all(len(count.examples) <= EXAMPLES_KEPT for count in left)
+
+
+@given(counts)
+def test_counts_survive_json(many):
+    assert [PoisonCount.from_dict(count.to_dict()) for count in many] == many

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config import known_keys, names
+from spark_kafka_sink.config.model import SinkConfig
+
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
+
+
+@pytest.fixture(autouse=True)
+def _each_test_warns_anew():
+    names.warn_ignored.cache_clear()
+
+
+def failure(options: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        SinkConfig.parse(MINIMAL | options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("kafka.linger.m", "kafka.linger.ms"),
+        ("kafka.batchsize", "kafka.batch.size"),
+        ("kafka.bootstrap.server", "kafka.bootstrap.servers"),
+        ("kafka.compresion.type", "kafka.compression.type"),
+        ("kafka.client.dns.lookups", "kafka.client.dns.lookup"),
+        ("topics", "topic"),
+        ("usetimestampcolum", "useTimestampColumn"),
+        ("useTimestamp", "useTimestampColumn"),
+        ("reportpat", "reportPath"),
+        ("includeHeader", "includeHeaders"),
+        ("profiles", "profile"),
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("acks", "kafka.acks"),
+    ],
+)
+def test_a_typo_names_what_was_meant(given: str, meant: str):
+    text = failure({given: "x"})
+    assert given.lower() in text
+    assert text.endswith(f"Did you mean {meant}?")
+
+
+def test_a_producer_key_nobody_knows_fails_even_when_nothing_is_near():
+    assert "unknown option kafka.zzzzzz" in failure({"kafka.zzzzzz": "1"})
+
+
+@pytest.mark.parametrize("name", sorted(known_keys.IGNORED_KEYS))
+def test_a_known_but_unsupported_key_warns_once_by_name(
+    name: str, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            SinkConfig.parse(MINIMAL | {f"kafka.{name}": "sentinel"})
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Option kafka.{name} is not supported and has no effect"
+    ]
+
+
+@pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])
+def test_serializers_are_refused(name: str):
+    assert f"kafka.{name} is not allowed" in failure({f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.mechanism",
+        "sasl.jaas.config",
+        "ssl.truststore.location",
+        "ssl.keystore.key",
+        "transactional.id",
+        "interceptor.classes",
+        "config.providers",
+    ],
+)
+def test_a_key_that_is_unsafe_to_ignore_is_refused(name: str):
+    assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "sasl_plaintext"])
+def test_a_secure_protocol_is_refused_by_name(protocol: str):
+    text = failure({"kafka.security.protocol": protocol})
+    assert f"kafka.security.protocol is {protocol.upper()}" in text
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext"])
+def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture):
+    options = MINIMAL | {"kafka.security.protocol": protocol}
+    assert SinkConfig.parse(options) == SinkConfig.parse(MINIMAL)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(known_keys.SPARK_OPTIONS),
+        "checkpointLocation",
+        "queryName",
+        "maxOffsetsPerTrigger",
+        "mergeSchema",
+        "somethingElse",
+        "header",
+        "compression",
+    ],
+)
+def test_options_of_spark_and_others_are_ignored(name: str, caplog: pytest.LogCaptureFixture):
+    assert SinkConfig.parse(MINIMAL | {name: "x"}) == SinkConfig.parse(MINIMAL)
+    assert not caplog.records
+
+
+def test_the_lists_of_names_do_not_overlap():
+    refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
+    assert not names.PRODUCER_NAMES & known_keys.IGNORED_KEYS
+    assert not refused & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS)
+    assert not {key for key in known_keys.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}

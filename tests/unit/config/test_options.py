@@ -1,0 +1,101 @@
+"""The table against `java_producer_config.tsv`, printed from ProducerConfig.configDef() of 4.3."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_sink.config import known_keys
+from spark_kafka_sink.config.enums import Partitioner
+from spark_kafka_sink.config.names import PRODUCER_NAMES
+from spark_kafka_sink.config.option import Kind, Option
+from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.options_markdown import render_options
+
+with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
+    JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
+NOT_JAVAS = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
+"""Options of other Kafka clients, librdkafka's most of all."""
+SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_JAVAS]
+OWN_WORDS = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.class"}
+
+
+def javas_words(option: Option) -> str:
+    """The range as Java's validators print it."""
+    if option.choices:
+        return f"[{', '.join(option.choices)}]"
+    if option.also is not None:
+        return f"[{option.low},...,{option.high}] or {option.also}"
+    if option.high is not None:
+        return f"[{option.low},...,{option.high}]"
+    return f"[{option.low},...]"
+
+
+@pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
+def test_type_and_importance_are_javas(option: Option):
+    kind = "CLASS" if option.name == "partitioner.class" else option.kind.name
+    assert JAVA[option.name]["type"] == kind
+    assert JAVA[option.name]["importance"] == option.importance.name
+
+
+@pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
+def test_default_is_javas(option: Option):
+    expected = {"required": "None", "null": ""}.get(*[JAVA[option.name]["default"]] * 2)
+    value = option.java
+    assert expected == (str(value).lower() if isinstance(value, bool) else str(value))
+
+
+@pytest.mark.parametrize(
+    "option", [each for each in SHARED if each.name not in OWN_WORDS], ids=lambda each: each.name
+)
+def test_allowed_values_are_javas(option: Option):
+    allowed = JAVA[option.name]["allowed"]
+    if allowed and option.name != "retries":
+        assert javas_words(option) == allowed
+
+
+def test_every_name_of_javas_is_accounted_for():
+    refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS | {"security.protocol"}
+    rest = JAVA.keys() - PRODUCER_NAMES - known_keys.IGNORED_PRODUCER_KEYS - refused
+    assert {name for name in rest if not name.startswith(known_keys.UNSAFE_PREFIXES)} == set()
+    assert PRODUCER_NAMES - JAVA.keys() == NOT_JAVAS
+    assert not NOT_JAVAS & JAVA.keys()
+    assert JAVA.keys() >= known_keys.IGNORED_PRODUCER_KEYS
+
+
+def test_deviations_deviate_and_are_few():
+    assert len(DEVIATIONS) <= 8
+    assert all(option.bulk != option.java for option in DEVIATIONS)
+
+
+def test_defaults_are_allowed():
+    for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS):
+        if option.kind in (Kind.INT, Kind.LONG):
+            assert option.accepts(int(option.default))  # type: ignore[arg-type]
+            assert option.accepts(int(option.java))  # type: ignore[arg-type]
+        if option.choices:
+            assert option.default in option.choices
+
+
+def test_names_are_unique():
+    names = [option.name.lower() for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS)]
+    assert len(names) == len(set(names))
+
+
+def test_markdown_has_a_row_for_every_option():
+    rows = [line for line in render_options().splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == [
+        *(option.name for option in SINK_OPTIONS),
+        *(f"kafka.{option.name}" for option in PRODUCER_OPTIONS),
+    ]
+    assert all(row.count("|") == 6 for row in rows)
+
+
+def test_markdown_marks_deviations_and_names_ignored_keys():
+    text = render_options()
+    assert "| `kafka.batch.size` | **`1048576`** | `16384` | 0 or more |" in text
+    assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
+    assert f"{Partitioner.ROUND_ROBIN.value}" in text
+    assert all(f"`kafka.{name}`" in text for name in known_keys.IGNORED_PRODUCER_KEYS)

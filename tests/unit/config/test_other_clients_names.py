@@ -1,0 +1,278 @@
+"""Every option name of librdkafka's and Java's producers: accepted, warned of, or refused rightly.
+
+`librdkafka_config.tsv` is librdkafka's CONFIGURATION.md of 2.15, with what becomes of each name.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config import known_keys, names
+from spark_kafka_sink.config.aliases import ALIASES
+from spark_kafka_sink.config.model import Acks, Codec, ProducerConfig
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS
+
+HERE = Path(__file__).parent
+SERVERS = "kafka.bootstrap.servers"
+MINIMAL = {SERVERS: "broker:9092"}
+
+
+def table(name: str) -> dict[str, dict[str, str]]:
+    with (HERE / name).open() as lines:
+        return {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
+
+
+LIBRDKAFKA = table("librdkafka_config.tsv")
+JAVA = table("java_producer_config.tsv")
+VALUES = {
+    "compression.codec": "lz4",
+    "compression.type": "lz4",
+    "metadata.broker.list": "broker:9092",
+    "bootstrap.servers": "broker:9092",
+    "metadata.recovery.strategy": "none",
+    "security.protocol": "plaintext",
+    "partitioner": "random",
+    "debug": "broker",
+    "client.id": "me",
+    "max.in.flight": "2",
+    "request.required.acks": "all",
+    "acks": "all",
+    "message.timeout.ms": "500000",
+    "delivery.timeout.ms": "500000",
+    "allow.auto.create.topics": "true",
+    "enable.idempotence": "true",
+    "enable.gapless.guarantee": "true",
+}
+"""Values that are allowed, where 5 is not."""
+
+
+@pytest.fixture(autouse=True)
+def _each_test_warns_anew():
+    names.warn_ignored.cache_clear()
+
+
+def parse(**options: str) -> ProducerConfig:
+    given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
+    return ProducerConfig.parse(MINIMAL | given)
+
+
+def failure(options: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.parse(MINIMAL | options)
+    return str(caught.value)
+
+
+def outcome(name: str) -> str:
+    """The error that an option with a strange value meets; empty where there is none."""
+    try:
+        ProducerConfig.parse(MINIMAL | {f"kafka.{name}": "x"})
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def hint(name: str) -> str | None:
+    """The option that the error about a name points to."""
+    found = re.search(r"(?:Did you mean|Use) (\S+?)[?.,:]?(?:\s|$)", failure({name: "x"}))
+    return None if found is None else found[1]
+
+
+@pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "own"])
+def test_names_that_mean_the_same_in_java_are_accepted(name: str, caplog: pytest.LogCaptureFixture):
+    options = {name: VALUES.get(name, "5")} | (
+        {"compression.type": "lz4"} if "level" in name else {}
+    )
+    ProducerConfig.parse(MINIMAL | {f"kafka.{key}": value for key, value in options.items()})
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "alias"])
+def test_other_names_for_the_same_are_accepted(name: str, caplog: pytest.LogCaptureFixture):
+    real = LIBRDKAFKA[name]["option"]
+    assert ALIASES[name].option == real
+    given = {f"kafka.{name}": VALUES.get(name, "5")}
+    ours = ProducerConfig.parse((MINIMAL if real != "bootstrap.servers" else {}) | given)
+    unit = 1024 if name.endswith("kbytes") else 1
+    value = VALUES.get(name, str(5 * unit))
+    assert ours == ProducerConfig.parse(MINIMAL | {f"kafka.{real}": value})
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "warned"])
+def test_names_that_are_safe_to_ignore_warn(name: str, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING):
+        assert ProducerConfig.parse(MINIMAL | {f"kafka.{name}": "x"}) == parse()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Option kafka.{name} is not supported and has no effect"
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "refused"])
+def test_other_names_are_refused_with_the_right_hint(name: str):
+    assert "Did you mean" not in failure({f"kafka.{name}": "x"})
+    assert hint(f"kafka.{name}") == (LIBRDKAFKA[name]["option"] or None)
+
+
+@pytest.mark.parametrize("name", sorted(JAVA))
+def test_no_hint_about_one_of_javas_names_leads_elsewhere(name: str):
+    found = outcome(name)
+    assert "unknown option" not in found
+    assert "Did you mean" not in found
+
+
+def test_aliases_are_nothing_else_too():
+    assert not ALIASES.keys() & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS | JAVA.keys())
+    assert {alias.option for alias in ALIASES.values()} <= names.PRODUCER_NAMES
+
+
+KNOWN = sorted(names.PRODUCER_NAMES | ALIASES.keys() | known_keys.IGNORED_PRODUCER_KEYS)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_name_with_one_letter_wrong_is_recognised_or_not_but_never_taken_for_another(name: str):
+    for place in range(len(name)):
+        typo = name[:place] + name[place + 1 :]
+        if typo in (*LIBRDKAFKA, *JAVA, *KNOWN) or len(typo) < 6:
+            continue
+        assert hint(f"kafka.{typo}") in (f"kafka.{name}", None), typo
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("timeout.ms", "kafka.request.timeout.ms"),
+        ("metadata.fetch.timeout.ms", "kafka.max.block.ms"),
+        ("block.on.buffer.full", "kafka.max.block.ms"),
+        ("queue.enqueue.timeout.ms", "kafka.max.block.ms"),
+        ("topic", "topic"),
+        ("compression", "kafka.compression.type"),
+        ("brokers", "kafka.bootstrap.servers"),
+        ("message.timeout.s", "kafka.message.timeout.ms"),
+        ("mesage.timeout.ms", "kafka.message.timeout.ms"),
+        ("zstd.level", None),
+        ("timeouts.ms", "kafka.request.timeout.ms"),
+        ("topic.timeout.ms", None),
+    ],
+)
+def test_a_hint_is_right_or_there_is_none(name: str, meant: str | None):
+    assert hint(f"kafka.{name}") == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("queue.buffering.max.ms", "kafka.queue.buffering.max.ms"),
+        ("security.protocol", "kafka.security.protocol"),
+        ("sasl.mechanism", "kafka.sasl.mechanism"),
+        ("ssl.truststore.location", "kafka.ssl.truststore.location"),
+    ],
+)
+def test_without_the_prefix_nothing_that_matters_is_dropped_in_silence(name: str, meant: str):
+    assert hint(name) == meant
+
+
+SPECIAL: list[tuple[str, str, str, Any]] = [
+    ("message.timeout.ms", "0", "delivery_timeout_ms", 2**31 - 1),
+    ("queue.buffering.max.kbytes", "65536", "buffer_memory", 2**26),
+    ("socket.send.buffer.bytes", "0", "send_buffer_bytes", -1),
+    ("socket.receive.buffer.bytes", "0", "receive_buffer_bytes", -1),
+    ("topic.metadata.refresh.interval.ms", "-1", "metadata_max_age_ms", 2**31 - 1),
+    ("request.required.acks", "-1", "acks", Acks.ALL),
+    ("compression.codec", "zstd", "compression_type", Codec.ZSTD),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "field", "expected"), SPECIAL)
+def test_what_a_number_means_there(name: str, value: str, field: str, expected: Any):
+    assert getattr(ProducerConfig.parse(MINIMAL | {f"kafka.{name}": value}), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"queue.buffering.max.kbytes": "64m"}, "kafka.queue.buffering.max.kbytes is '64m'"),
+        ({"queue.buffering.max.kbytes": "-1"}, "kafka.queue.buffering.max.kbytes is '-1'"),
+        ({"message.timeout.ms": "soon"}, "kafka.message.timeout.ms is 'soon'"),
+        ({"message.max.bytes": "3000000000"}, "kafka.message.max.bytes is '3000000000'"),
+        ({"compression.codec": "inherit"}, "kafka.compression.codec is 'inherit'"),
+        ({"request.required.acks": "2"}, "kafka.request.required.acks is '2'"),
+    ],
+)
+def test_a_wrong_value_is_told_by_the_name_it_was_given_by(given: dict[str, str], says: str):
+    assert says in failure({f"kafka.{name}": value for name, value in given.items()})
+
+
+@pytest.mark.parametrize("name", sorted(ALIASES))
+def test_an_alias_beside_its_option_must_say_the_same(name: str):
+    real = ALIASES[name].option
+    value = VALUES.get(name, "5")
+    same = str(5 * 1024) if name.endswith("kbytes") else value
+    both = {f"kafka.{name}": value, f"kafka.{real}": f" {same} "}
+    one = {SERVERS: "broker:9092", f"kafka.{real}": same}
+    assert ProducerConfig.parse(both | {SERVERS: "broker:9092"}) == ProducerConfig.parse(one)
+    other = {"compression.type": "gzip", "acks": "1", "bootstrap.servers": "other:1"}
+    differing = both | {f"kafka.{real}": other.get(real, "4")}
+    text = failure(differing)
+    assert f"kafka.{name}" in text
+    assert f"kafka.{real}" in text
+    assert "mean the same" in text
+    assert failure(dict(reversed(differing.items()))) == text
+
+
+def test_all_and_minus_one_are_the_same_acks():
+    assert parse(acks="all", request__required__acks="-1").acks is Acks.ALL
+
+
+def test_two_aliases_of_the_same_are_compared_too():
+    text = failure({"kafka.message.timeout.ms": "0", "kafka.delivery.timeout.ms": "130000"})
+    assert "mean the same" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({"compression.type": "zstd", "compression.level": "7"}, 7),
+        ({"compression.codec": "gzip", "compression.level": "7"}, 7),
+        ({"compression.type": "lz4", "compression.level": "-1"}, 9),
+        ({"compression.type": "lz4"}, 9),
+        ({"compression.type": "lz4", "compression.level": "0"}, 9),
+        ({"compression.type": "lz4", "compression.level": "1"}, 9),
+        ({"compression.type": "lz4", "compression.level": "9"}, 8),
+        ({"compression.type": "lz4", "compression.level": "12"}, 12),
+        ({"compression.type": "snappy", "compression.level": "0"}, None),
+        ({"compression.level": "5"}, None),
+        (
+            {"compression.type": "zstd", "compression.level": "7", "compression.zstd.level": "7"},
+            7,
+        ),
+        ({"compression.type": "zstd", "compression.level": "7", "compression.gzip.level": "2"}, 7),
+    ],
+)
+def test_one_level_for_whichever_codec(options: dict[str, str], level: int | None):
+    given = {f"kafka.{name}": value for name, value in options.items()}
+    assert ProducerConfig.parse(MINIMAL | given).compression_level == level
+
+
+def test_the_level_given_wins_over_a_profiles():
+    assert parse(compression__level="5").compression_level is None
+    options = MINIMAL | {"profile": "throughput", "kafka.compression.level": "5"}
+    assert ProducerConfig.parse(options).compression_level == 5
+
+
+def test_a_level_that_the_codec_does_not_have_and_two_levels():
+    text = failure({"kafka.compression.type": "gzip", "kafka.compression.level": "12"})
+    assert "option kafka.compression.level is '12'; allowed: -1 or 1 to 9" in text
+    two = {"kafka.compression.level": "5", "kafka.compression.zstd.level": "7"}
+    assert "mean the same" in failure({"kafka.compression.type": "zstd", **two})
+
+
+def test_every_option_name_is_in_the_table_of_its_client():
+    others = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
+    assert others <= LIBRDKAFKA.keys()

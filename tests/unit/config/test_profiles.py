@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config import profiles
+from spark_kafka_sink.config.model import Codec, ProducerConfig, Profile
+from spark_kafka_sink.config.names import PRODUCER_NAMES
+from spark_kafka_sink.config.options import DEVIATIONS
+from spark_kafka_sink.config.profiles import find, load_profile, parse_properties
+from spark_kafka_sink.report.advisor import SAFE_ARROW_BATCH, UNMEASURED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMED = [profile for profile in Profile if profile is not Profile.NONE]
+
+
+def parse(**options: str) -> ProducerConfig:
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    return ProducerConfig.parse({"kafka.bootstrap.servers": "b:1"} | given)
+
+
+@pytest.mark.parametrize("profile", NAMED)
+def test_every_profile_sets_known_options_to_allowed_values(profile: Profile):
+    values = load_profile(profile)
+    assert values
+    assert values.keys() <= PRODUCER_NAMES
+    assert parse(profile=profile) != parse()
+
+
+@pytest.mark.parametrize("profile", NAMED)
+def test_every_line_of_a_profile_is_explained(profile: Profile):
+    blocks = find(f"{profile}.conf").read_text().split("\n\n")
+    assert all(block.lstrip().startswith("#") for block in blocks)
+
+
+def test_what_the_profiles_are_for():
+    assert parse(profile="throughput").compression_type is Codec.ZSTD
+    assert parse(profile="throughput").linger_ms == 100
+    assert parse(profile="latency").linger_ms == 0
+    assert not parse(profile="safe").allow_auto_create_topics
+    assert parse(profile="safe").delivery_timeout_ms == 600_000
+
+
+def test_java_lists_exactly_the_deviations():
+    expected = {option.name: str(option.java) for option in DEVIATIONS}
+    assert load_profile(Profile.JAVA) == expected
+
+
+def test_the_users_options_win():
+    producer = parse(profile="throughput", kafka__linger__ms="3", kafka__compression__type="lz4")
+    assert (producer.linger_ms, producer.compression_type) == (3, Codec.LZ4)
+    assert producer.buffer_memory == 134_217_728
+
+
+def test_what_a_profile_asks_for_counts_as_asked():
+    with pytest.raises(ConfigError, match=r"enable\.idempotence is true, which kafka\.acks=1"):
+        parse(profile="safe", kafka__acks="1")
+
+
+def test_no_profile_sets_nothing():
+    assert load_profile(Profile.NONE) == {}
+
+
+def test_properties_syntax():
+    text = "# comment\n\n  ! comment\n a.b = c=d \nempty=\n"
+    assert parse_properties(text) == {"a.b": "c=d", "empty": ""}
+
+
+def test_a_file_in_the_package_wins_over_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    package = tmp_path / "package"
+    (package / "conf").mkdir(parents=True)
+    (tmp_path / "conf").mkdir()
+    monkeypatch.setattr(profiles, "files", lambda _: package)
+    with pytest.raises(ConfigError, match=r"conf/java\.conf is not where"):
+        load_profile(Profile.JAVA)
+    (tmp_path / "conf" / "java.conf").write_text("linger.ms=1")
+    assert load_profile(Profile.JAVA) == {"linger.ms": "1"}
+    (package / "conf" / "java.conf").write_text("linger.ms=2")
+    assert load_profile(Profile.JAVA) == {"linger.ms": "2"}
+
+
+def spark_settings(name: str) -> dict[str, int]:
+    text = find(name).read_text()
+    found = re.findall(r"^spark\.sql\.execution\.arrow\.(\S+)\s+(\d+)$", text, re.MULTILINE)
+    return {key: int(value) for key, value in found}
+
+
+def test_spark_defaults_bound_a_batch_by_its_bytes():
+    settings = spark_settings("spark-defaults.conf")
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": SAFE_ARROW_BATCH}
+
+
+def test_for_small_rows_nothing_is_measured():
+    settings = spark_settings("spark-small-rows.conf")
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": UNMEASURED}

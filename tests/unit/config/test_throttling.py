@@ -1,0 +1,123 @@
+"""Partitioners by librdkafka's names, rate limits, shares and breakers as options."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
+from spark_kafka_sink.config.model import PressureConfig, SinkConfig
+from spark_kafka_sink.config.options import SINK_OPTIONS
+from spark_kafka_sink.config.throttling import BreakerConfig, RateLimits, Thresholds
+from spark_kafka_sink.config.throttling_options import PRESSURE_OPTIONS
+
+
+def parse(**options: object) -> SinkConfig:
+    """Options by name; two underscores stand for a dot."""
+    given = {name.replace("__", "."): str(value) for name, value in options.items()}
+    return SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | given)
+
+
+def failure(**options: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(**options)
+    return str(caught.value)
+
+
+def test_nothing_given_means_no_limits_but_the_share() -> None:
+    assert parse().pressure == PressureConfig(
+        buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
+    )
+    assert not parse().pressure.breaker.each.enabled
+    assert not parse().pressure.breaker.job.enabled
+
+
+def test_the_defaults_of_the_table_are_those_of_the_class() -> None:
+    values = {option.name: option.default for option in PRESSURE_OPTIONS}
+    assert PressureConfig.settled(values) == PressureConfig()
+    assert set(PRESSURE_OPTIONS) <= set(SINK_OPTIONS)
+
+
+def test_a_tasks_own_rates() -> None:
+    rates = parse(rateLimit__recordsPerSecond=500, RATELIMIT__BYTESPERSECOND=7).pressure.rates
+    assert rates == RateLimits(500.0, 7.0)
+
+
+def test_a_jobs_rate_is_divided_by_its_tasks() -> None:
+    given = {"rateLimit__job__recordsPerSecond": 1_000, "rateLimit__job__tasks": 8}
+    assert parse(**given).pressure.rates == RateLimits(125.0, 0.0)
+
+
+def test_the_lower_one_of_two_rates_holds() -> None:
+    given = {"rateLimit__job__bytesPerSecond": 1_000, "rateLimit__job__tasks": 10}
+    assert parse(**given, rateLimit__bytesPerSecond=60).pressure.rates.size == 60.0
+    assert parse(**given, rateLimit__bytesPerSecond=600).pressure.rates.size == 100.0
+
+
+@pytest.mark.parametrize("name", ["recordsPerSecond", "bytesPerSecond"])
+def test_a_jobs_rate_needs_the_number_of_tasks(name: str) -> None:
+    text = failure(**{f"rateLimit__job__{name}": 9})
+    assert f"rateLimit.job.{name} needs rateLimit.job.tasks" in text
+
+
+def test_the_breakers_options() -> None:
+    breaker = parse(
+        errors__breaker__retryPercent=40,
+        errors__breaker__failures=3,
+        errors__breaker__job__retryPercent=60,
+        errors__breaker__job__failures=9,
+        errors__breaker__minBatches=5,
+        errors__breaker__windowMs=2_500,
+        errors__breaker__openMs=1_500,
+    ).pressure.breaker
+    assert breaker == BreakerConfig(
+        each=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
+    )
+    assert Thresholds(1, 0).enabled
+    assert Thresholds(0, 1).enabled
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bufferShare", 0),
+        ("bufferShare", 101),
+        ("rateLimit__recordsPerSecond", -1),
+        ("errors__breaker__retryPercent", 101),
+        ("errors__breaker__windowMs", 999),
+    ],
+)
+def test_values_out_of_range(name: str, value: int) -> None:
+    assert "allowed:" in failure(**{name: value})
+
+
+@pytest.mark.parametrize("kind", LIBRDKAFKA_PARTITIONERS)
+def test_librdkafkas_partitioners(kind: Partitioner) -> None:
+    producer = parse(kafka__partitioner=kind.value).producer
+    assert (producer.partitioner, producer.partitioner_function) == (kind, None)
+
+
+@pytest.mark.parametrize("name", ["mine:spread", "my.own_1.module:Class.method"])
+def test_a_function_of_the_users(name: str) -> None:
+    producer = parse(kafka__partitioner=name).producer
+    assert (producer.partitioner, producer.partitioner_function) == (Partitioner.FUNCTION, name)
+
+
+@pytest.mark.parametrize("name", ["consistant", "a:b:c", "module:", ":f", "a..b:f", "a b:c"])
+def test_neither_a_partitioner_nor_a_function(name: str) -> None:
+    text = failure(kafka__partitioner=name)
+    assert "murmur2_random" in text
+    assert "module:function" in text
+    assert ("Did you mean consistent?" in text) == (name == "consistant")
+
+
+def test_one_partitioner_at_a_time() -> None:
+    java = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+    text = failure(kafka__partitioner="fnv1a", kafka__partitioner__class=java)
+    assert "partitioner and kafka.partitioner.class are both given" in text
+
+
+def test_gapless_needs_idempotence() -> None:
+    assert parse(kafka__enable__gapless__guarantee="true").producer.enable_gapless_guarantee
+    text = failure(kafka__enable__gapless__guarantee="true", kafka__acks="1")
+    assert "enable.gapless.guarantee is true without idempotence" in text

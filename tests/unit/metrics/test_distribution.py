@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from math import ceil
+from statistics import pstdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.metrics.distribution import Distribution, DistributionBuilder
+from spark_kafka_sink.metrics.histogram import bucket_of
+
+NUMBERS = st.lists(st.integers(0, 10**9), max_size=50)
+
+
+def made(numbers: list[int]) -> Distribution:
+    builder = DistributionBuilder()
+    for number in numbers:
+        builder.add(number)
+    return builder.build()
+
+
+@given(NUMBERS, NUMBERS)
+def test_adding_up_is_the_same_as_seeing_all(a: list[int], b: list[int]):
+    assert Distribution.merge_all((made(a), made(b))) == made(a + b)
+    assert Distribution.merge_all((made(a), Distribution())) == made(a)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), max_size=50))
+def test_a_number_may_count_several_times(numbers: list[tuple[int, int]]):
+    builder = DistributionBuilder()
+    for number, times in numbers:
+        builder.add(number, times)
+    assert builder.build() == made([number for number, times in numbers for _ in range(times)])
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
+def test_count_mean_and_extremes_are_exact(numbers: list[int]):
+    found = made(numbers)
+    assert (found.count, found.total) == (len(numbers), sum(numbers))
+    assert (found.low, found.high) == (min(numbers), max(numbers))
+    assert found.mean == sum(numbers) / len(numbers)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50), st.floats(0, 100))
+def test_percentiles_are_never_too_small_and_at_most_a_quarter_too_large(
+    numbers: list[int], q: float
+):
+    exact = sorted(numbers)[max(0, ceil(q / 100 * len(numbers)) - 1)]
+    assert exact <= made(numbers).percentile(q) <= exact * 1.25
+
+
+@given(NUMBERS)
+def test_json_and_back(numbers: list[int]):
+    assert Distribution.from_dict(made(numbers).to_dict()) == made(numbers)
+
+
+@given(st.lists(NUMBERS, max_size=4))
+def test_windows_hold_what_is_new_and_the_whole_holds_all(windows: list[list[int]]):
+    builder = DistributionBuilder()
+    for window in windows:
+        for number in window:
+            builder.add(number)
+        assert builder.roll() == made(window)
+    assert builder.roll() == Distribution()
+    assert builder.build() == made([number for window in windows for number in window])
+
+
+def test_the_deviation_is_about_right():
+    numbers = list(range(1000, 2000))
+    assert made(numbers).deviation == pytest.approx(pstdev(numbers), rel=0.1)
+    assert Distribution().deviation == 0
+
+
+def test_seconds_become_microseconds_and_negative_ones_nothing():
+    builder = DistributionBuilder()
+    builder.add_time(0.25)
+    builder.add_time(-1)
+    found = builder.build()
+    assert (found.count, found.low, found.high) == (2, 0, 250_000)
+
+
+@given(st.lists(st.integers(-5, 2**52), min_size=1, max_size=20))
+def test_numbers_fall_into_the_buckets_of_a_histogram_of_times(numbers: list[int]):
+    assert made(numbers).buckets == tuple(sorted(Counter(map(bucket_of, numbers)).items()))
+
+
+def test_many_numbers_are_all_counted():
+    builder = DistributionBuilder()
+    for number in range(10_000):
+        builder.add(number)
+    assert (builder.build().count, builder.build().total) == (10_000, sum(range(10_000)))
+    assert builder.roll().count == builder.build().count == 10_000
+
+
+def test_another_thread_may_build_while_one_adds():
+    builder = DistributionBuilder()
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(lambda: [builder.add(1) for _ in range(200_000)])
+        seen = [builder.build() for _ in range(50)]
+        adding.result()
+    assert all(one.count == one.total for one in seen)
+    assert [one.count for one in seen] == sorted(one.count for one in seen)
+    assert builder.build().count == 200_000

@@ -1,0 +1,364 @@
+"""A stalled broker: what it may hold of the buffer, and who goes on meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.client.cluster import TopicInfo
+from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
+from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.producer.append.admission import Routed
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import Watch
+from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault, Peer
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+BUFFER = 64_000
+SHARE = BUFFER // 2
+STALLED = 2
+
+
+class StallingCluster(FakeCluster):
+    """A cluster whose stalled brokers take requests and don't look at them."""
+
+    def __init__(self) -> None:
+        super().__init__(nodes=2, topics={"t": 4})
+        self.stalled: set[int] = set()
+        self._waiting: list[tuple[Peer, memoryview]] = []
+
+    def _serve(self, peer: Peer, frame: memoryview) -> None:
+        if peer.node in self.stalled:
+            self._waiting.append((peer, memoryview(bytes(frame))))
+        else:
+            super()._serve(peer, frame)
+
+    def go_on(self) -> None:
+        """The stalled brokers work off what they were sent."""
+        self.stalled.clear()
+        for peer, frame in self._waiting:
+            if peer in self._peers:
+                self._serve(peer, frame)
+        self._waiting.clear()
+
+
+class Writer:
+    """Appends in a thread of its own; the test turns the clock meanwhile."""
+
+    def __init__(self, one: World, chunks: list[Rows]) -> None:
+        self.one = one
+        self.error: BaseException | None = None
+        self.appended = 0
+        self._chunks = chunks
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            for chunk in self._chunks:
+                self.one.session.append(chunk)
+                self.appended += 1
+                self.one.appended += len(chunk)
+        except BaseException as error:  # noqa: BLE001
+            self.error = error
+
+    @property
+    def done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def step_until(self, done: Callable[[], bool], seconds: float = 20.0) -> bool:
+        """Steps of the sender until `done`; False when it does not come."""
+        if not self._thread.ident:
+            self._thread.start()
+        deadline = time.monotonic() + seconds
+        while not done():
+            if time.monotonic() > deadline:
+                return False
+            self.one.step()
+            time.sleep(0.0005)  # the writer's turn
+        return True
+
+
+@contextmanager
+def stalling(**options: object) -> Iterator[tuple[World, StallingCluster]]:
+    """Two brokers; after `stall`, the second one takes nothing."""
+    cluster = StallingCluster()
+    given = {"buffer_memory": BUFFER, "request_timeout_ms": 10**7, "delivery_timeout_ms": 10**8}
+    with world(cluster, **{**given, **options}) as one:
+        for partition in range(4):
+            one.send([b"first"], partition)
+        close_all(one)
+        one.finish()
+        cluster.stalled.add(STALLED)
+        yield one, cluster
+
+
+def close_all(one: World) -> None:
+    accumulator = one.session._accumulator
+    with accumulator.lock:
+        for place in list(accumulator._open):
+            accumulator._close(place, CloseReason.FLUSH)
+
+
+def unkeyed(rows: int) -> Rows:
+    return Rows(columns=Columns(value=pa.array([b"." * 90] * rows, pa.binary())), topics=("t",))
+
+
+def in_turn(first: int, rows: int) -> Rows:
+    """Numbered rows, spread over all partitions by their number."""
+    numbers = range(first, first + rows)
+    return Rows(
+        columns=Columns(value=pa.array([b"%06d" % n + b"." * 84 for n in numbers], pa.binary())),
+        topics=("t",),
+        partition=pa.array([n % 4 for n in numbers], pa.int32()),
+    )
+
+
+def held_by_stalled(one: World) -> int:
+    shares = one.session._accumulator.shares
+    with one.session._accumulator.lock:
+        return sum(size for place, size in shares.held.items() if place.partition % 2)
+
+
+def undesignated(one: World) -> list[ProducerBatch]:
+    """What waits for a partition, open batches included."""
+    accumulator = one.session._accumulator
+    place = TopicPartition("t", UNDESIGNATED)
+    with accumulator.lock:
+        waiting = list(accumulator.queues.get(place, []))
+        return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
+
+
+def under_way(one: World, *partitions: int) -> int:
+    """Records sent to these partitions and not yet answered."""
+    lanes = one.session._sender._lanes.values()
+    mine = [lane for lane in lanes if lane.partition.partition in partitions]
+    return sum(batch.records for lane in mine for batch in lane.under_way)
+
+
+def logged(cluster: FakeCluster, *partitions: int) -> int:
+    return sum(cluster.logs["t", partition].end for partition in partitions)
+
+
+class Learning(dict[str, TopicInfo]):
+    """Topics as the sender looks them up; meanwhile the writer comes with rows of other ones."""
+
+    def __init__(self, topics: Mapping[str, TopicInfo], one: World) -> None:
+        super().__init__(topics)
+        others = [info for name, info in topics.items() if name != "t"]
+        self._writer = threading.Thread(target=self._come, args=(one, others))
+
+    @staticmethod
+    def _come(one: World, others: list[TopicInfo]) -> None:
+        for info in others:
+            list(one.session._gate.in_turn(routed(one, unkeyed(1), info)))
+
+    def __contains__(self, name: object) -> bool:
+        if not self._writer.ident:
+            self._writer.start()
+            self._writer.join(0.3)  # it waits for the lock
+        return super().__contains__(name)
+
+    def join(self) -> None:
+        self._writer.join()
+
+
+def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
+    with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as one:
+        one.send([b"." * 5_000], 0)
+        shares, cluster = one.session._accumulator.shares, one.client.metadata.cluster
+        learning = Learning(cluster.topics, one)
+        with one.session._accumulator.lock:
+            full = shares.full(SHARE, replace(cluster, topics=learning))
+        assert full.partitions == {TopicPartition("t", 0)}
+        learning.join()
+        assert shares._topics == {"t", "u"}
+        close_all(one)
+        one.finish()
+
+
+@pytest.mark.parametrize("batch_size", [1_000, 8_000])
+def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> None:
+    with stalling(batch_size=batch_size) as (one, cluster):
+        rows = 10 * BUFFER // 100
+        writer = Writer(one, [unkeyed(40)] * (rows // 40))
+        assert writer.step_until(lambda: writer.done)
+        assert writer.error is None
+        assert held_by_stalled(one) <= SHARE
+        one.run(lambda: undesignated(one) == [])
+        # With the stalled broker is nothing but what is under way to it.
+        stuck = under_way(one, 1, 3)
+        assert 0 < stuck <= 2 * one.config.max_in_flight * batch_size // 90
+        assert logged(cluster, 0, 2) >= rows - stuck
+        assert all(not queue for queue in one.session._accumulator.queues.values())
+        cluster.go_on()
+        one.finish()
+        one.check_accounts()
+        assert one.statuses() == {DeliveryStatus.PERSISTED: one.appended}
+
+
+def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_first() -> None:
+    with stalling() as (one, cluster):
+        chunk, count = 40, 200
+        writer = Writer(one, [in_turn(40 * number, chunk) for number in range(count)])
+        most = quiet = 0
+
+        def stuck() -> bool:
+            """For two seconds the writer waits, and the others have nothing left to send."""
+            nonlocal most, quiet
+            most = max(most, held_by_stalled(one))
+            others = [held for place, held in held_now(one) if place.partition % 2 == 0]
+            quiet = quiet + 1 if one.session._accumulator.starving and not others else 0
+            return quiet == 400
+
+        assert writer.step_until(stuck)
+        assert SHARE * 3 // 4 < most <= SHARE
+        # Of the chunk that is stuck too, the rows of the others have been delivered.
+        assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
+        assert one.session._accumulator.memory.used <= BUFFER
+        cluster.go_on()
+        assert writer.step_until(lambda: writer.done)
+        assert writer.error is None
+        one.finish()
+        one.check_accounts()
+        for partition in range(4):
+            values = [int(v[:6]) for v in cluster.logs["t", partition].values()[1:] if v]
+            assert values == list(range(partition, chunk * count, 4))
+
+
+def held_now(one: World) -> list[tuple]:  # type: ignore[type-arg]
+    with one.session._accumulator.lock:
+        return list(one.session._accumulator.shares.held.items())
+
+
+def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() -> None:
+    with stalling(max_block_ms=2_000) as (one, _):
+        writer = Writer(one, [in_turn(0, 40)] * 1_000)
+        assert writer.step_until(lambda: writer.done)
+        assert isinstance(writer.error, BufferTimeoutError)
+        text = str(writer.error)
+        assert "kept its share of the buffer for max.block.ms = 2000" in text
+        assert f"leaves a broker {SHARE:,} bytes and a partition half of it" in text
+        assert writer.error.partition in {1, 3}
+        assert writer.error.broker == str(STALLED)
+        assert one.session._accumulator.memory.used < BUFFER
+
+
+def test_without_shares_the_stalled_broker_gets_all_of_the_buffer() -> None:
+    with stalling() as (one, _):
+        one.session._accumulator.shares.limit = None
+        writer = Writer(one, [in_turn(0, 40)] * 1_000)
+        assert writer.step_until(lambda: held_by_stalled(one) > SHARE)
+        one.session._accumulator.fail(DeliveryError("enough"))
+        assert writer.step_until(lambda: writer.done)
+
+
+def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
+    with stalling(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (one, cluster):
+        one.session.append(in_turn(0, 400))
+        one.appended += 400
+        close_all(one)
+        accumulator = one.session._accumulator
+        one.run(lambda: len(held_now(one)) == 2)
+        before = accumulator.memory.used
+        assert before > 1.8 * held_by_stalled(one)
+        one.clock.advance(1.0)
+        accumulator._starving_since = 0.0
+        one.steps(2)
+        accumulator._starving_since = None
+        assert accumulator.memory.used == held_by_stalled(one)
+        cluster.go_on()
+        one.finish()
+        one.check_accounts()
+        assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
+
+
+def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> Routed:
+    info = info or one.client.metadata.cluster.topics["t"]
+    sizes = np.full(len(rows), 100, np.int64)
+    route = one.session._partitioner.assign(rows, (info,))
+    return Routed(rows, sizes, route, int(sizes.sum()))
+
+
+def guarded(one: World, breaker: BreakerConfig) -> Watch:
+    watch = Watch(PressureConfig(breaker=breaker))
+    one.session._accumulator.watch = one.session._gate._watch = watch
+    return watch
+
+
+def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
+    with world() as one:
+        one.send_batches(1)
+        one.finish()
+        guarded(one, BreakerConfig(each=Thresholds(retry_percent=100), min_batches=3, open_for=9.0))
+        one.fault(*[Fault(error=19)] * 3)
+        one.send_batches(1)
+        one.run(lambda: len(one.cluster.seen) == 4, 0.1)
+        one.steps(1, 0.1)
+        opened = one.clock.monotonic()
+        info = one.client.metadata.cluster.topics["t"]
+        assert one.session._gate.broken(info) == {0, 1, 2, 3, UNDESIGNATED}
+        one.finish(0.1)
+        assert one.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
+        assert one.session._gate.broken(info) == frozenset()
+        one.check_accounts()
+
+
+def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
+    with world() as one:
+        guarded(one, BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5))
+        one.fault(*[Fault(error=19)] * 50)
+        one.send_batches(2)
+        with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 answers"):
+            one.finish(0.1)
+        assert one.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
+        assert len(one.cluster.seen) == 5
+        one.check_accounts()
+
+
+def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
+    with stalling() as (one, _):
+        info = one.client.metadata.cluster.topics["t"]
+        gate, chunk = one.session._gate, routed(one, in_turn(0, 8))
+        assert gate.broken_rows(chunk) is None
+        watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
+        watch.record(TopicPartition("t", 3), 9, Outcome.FAILED, "X", one.clock.monotonic())
+        assert gate.broken_rows(chunk).tolist() == [n % 4 == 3 for n in range(8)]
+        watch.record(TopicPartition("t", 0), 1, Outcome.FAILED, "X", one.clock.monotonic())
+        assert gate.broken_rows(chunk).tolist() == [n % 4 != 1 for n in range(8)]
+        one.clock.advance(60.0)
+        assert gate.broken_rows(chunk) is None
+        assert gate.broken(info) == frozenset()
+
+
+def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
+    with stalling() as (one, _):
+        gate, chunk = one.session._gate, routed(one, unkeyed(3))
+        watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
+        for partition in range(4):
+            assert gate.broken_rows(chunk) is None
+            place, now = TopicPartition("t", partition), one.clock.monotonic()
+            watch.record(place, 9, Outcome.FAILED, "X", now)
+        assert gate.broken_rows(chunk).tolist() == [True] * 3
+
+
+def test_a_batch_is_full_at_its_number_of_records() -> None:
+    with world(batch_num_messages=3, linger_ms=10**6) as one:
+        one.send([b"%d" % number for number in range(8)])
+        one.run(lambda: one.cluster.logs["t", 0].end == 6)
+        one.steps(50)
+        assert [len(one.cluster.logs["t", 0].batches), one.cluster.logs["t", 0].end] == [2, 6]

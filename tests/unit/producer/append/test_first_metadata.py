@@ -1,0 +1,173 @@
+"""Rows without a key are taken before anything is known of their topic; others wait for it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.columns import Columns
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOON = 20.0
+VALUES = [b"%06d" % number + b"." * 270 for number in range(30)]
+DENIED = 29
+
+
+class Writer:
+    """The writer's thread, while the test turns the clock."""
+
+    def __init__(self, one: World, pool: ThreadPoolExecutor) -> None:
+        self.one = one
+        self._pool = pool
+
+    def call(self, work: Callable[[], object], tick: float = 0.005) -> BaseException | None:
+        """Do it there, with turns of the sender beside; what it raises is returned."""
+        done = self._pool.submit(work)
+        self.one.run(lambda: _is_done(done), tick)
+        return done.exception(SOON)
+
+    def call_alone(self, work: Callable[[], object]) -> None:
+        """Do it while sender and clock stand still."""
+        self._pool.submit(work).result(SOON)
+
+
+def _is_done(future) -> bool:  # type: ignore[no-untyped-def]
+    try:
+        future.exception(0.002)
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+def keyless(values: list[bytes], *topics: str) -> Rows:
+    """Without a key in each row, and without a partition."""
+    return Rows(
+        columns=Columns(
+            value=pa.array(values, pa.binary()), key=pa.nulls(len(values), pa.binary())
+        ),
+        topics=topics or ("t",),
+        partition=pa.nulls(len(values), pa.int32()),
+    )
+
+
+def sizes(one: World) -> list[int]:
+    batches = one.session._accumulator._live
+    return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
+
+
+def test_rows_without_a_key_are_taken_at_once(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster()) as one:
+        writer = Writer(one, pool)
+        writer.call_alone(lambda: one.send(VALUES, None))
+        writer.call_alone(lambda: one.session.append(keyless(VALUES)))
+        one.appended += len(VALUES)
+        laid_out = sizes(one)
+        one.cluster.create("t", 4)
+        assert writer.call(one.session.flush) is None
+        assert sum(log.end for log in one.cluster.logs.values()) == 60
+        one.check_accounts()
+    with world(FakeCluster(topics={"t": 4})) as one:
+        one.send(VALUES, None)
+        one.session.append(keyless(VALUES))
+        assert sizes(one) == laid_out
+
+
+def test_the_first_request_for_metadata_is_not_put_off(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster(topics={"known": 1})) as one:
+        one.send([b"first"], topic="known")
+        one.finish()
+        one.cluster.create("t", 1)
+        asked = len(one.cluster.requests)
+        Writer(one, pool).call_alone(lambda: one.send([b"a"], None))
+        one.step()
+        assert (1, ApiKey.METADATA) in one.cluster.requests[asked:]
+
+
+def test_a_key_or_a_partition_waits_for_the_number_of_partitions(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster()) as one:
+        writer = Writer(one, pool)
+        writer.call_alone(lambda: one.send(VALUES, None))
+        first = pool.submit(one.send, VALUES, 0)
+        one.steps(20)
+        assert not first.done()
+        one.cluster.create("t", 1)
+        one.run(lambda: _is_done(first))
+        assert writer.call(one.session.flush) is None
+        assert one.cluster.logs["t", 0].values() == VALUES + VALUES
+
+
+@pytest.mark.parametrize("later", ["flush", "append"])
+def test_a_topic_that_does_not_come_is_named_in_time(pool: ThreadPoolExecutor, later: str) -> None:
+    with world(FakeCluster(), max_block_ms=3_000) as one:
+        writer = Writer(one, pool)
+        writer.call_alone(lambda: one.send(VALUES, None))
+        began = one.clock.monotonic()
+        if later == "append":
+            one.steps(61, 0.05)
+            error = writer.call(lambda: one.send(VALUES, None))
+        else:
+            error = writer.call(one.session.flush, 0.05)
+        assert isinstance(error, UnknownTopicError)
+        assert "waiting for it took max.block.ms = 3000" in str(error)
+        assert (error.topic, error.error) == ("t", "UNKNOWN_TOPIC_OR_PARTITION")
+        assert 3 <= one.clock.monotonic() - began < 4
+
+
+def test_a_topic_that_is_refused_is_named_at_once(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster()) as one:
+        one.cluster.metadata_errors["t"] = DENIED
+        writer = Writer(one, pool)
+        writer.call_alone(lambda: one.send(VALUES, None))
+        one.steps(10)
+        error = writer.call(lambda: one.send(VALUES, None))
+        assert isinstance(error, UnknownTopicError)
+        assert "the brokers refuse the topic" in str(error)
+        assert error.error == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_without_a_broker_it_is_the_brokers_that_are_named(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster(), max_block_ms=3_000) as one:
+        one.cluster.stop(1)
+        writer = Writer(one, pool)
+        writer.call_alone(lambda: one.send(VALUES, None))
+        error = writer.call(one.session.flush, 0.05)
+        assert isinstance(error, BrokerUnavailableError)
+        assert "no broker answered within max.block.ms = 3000" in str(error)
+        assert "127.0.0.1:40000" in str(error)
+
+
+def test_a_full_buffer_waits_for_the_topic_and_names_it(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster(), max_block_ms=3_000, buffer_memory=20_000) as one:
+        writer = Writer(one, pool)
+        for _ in range(2):
+            writer.call_alone(lambda: one.send(VALUES, None))
+        error = writer.call(lambda: one.send(VALUES * 3, None), 0.05)
+        assert isinstance(error, UnknownTopicError)
+
+
+def test_one_topic_that_does_not_come_does_not_hide_behind_another(
+    pool: ThreadPoolExecutor,
+) -> None:
+    with world(FakeCluster(topics={"known": 2}), max_block_ms=3_000) as one:
+        writer = Writer(one, pool)
+        writer.call_alone(lambda: one.send(VALUES, None))
+        assert writer.call(lambda: one.send(VALUES, None, "known")) is None
+        error = writer.call(one.session.flush, 0.05)
+        assert isinstance(error, UnknownTopicError)
+        assert error.topic == "t"

@@ -1,0 +1,115 @@
+"""librdkafka's partitioners: the hashes against their definition, and rows without a key."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
+from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.records.key_hashes import crc32, fnv1a
+from tests.property.reference import partition_for_key
+from tests.support.harness.offline import topic
+from tests.unit.producer.append.test_partitioner import assign, partitioner, partitions, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEYS = [b"", b"k", b"key", b"1234", b"12345678", b"\xff\x80", b"a longer key than the others"]
+PARTITIONS = 97
+
+
+def plain_fnv1a(key: bytes) -> int:
+    """FNV-1a, and the absolute value of its 32 bits as a signed integer."""
+    found = 0x811C9DC5
+    for byte in key:
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found if found < 1 << 31 else (1 << 32) - found
+
+
+EXPECTED: dict[str, Callable[[bytes], int]] = {
+    "consistent": lambda key: zlib.crc32(key) % PARTITIONS,
+    "murmur2": lambda key: partition_for_key(key, PARTITIONS),
+    "fnv1a": lambda key: plain_fnv1a(key) % PARTITIONS,
+}
+
+
+@given(st.lists(st.none() | st.binary(max_size=40)), st.integers(0, 3))
+def test_hashes_are_those_of_their_definition(keys: list[bytes | None], skip: int) -> None:
+    column = pa.array(keys, pa.binary()).slice(min(skip, len(keys)))
+    plain = [key or b"" for key in keys[min(skip, len(keys)) :]]
+    assert crc32(column).tolist() == [zlib.crc32(key) for key in plain]
+    assert fnv1a(column).tolist() == [plain_fnv1a(key) for key in plain]
+
+
+def test_fnv1a_of_the_lowest_integer() -> None:
+    """Its absolute value is no 32-bit integer: C leaves it as it is."""
+    key = b"\xf54\x17z\x01"
+    assert plain_fnv1a(key) == 1 << 31
+    assert fnv1a(pa.array([key], pa.binary())).tolist() == [1 << 31]
+
+
+@pytest.mark.parametrize("suffix", ["", "_random"])
+@pytest.mark.parametrize("name", EXPECTED)
+def test_keyed_rows(name: str, suffix: str) -> None:
+    keys = KEYS[1:]
+    found = partitions(assign(rows(len(keys), keys), (PARTITIONS,), partitioner=name + suffix))
+    assert found == [EXPECTED[name](key) for key in keys]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_rows_without_a_key_are_hashed_as_empty(name: str) -> None:
+    nothing = EXPECTED[name](b"")
+    mixed = assign(rows(3, [None, b"key", b""]), (PARTITIONS,), partitioner=name)
+    assert partitions(mixed) == [nothing, EXPECTED[name](b"key"), nothing]
+    assert partitions(assign(rows(3), (PARTITIONS,), partitioner=name)) == [nothing] * 3
+
+
+@pytest.mark.parametrize("name", ["consistent_random", "murmur2_random", "fnv1a_random"])
+def test_null_keys_are_left_to_the_sender(name: str) -> None:
+    found = partitions(assign(rows(2, [None, b"key"]), (PARTITIONS,), partitioner=name))
+    assert found == [UNDESIGNATED, EXPECTED[name.removesuffix("_random")](b"key")]
+
+
+def test_an_empty_key_is_none_to_consistent_random_alone() -> None:
+    given_rows = rows(30, [b""] * 30)
+    found = {
+        name: set(partitions(assign(given_rows, (PARTITIONS,), partitioner=f"{name}_random")))
+        for name in EXPECTED
+    }
+    assert found["consistent"] == {UNDESIGNATED}
+    assert found["murmur2"] == {EXPECTED["murmur2"](b"")}
+    assert found["fnv1a"] == {EXPECTED["fnv1a"](b"")}
+
+
+def test_random_spreads_rows_whatever_their_key() -> None:
+    found = partitions(assign(rows(7_000, [b"k"] * 7_000), (7,), partitioner="random"))
+    counts = Counter(found)
+    assert set(counts) == set(range(7))
+    assert all(count == pytest.approx(1_000, abs=150) for count in counts.values())
+
+
+def test_random_leaves_out_partitions_without_a_leader() -> None:
+    info = replace(topic("a", 4), leaders=(-1, 1, 1, -1))
+    route = partitioner(partitioner="random").assign(rows(500), (info,))
+    assert set(route.targets.tolist()) == {1, 2}
+
+
+def test_explicit_partitions_win_over_any_hash() -> None:
+    asked = [3, None, 5]
+    found = partitions(assign(rows(3, [b"key"] * 3, asked), (PARTITIONS,), partitioner="fnv1a"))
+    assert found == [3, EXPECTED["fnv1a"](b"key"), 5]
+
+
+def test_every_partitioner_that_hashes_has_a_rule() -> None:
+    others = {Partitioner.RANDOM, Partitioner.ROUND_ROBIN, Partitioner.FUNCTION}
+    assert set(KEY_RULES) == set(Partitioner) - others
+    assert set(LIBRDKAFKA_PARTITIONERS) - set(KEY_RULES) == {Partitioner.RANDOM}

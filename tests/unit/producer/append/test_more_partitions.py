@@ -1,0 +1,81 @@
+"""A topic gains partitions in mid-write: rows that name one of them are not refused."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.log import FakeLog
+from tests.support.harness.world import World, world
+from tests.unit.producer.append.test_first_metadata import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOLERANT = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+PARTITIONS = 2
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+def grow(one: World) -> None:
+    for partition in range(PARTITIONS, 2 * PARTITIONS):
+        one.cluster.logs["t", partition] = FakeLog(leader=1)
+
+
+def asked(one: World) -> int:
+    return sum(api is ApiKey.METADATA for _, api in one.cluster.requests)
+
+
+@pytest.mark.parametrize("settings", [None, TOLERANT], ids=["strict", "tolerant"])
+def test_a_new_partition_is_written_to(
+    pool: ThreadPoolExecutor, settings: SessionSettings | None
+) -> None:
+    with world(FakeCluster(topics={"t": PARTITIONS}), settings) as one:
+        writer = Writer(one, pool)
+        assert writer.call(lambda: one.send([b"old"], 1)) is None
+        one.clock.advance(5)
+        grow(one)
+        assert writer.call(lambda: one.send([b"new"], 3)) is None
+        assert writer.call(one.session.flush) is None
+        assert one.cluster.logs["t", 3].values() == [b"new"]
+        one.check_accounts()
+
+
+def test_a_partition_that_is_not_there_is_refused_after_one_more_look(
+    pool: ThreadPoolExecutor,
+) -> None:
+    with world(FakeCluster(topics={"t": PARTITIONS})) as one:
+        one.clock.advance(5)
+        before, began = asked(one), one.clock.monotonic()
+        error = Writer(one, pool).call(lambda: one.send([b"a"], 7))
+        assert isinstance(error, ColumnError)
+        assert "it has partitions 0 to 1" in str(error)
+        assert asked(one) == before + 1
+        assert one.clock.monotonic() - began < 1
+
+
+def test_poison_rows_don_t_have_the_brokers_asked_all_the_time(pool: ThreadPoolExecutor) -> None:
+    with world(FakeCluster(topics={"t": PARTITIONS}), TOLERANT) as one:
+        one.clock.advance(5)
+        before, writer = asked(one), Writer(one, pool)
+        for _ in range(20):
+            assert writer.call(lambda: one.send([b"a"], 7)) is None
+        assert one.clock.monotonic() < 106
+        assert asked(one) == before + 1
+        one.clock.advance(5)
+        grow(one)
+        assert writer.call(lambda: one.send([b"new"], 3)) is None
+        assert writer.call(one.session.flush) is None
+        assert one.cluster.logs["t", 3].values() == [b"new"]

@@ -1,0 +1,167 @@
+"""Which partition a row goes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.config.model import Partitioner as Kind
+from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
+from tests.property.reference import partition_for_key
+from tests.support.harness.offline import config, topic
+
+KEYS = [b"", b"k", b"key", b"1234", b"\xff\x80", b"a longer key than the others"]
+
+
+def rows(
+    count: int,
+    keys: list[bytes | None] | None = None,
+    partitions: list[int | None] | None = None,
+    topic_of: list[int] | None = None,
+) -> Rows:
+    return Rows(
+        columns=Columns(
+            value=pa.array([b"v"] * count, pa.binary()),
+            key=None if keys is None else pa.array(keys, pa.binary()),
+        ),
+        topics=("a", "b", "c"),
+        topic_of=None if topic_of is None else np.array(topic_of, np.int32),
+        partition=None if partitions is None else pa.array(partitions, pa.int32()),
+    )
+
+
+def assign(given: Rows, counts: tuple[int, ...] = (7,), **options: object) -> Route:
+    return partitioner(**options).assign(given, topics(*counts))
+
+
+def partitioner(**options: object) -> Partitioner:
+    return Partitioner(config(**options), Random(3))
+
+
+def topics(*counts: int) -> tuple:
+    return tuple(topic(name, count) for name, count in zip("abc", counts, strict=False))
+
+
+def places(route: Route) -> list[tuple[str, int]]:
+    found = [route.target(int(number)) for number in route.targets]
+    return [(info.name, partition) for info, partition in found]
+
+
+def partitions(route: Route) -> list[int]:
+    return [partition for _, partition in places(route)]
+
+
+def test_explicit_partitions_are_taken() -> None:
+    asked = [6, 0, 3, 3]
+    assert partitions(assign(rows(4, keys=[b"k"] * 4, partitions=asked))) == asked
+
+
+def test_keys_are_hashed_as_in_java() -> None:
+    route = assign(rows(len(KEYS), keys=KEYS))
+    assert partitions(route) == [partition_for_key(key, 7) for key in KEYS]
+
+
+def test_a_null_partition_leaves_it_to_the_key() -> None:
+    route = assign(rows(len(KEYS), keys=KEYS, partitions=[None, 1, None, 2, None, 0]))
+    hashed = [partition_for_key(key, 7) for key in KEYS]
+    assert partitions(route) == [hashed[0], 1, hashed[2], 2, hashed[4], 0]
+
+
+def test_a_partition_column_of_nulls_changes_nothing() -> None:
+    route = assign(rows(len(KEYS), keys=KEYS, partitions=[None] * len(KEYS)))
+    assert partitions(route) == [partition_for_key(key, 7) for key in KEYS]
+
+
+def test_null_keys_are_left_to_the_sender() -> None:
+    keys = [None, b"k", None, b"key", None]
+    found = partitions(assign(rows(5, keys=keys)))
+    hashed = [partition_for_key(key, 7) for key in (b"k", b"key")]
+    assert found == [UNDESIGNATED, hashed[0], UNDESIGNATED, hashed[1], UNDESIGNATED]
+
+
+def test_null_key_null_partition_and_explicit_partition_mixed() -> None:
+    keys = [None, None, b"k", b"k"]
+    found = partitions(assign(rows(4, keys=keys, partitions=[5, None, None, 4])))
+    assert found == [5, UNDESIGNATED, partition_for_key(b"k", 7), 4]
+
+
+def test_ignored_keys_count_as_null() -> None:
+    found = partitions(assign(rows(6, keys=KEYS), partitioner_ignore_keys="true"))
+    assert found == [UNDESIGNATED] * 6
+
+
+def test_a_target_and_its_number() -> None:
+    route = assign(rows(3, topic_of=[0, 1, 2]), (3, 1, 90))
+    for index, count in enumerate((3, 1, 90)):
+        for partition in (UNDESIGNATED, *range(count)):
+            info, found = route.target(route.number(index, partition))
+            assert (info.name, found) == ("abc"[index], partition)
+
+
+def test_round_robin_goes_on_across_chunks_and_ignores_keys() -> None:
+    one = partitioner(partitioner_class=Kind.ROUND_ROBIN.value)
+    found = [partitions(one.assign(rows(5, keys=[b"k"] * 5), topics(3))) for _ in range(2)]
+    assert found == [[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]
+
+
+def test_round_robin_skips_partitions_without_a_leader_while_others_have_one() -> None:
+    one = partitioner(partitioner_class=Kind.ROUND_ROBIN.value)
+    whole = topic("a", 4)
+    some, none = replace(whole, leaders=(-1, 1, -1, 1)), replace(whole, leaders=(-1,) * 4)
+    assert partitions(one.assign(rows(5), (some,))) == [1, 3, 1, 3, 1]
+    assert partitions(one.assign(rows(5), (whole,))) == [1, 2, 3, 0, 1]
+    assert partitions(one.assign(rows(5), (none,))) == [2, 3, 0, 1, 2]
+
+
+def test_topics_of_rows() -> None:
+    of, keys = [2, 0, 1, 0, 2, 1], KEYS
+    route = assign(rows(6, keys=keys, topic_of=of), (3, 1, 90))
+    counts = (3, 1, 90)
+    expected = [("abc"[i], partition_for_key(k, counts[i])) for i, k in zip(of, keys, strict=True)]
+    assert places(route) == expected
+
+
+def test_each_topic_has_its_own_undesignated_queue() -> None:
+    found = places(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
+    assert found == [(name, UNDESIGNATED) for name in "abba"]
+
+
+@pytest.mark.parametrize("wrong", [-1, 7, 2**31 - 1])
+def test_a_partition_out_of_range_is_named(wrong: int) -> None:
+    with pytest.raises(ColumnError) as caught:
+        assign(rows(4, partitions=[0, None, wrong, 1]))
+    assert "row 2 " in str(caught.value)
+    assert (caught.value.topic, caught.value.partition) == ("a", wrong)
+    assert "0 to 6" in str(caught.value)
+
+
+def test_a_partition_out_of_range_of_its_own_topic() -> None:
+    given = rows(3, partitions=[6, 1, 6], topic_of=[0, 1, 1]).slice(1, 3)
+    with pytest.raises(ColumnError) as caught:
+        assign(given, (7, 2))
+    assert "row 2 " in str(caught.value)
+    assert (caught.value.topic, caught.value.partition) == ("b", 6)
+
+
+@pytest.mark.parametrize(("count", "kind"), [((1 << 15) - 1, np.int16), (1 << 15, np.int32)])
+def test_target_numbers_are_narrow_while_they_can(count: int, kind: type) -> None:
+    route = assign(rows(2, partitions=[count - 1, 0]), (count,))
+    assert route.targets.dtype == kind
+    assert partitions(route) == [count - 1, 0]
+
+
+def test_target_numbers_across_topics_at_the_border() -> None:
+    given = rows(4, partitions=[20_000, 12_764, None, None], topic_of=[0, 1, 1, 0])
+    expected = [("a", 20_000), ("b", 12_764), ("b", UNDESIGNATED), ("a", UNDESIGNATED)]
+    for second, kind in [(12_765, np.int16), (12_766, np.int32)]:
+        route = assign(given, (20_001, second))
+        assert route.targets.dtype == kind
+        assert places(route) == expected

@@ -1,0 +1,385 @@
+"""Rows without a key wait in one queue per topic until a partition can take a batch of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import Watch
+from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+from spark_kafka_sink.producer.send.drainer import _Filling
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+
+PLACE = TopicPartition("t", UNDESIGNATED)
+
+
+def waiting(one: World) -> list[ProducerBatch]:
+    """Closed batches that wait for a partition."""
+    return list(one.session._accumulator.queues.get(PLACE, []))
+
+
+def prove(one: World) -> None:
+    """Each partition has taken a batch: the next ones need not go alone."""
+    for partition in range(sum(name == "t" for name, _ in one.cluster.logs)):
+        one.send_batches(1, partition)
+    close_all(one)
+    one.finish()
+    one.cluster.seen.clear()
+
+
+def sent(one: World) -> list[tuple[int, BatchHeader]]:
+    """Partition and header of each batch, as the brokers saw them."""
+    found = [(place, data) for seen in one.cluster.seen for place, data in seen.batches.items()]
+    return [(partition, BatchHeader.parse(data)) for (_, partition), data in found]
+
+
+def close(one: World, place: TopicPartition) -> None:
+    with one.session._accumulator.lock:
+        one.session._accumulator._close(place, CloseReason.FLUSH)
+
+
+def close_all(one: World) -> None:
+    for place, _ in one.session._accumulator.open_batches():
+        close(one, place)
+
+
+def leaderless() -> FakeCluster:
+    """The topic's only broker is gone; another one says so."""
+    cluster = FakeCluster(nodes=2, topics={"t": 3})
+    for partition in range(3):
+        cluster.move("t", partition, 2)
+    cluster.stop(2)
+    return cluster
+
+
+def test_each_batch_of_a_chunk_has_a_partition_of_its_own() -> None:
+    with world(linger_ms=10**6) as one:
+        prove(one)
+        values = one.send_batches(4, None)
+        close_all(one)
+        assert [batch.records for batch in waiting(one)] == [3] * 4
+        one.finish()
+        assert sorted(partition for partition, _ in sent(one)) == [0, 1, 2, 3]
+        found = [value for log in one.cluster.logs.values() for value in log.values()[3:]]
+        assert sorted(found) == values
+        one.check_accounts()
+
+
+def test_rows_stay_in_one_batch_until_it_is_full() -> None:
+    with world(linger_ms=10**6) as one:
+        for number in range(7):
+            one.send([b"%03d" % number + b"." * 270], None)
+            one.steps(3)
+        close_all(one)
+        one.finish()
+        batches = [data for log in one.cluster.logs.values() for data in log.batches]
+        assert sorted(BatchHeader.parse(data).record_count for data in batches) == [1, 3, 3]
+
+
+def test_nothing_is_designated_that_can_not_be_sent_at_once() -> None:
+    with world() as one:
+        prove(one)
+        one.fault(*[Fault(hold=True)] * 5)
+        one.send_batches(100, None)
+        one.steps(20)
+        under_way = sum(len(lane.under_way) for lane in one.session._sender._lanes.values())
+        assert under_way == 20
+        assert len(waiting(one)) == 80
+        shares = one.session._accumulator.shares
+        assert sum(shares.held.values()) < 20 * one.config.batch_size
+        assert not any(
+            queue for place, queue in one.session._accumulator.queues.items() if place != PLACE
+        )
+        one.cluster.release()
+        one.finish()
+        one.check_accounts()
+        assert shares.held == {}
+
+
+def drawn_first(one: World) -> Counter[int]:
+    picker, now = one.session._sender._picker, one.clock.monotonic()
+    leaders = {0: 1, 1: 2}
+    draws = [picker._drawn("t", leaders, _Filling({1: 99, 2: 99}, now)) for _ in range(4_000)]
+    return Counter(next(draw) for draw in draws)
+
+
+@pytest.mark.parametrize(("adaptive", "share"), [("true", 1 / 5), ("false", 1 / 2)])
+def test_a_partition_with_more_under_way_is_drawn_less_often(adaptive: str, share: float) -> None:
+    options = {"partitioner_adaptive_partitioning_enable": adaptive}
+    with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as one:
+        prove(one)
+        one.fault(*[Fault(hold=True)] * 3)
+        one.send_batches(3, 1)
+        one.steps(5)
+        assert drawn_first(one)[1] / 4_000 == pytest.approx(share, abs=0.03)
+        one.cluster.release()
+        one.finish()
+
+
+@pytest.mark.parametrize("keyed", [0, 1])
+def test_without_adaptive_partitioning_load_does_not_count(keyed: int) -> None:
+    """Each batch is drawn alike, as in Java (KIP-794), however slow a partition's broker is."""
+    cluster = FakeCluster(nodes=4, topics={"t": 8})
+    options = {"partitioner_adaptive_partitioning_enable": "false", "linger_ms": 10**6}
+    with world(cluster, **options) as one:
+        counts: Counter[int] = Counter()
+        for turn in range(400):
+            if turn % 40 == 20:
+                cluster.release()
+            one.fault(Fault(hold=True) if turn % 3 == 0 else None)
+            one.send_batches(4, None)
+            for partition in range(8 * keyed):
+                one.send([b"keyed"], partition)
+            one.step()
+        close_all(one)
+        cluster.faults.clear()
+        for _ in range(100):
+            cluster.release()
+            one.steps(5)
+        one.finish()
+        for (_, partition), log in cluster.logs.items():
+            counts[partition] = sum(value != b"keyed" for value in log.values())
+        draws = sum(counts.values()) / 3
+        assert draws == pytest.approx(1_600, rel=0.01)
+        # Three standard deviations of the square sum of eight alike.
+        mean = draws / 8
+        assert sum((count / 3 - mean) ** 2 / mean for count in counts.values()) < 7 + 3 * 14**0.5
+
+
+def test_a_batch_keeps_its_partition_when_it_goes_again() -> None:
+    with world() as one:
+        one.fault(Fault(error=19), Fault(lose=True), Fault(error=7))
+        one.send_batches(1, None)
+        one.finish()
+        assert len(sent(one)) == 4
+        assert len({partition for partition, _ in sent(one)}) == 1
+        assert {header.base_sequence for _, header in sent(one)} == {0}
+        one.check_accounts()
+
+
+def test_rows_with_a_partition_that_come_later_are_sent_later_and_go_again_later() -> None:
+    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
+        prove(one)
+        one.fault(Fault(error=19, hold=True), Fault(error=19))
+        values = one.send_batches(2, None)
+        one.send([b"newer"])
+        close(one, TopicPartition("t", 0))
+        one.run(lambda: len(one.cluster.seen) == 3)
+        one.cluster.release()
+        one.finish()
+        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 9, 3, 6, 9]
+        assert one.cluster.logs["t", 0].values()[3:] == [*values, b"newer"]
+        one.check_accounts()
+
+
+def test_rows_join_the_batch_of_rows_with_a_partition_that_still_wait() -> None:
+    with world(FakeCluster(topics={"t": 1}), linger_ms=10**6) as one:
+        for number, partition in enumerate([0, None] * 4):
+            one.send([b"%d" % number], partition)
+        close_all(one)
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == [b"%d" % number for number in range(8)]
+        assert len(sent(one)) == 1
+
+
+def test_rows_wait_undesignated_again_once_those_with_a_partition_are_sent() -> None:
+    with world(linger_ms=10**6) as one:
+        one.send([b"first"], 2)
+        one.send([b"second"], None)
+        assert undesignated_rows(one) == 0
+        close_all(one)
+        one.finish()
+        one.send([b"third"], None)
+        assert undesignated_rows(one) == 1
+        one.send([b"fourth"], 2)
+        assert [batch.records for batch in waiting(one)] == [1]
+        close_all(one)
+        one.finish()
+        one.check_accounts()
+
+
+def undesignated_rows(one: World) -> int:
+    open_batches = dict(one.session._accumulator.open_batches())
+    return open_batches[PLACE].records if PLACE in open_batches else 0
+
+
+def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
+    cluster = FakeCluster(topics={"t": 2})
+    cluster.mute.add(ApiKey.INIT_PRODUCER_ID)
+    with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as one:
+        one.send_batches(20, None)
+        shares, places = one.session._accumulator.shares, [TopicPartition("t", n) for n in (0, 1)]
+        for place in places:
+            while shares.held.get(place, 0) < 31_100:
+                one.send_batches(1, place.partition)
+        assert shares.full(900, one.client.metadata.cluster).partitions == set(places)
+        cluster.mute.clear()
+        one.finish()
+        one.check_accounts()
+
+
+def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None:
+    tolerant = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+    with world(FakeCluster(topics={"t": 1}), tolerant) as one:
+        prove(one)
+        records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
+        one.fault(Fault(error=87, hold=True, extra={"record_errors": records}))
+        one.send_batches(1, None)
+        one.run(lambda: len(one.cluster.seen) == 1)
+        values = one.send_batches(1)
+        one.run(lambda: len(one.cluster.seen) == 2)
+        one.cluster.release()
+        one.finish()
+        assert [header.base_sequence for _, header in sent(one)] == [3, 6, 0]
+        assert one.cluster.logs["t", 0].values()[3:] == values
+        assert one.statuses() == {DeliveryStatus.PERSISTED: 6}
+
+
+def test_what_expires_undesignated_is_not_persisted_and_of_no_partition() -> None:
+    with world(leaderless(), delivery_timeout_ms=2_000, request_timeout_ms=1_000) as one:
+        one.send([b"a", b"b"], None)
+        with pytest.raises(DeliveryError) as caught:
+            one.finish(0.1)
+        assert caught.value.partition == UNDESIGNATED
+        (status,) = caught.value.statuses
+        assert (status.partition, status.records) == (UNDESIGNATED, 2)
+        assert status.status is DeliveryStatus.NOT_PERSISTED
+        (part,) = one.report().partitions
+        assert (part.topic, part.partition, part.not_persisted) == ("t", UNDESIGNATED, 2)
+        assert one.cluster.seen == []
+        one.check_accounts()
+
+
+def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
+    with world(leaderless()) as one:
+        one.send_batches(3, None)
+        one.steps(50)
+        assert len(waiting(one)) + len(one.session._accumulator.open_batches()) == 3
+        one.cluster.logs.clear()
+        one.cluster.create("t", 1)
+        one.finish()
+        assert one.cluster.logs["t", 0].end == 9
+        assert [part.partition for part in one.report().partitions] == [0]
+        one.check_accounts()
+
+
+def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
+    with world() as one:
+        prove(one)
+        breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
+        watch = one.session._accumulator.watch = Watch(PressureConfig(breaker=breaker))
+        for partition in (0, 2, 3):
+            place, now = TopicPartition("t", partition), one.clock.monotonic()
+            watch.record(place, 9, Outcome.FAILED, "X", now)
+        one.send_batches(8, None)
+        one.finish()
+        assert {partition for partition, _ in sent(one)} == {1}
+
+
+def test_a_broker_that_owes_an_answer_for_long_gets_nothing() -> None:
+    options = {"partitioner_availability_timeout_ms": 1_000}
+    with world(FakeCluster(nodes=2, topics={"t": 2}), **options) as one:
+        prove(one)
+        one.fault(Fault(hold=True))
+        one.send_batches(1, 1)
+        one.steps(250)
+        one.send_batches(20, None)
+        one.run(lambda: one.cluster.logs["t", 0].end == 63)
+        assert [partition for partition, _ in sent(one)] == [1] + [0] * 20
+        one.cluster.release()
+        one.finish()
+        one.send_batches(20, None)
+        one.finish()
+        assert {partition for partition, _ in sent(one)[21:]} == {0, 1}
+        one.check_accounts()
+
+
+def test_a_backlog_of_another_topic_does_not_keep_back_what_waits() -> None:
+    with world(FakeCluster(topics={"t": 2, "u": 2}), max_request_size=1_000) as one:
+        prove(one)
+        for _ in range(40):
+            for partition in range(2):
+                one.send_batches(4, partition, "u")
+            one.steps(1)
+        one.send_batches(1, None)
+        close_all(one)
+        others = sum(len(queue) for queue in one.session._accumulator.queues.values())
+        assert others > 100
+        assert len(waiting(one)) == 1
+        one.run(lambda: not waiting(one))
+        left = sum(len(queue) for queue in one.session._accumulator.queues.values())
+        assert left > others - 40
+        one.finish()
+        one.check_accounts()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_order_and_sequences_hold_when_keyed_and_other_rows_mix(seed: int) -> None:
+    random = Random(seed)
+    with world(FakeCluster(nodes=2, topics={"t": 3}), linger_ms=random.choice([0, 20])) as one:
+        faults = [
+            None,
+            None,
+            None,
+            Fault(error=19),
+            Fault(lose=True),
+            Fault(lose=True, append=True),
+        ]
+        one.fault(*random.choices([*faults, Fault(hold=True)], k=60))
+        for number in range(150):
+            partition = random.choice([0, 1, 2, None, None])
+            mark = b"%r-%04d" % (partition, number)
+            one.send([mark + b"." * random.randrange(400)], partition)
+            one.steps(random.randrange(3))
+            if number % 20 == 0:
+                one.cluster.release()
+        one.cluster.faults.clear()
+        for _ in range(400):
+            one.cluster.release()
+            one.steps(5)
+        one.finish()
+        one.check_accounts()
+        values = {place: log.values() for place, log in one.cluster.logs.items()}
+        assert sum(len(found) for found in values.values()) == 150
+        for (_, partition), found in values.items():
+            mine = [value[:6] for value in found if value and value.startswith(b"%d" % partition)]
+            assert mine == sorted(mine)
+            assert all(value[:1] in (b"N", b"%d" % partition) for value in found if value)
+
+
+def test_without_acknowledgements_each_batch_counts_for_its_partition() -> None:
+    with world(acks="0", enable_idempotence="false") as one:
+        one.send_batches(8, None)
+        one.finish()
+        assert one.statuses() == {DeliveryStatus.SENT: 24}
+        assert {part.partition for part in one.report().partitions} <= {0, 1, 2, 3}
+
+
+def test_statistics_show_what_waits_undesignated() -> None:
+    with world() as one:
+        prove(one)
+        one.fault(*[Fault(hold=True)] * 5)
+        one.send_batches(25, None)
+        one.steps(10)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        part = line["topics"]["t"]["partitions"]["-1"]
+        assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
+        assert line["msg_cnt"] == 75
+        one.cluster.release()
+        one.finish()

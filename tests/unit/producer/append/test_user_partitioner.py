@@ -1,0 +1,159 @@
+"""A partitioner of the user's own: what it is called with, and what is said when it is wrong."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from tests.unit.producer.append.test_partitioner import (
+    assign,
+    partitioner,
+    partitions,
+    places,
+    rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NAME = "spread_by_test"
+
+
+@pytest.fixture
+def module() -> Iterator[ModuleType]:
+    """A module that the option can name."""
+    made = ModuleType(NAME)
+    sys.modules[NAME] = made
+    yield made
+    del sys.modules[NAME]
+
+
+def spread(module: ModuleType, function: Callable[..., Any], *counts: int, **given: Any) -> Any:
+    module.spread = function  # type: ignore[attr-defined]
+    return assign(rows(**given), counts or (5,), partitioner=f"{NAME}:spread")
+
+
+def failure(module: ModuleType, answer: Any) -> str:
+    with pytest.raises(ColumnError) as caught:
+        spread(module, lambda *_: answer, count=3)
+    assert caught.value.topic == "a"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("as_arrow", [False, True])
+def test_rows_go_where_the_function_says(module: ModuleType, as_arrow: bool) -> None:
+    def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
+        assert key.to_pylist() == [b"x", None, b"y"]
+        assert value.to_pylist() == [b"v"] * 3
+        chosen = np.array([count - 1, 0, 2], np.int32)
+        return pa.array(chosen) if as_arrow else chosen
+
+    assert partitions(spread(module, function, count=3, keys=[b"x", None, b"y"])) == [4, 0, 2]
+
+
+def test_it_may_leave_the_choice_as_for_rows_without_a_key(module: ModuleType) -> None:
+    keys: list[bytes | None] = [b"a", b"b", b"c"]
+    answer = np.array([UNDESIGNATED, 4, UNDESIGNATED], np.int32)
+    found = spread(module, lambda *_: answer, count=3, keys=keys)
+    assert partitions(found) == [UNDESIGNATED, 4, UNDESIGNATED]
+    found = spread(
+        module,
+        lambda _, value, __: np.full(len(value), -1, np.int32),
+        5,
+        9,
+        count=3,
+        keys=keys,
+        topic_of=[1, 0, 1],
+    )
+    assert places(found) == [("b", UNDESIGNATED), ("a", UNDESIGNATED), ("b", UNDESIGNATED)]
+
+
+def test_without_a_key_column_the_key_is_none(module: ModuleType) -> None:
+    def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
+        assert key is None
+        return np.zeros(len(value), np.int32)
+
+    assert partitions(spread(module, function, count=2)) == [0, 0]
+
+
+def test_rows_with_a_partition_are_not_asked_about(module: ModuleType) -> None:
+    def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
+        assert key.to_pylist() == [b"b", b"d"]
+        return np.array([1, 2], np.int32)
+
+    keys: list[bytes | None] = [b"a", b"b", b"c", b"d"]
+    found = spread(module, function, count=4, keys=keys, partitions=[4, None, 0, None])
+    assert partitions(found) == [4, 1, 0, 2]
+
+
+def test_it_is_called_per_topic_with_the_topics_own_count(module: ModuleType) -> None:
+    calls = []
+
+    def function(key: Any, value: pa.BinaryArray, count: int) -> Any:
+        calls.append((key.to_pylist(), count))
+        return np.full(len(value), count - 1, np.int32)
+
+    keys: list[bytes | None] = [b"1", b"2", b"3"]
+    found = spread(module, function, 5, 9, count=3, keys=keys, topic_of=[1, 0, 1])
+    assert places(found) == [("b", 8), ("a", 4), ("b", 8)]
+    assert calls == [([b"2"], 5), ([b"1", b"3"], 9)]
+
+
+def test_a_nested_name(module: ModuleType) -> None:
+    class Ours:
+        @staticmethod
+        def spread(*columns: Any) -> Any:
+            return np.full(len(columns[1]), 3, np.int32)
+
+    module.Ours = Ours  # type: ignore[attr-defined]
+    assert partitions(assign(rows(2), (5,), partitioner=f"{NAME}:Ours.spread")) == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (np.zeros(3, np.int64), "returned int64; it must return an int32 array"),
+        ([0, 0, 0], "returned list; it must return an int32 array"),
+        (None, "returned NoneType"),
+        (np.zeros(2, np.int32), "returned shape (2,) for 3 rows"),
+        (np.zeros((3, 1), np.int32), "returned shape (3, 1) for 3 rows"),
+        (np.array([0, 5, 0], np.int32), "returned partition 5 for its row 1"),
+        (np.array([0, 4, -2], np.int32), "returned partition -2 for its row 2"),
+        (pa.array([0, None, 1], pa.int32()), "returned nulls"),
+        (pa.array([0, 0, 0], pa.int16()), "returned int16"),
+    ],
+)
+def test_a_wrong_answer_is_named(module: ModuleType, answer: Any, said: str) -> None:
+    text = failure(module, answer)
+    assert f"the partitioner {NAME}:spread {said}" in text
+    assert "[topic=a]" in text
+
+
+def test_what_it_raises_is_named_and_kept(module: ModuleType) -> None:
+    def function(*_: Any) -> Any:
+        raise ZeroDivisionError("by nothing")
+
+    with pytest.raises(ColumnError, match="raised ZeroDivisionError: by nothing") as caught:
+        spread(module, function, count=1)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_module_here:spread", "No module named 'no_such_module_here'"),
+        (f"{NAME}:missing", "AttributeError"),
+        (f"{NAME}:__name__", "is no function"),
+    ],
+)
+def test_a_name_that_leads_nowhere(module: ModuleType, name: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        partitioner(partitioner=name)
+    assert name in str(caught.value)

@@ -1,0 +1,303 @@
+"""Memory, waiting and lingering: what the writer and the sender share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.clock import ManualClock, SystemClock
+from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
+from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.buffer.piece import Piece
+from tests.support.harness.offline import config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.common.clock import Clock
+
+SOON = 5.0
+PLACES = [TopicPartition("t", number) for number in range(20)]
+
+
+class Bench:
+    """An accumulator, and what it calls."""
+
+    def __init__(self, clock: Clock, **options: object) -> None:
+        defaults = {"linger_ms": 100, "batch_size": 1_000, "buffer_memory": 10_000}
+        self.closed: list[ProducerBatch] = []
+        self.wakes = 0
+        self.clock = clock
+        self.accumulator = Accumulator(
+            config(**{**defaults, **options}), clock, self.closed.append, self._wake
+        )
+        self.memory = self.accumulator.memory
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def put(self, sizes: dict[int, int], *, opens: bool = True) -> bytes:
+        """A chunk with a slice of so many bytes for each partition."""
+        chunk = bytes(sum(sizes.values()))
+        pieces, at = [], 0
+        for partition, size in sizes.items():
+            view = memoryview(chunk)[at : at + size]
+            pieces.append(Piece(PLACES[partition], view, 1, opens, 5, 5))
+            at += size
+        self.accumulator.reserve(len(chunk) + 50)
+        self.accumulator.begin()
+        self.accumulator.append(pieces, Charge(len(chunk), holders=0), len(chunk) + 50)
+        return chunk
+
+    def queued(self) -> list[ProducerBatch]:
+        return [batch for queue in self.accumulator.queues.values() for batch in queue]
+
+    def settle_all(self) -> None:
+        for batch in self.accumulator.take_all():
+            self.accumulator.settle(batch)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(ManualClock(seconds=1.0))
+
+
+@pytest.fixture
+def writer() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def until(done) -> None:  # type: ignore[no-untyped-def]
+    end = time.monotonic() + SOON
+    while not done():
+        assert time.monotonic() < end, "it never happens"
+        time.sleep(0.002)
+
+
+def test_a_chunk_is_charged_until_its_last_slice_is_settled(bench: Bench) -> None:
+    bench.put({0: 500, 1: 400})
+    assert bench.memory.used == 900
+    first, second = bench.accumulator.take_all()
+    bench.accumulator.settle(first)
+    assert bench.memory.used == 900
+    bench.accumulator.settle(second)
+    assert bench.memory.used == 0
+
+
+def test_small_slices_are_copied_and_do_not_hold_the_chunk(bench: Bench) -> None:
+    chunk = bench.put({0: 880, 1: 60, 2: 60})
+    assert bench.memory.used == 1_000 + 120
+    batches = {batch.partition.partition: batch for batch in bench.accumulator.take_all()}
+    assert batches[0].parts[0].obj is chunk
+    assert isinstance(batches[1].parts[0], bytes)
+    bench.accumulator.settle(batches[0])
+    assert bench.memory.used == 120
+    bench.accumulator.settle(batches[1])
+    bench.accumulator.settle(batches[2])
+    assert bench.memory.used == 0
+
+
+def test_a_chunk_of_small_slices_only_is_not_charged_itself(bench: Bench) -> None:
+    bench.put(dict.fromkeys(range(20), 50))
+    assert bench.memory.used == 1_000
+    bench.settle_all()
+    assert bench.memory.used == 0
+
+
+def test_what_was_reserved_is_given_up(bench: Bench) -> None:
+    bench.accumulator.reserve(700)
+    bench.accumulator.begin()
+    bench.accumulator.give_up(700)
+    assert bench.memory.used == 0
+    bench.clock.advance(1.0)  # type: ignore[attr-defined]
+    bench.put({0: 10})
+    bench.clock.advance(1.0)  # type: ignore[attr-defined]
+    bench.accumulator.close_due(bench.clock.monotonic())
+    assert len(bench.queued()) == 1
+
+
+def test_batches_linger(bench: Bench) -> None:
+    bench.put({0: 100})
+    assert bench.accumulator.next_linger(1.0) == pytest.approx(0.1)
+    bench.accumulator.close_due(1.099)
+    assert bench.queued() == []
+    bench.clock.advance(0.06)  # type: ignore[attr-defined]
+    bench.put({1: 100})
+    bench.accumulator.close_due(1.1)
+    assert [batch.partition for batch in bench.queued()] == [PLACES[0]]
+    assert bench.accumulator.next_linger(1.1) == pytest.approx(0.06)
+    bench.accumulator.close_due(1.161)
+    assert len(bench.queued()) == 2
+
+
+def test_an_open_batch_stays_open_while_a_plan_counts_on_it(bench: Bench) -> None:
+    bench.put({0: 100})
+    bench.accumulator.begin()
+    bench.accumulator.close_due(50.0)
+    assert bench.queued() == []
+    known = bench.accumulator.open_batch(PLACES[0])
+    assert known is not None
+    assert (known.records, known.size) == (1, 161)
+    bench.accumulator.give_up(0)
+    bench.accumulator.close_due(50.0)
+    assert len(bench.queued()) == 1
+
+
+def test_a_full_batch_closes_at_once(bench: Bench) -> None:
+    bench.put({0: 1_000 - 61})
+    assert len(bench.queued()) == 1
+
+
+def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> None:
+    bench = Bench(SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000)
+    bench.put({0: 4_500, 1: 4_500})
+    waiting = writer.submit(bench.accumulator.reserve, 5_000)
+    until(lambda: bench.wakes >= 2)
+    time.sleep(0.02)
+    assert not waiting.done()
+    # Lingering is over early, as what is open must go before the writer can.
+    bench.accumulator.close_due(bench.clock.monotonic())
+    first, second = bench.queued()
+    assert bench.queued() == [first, second]
+    bench.accumulator.settle(first)
+    time.sleep(0.02)
+    assert not waiting.done()
+    bench.accumulator.settle(second)
+    waiting.result(SOON)
+    assert bench.memory.used == 5_000
+    assert bench.accumulator.waited > 0.03
+
+
+def test_reserve_gives_up_after_max_block() -> None:
+    bench = Bench(SystemClock(), max_block_ms=80)
+    bench.put({0: 9_500})
+    started = time.monotonic()
+    with pytest.raises(BufferTimeoutError, match=r"max\.block\.ms = 80") as caught:
+        bench.accumulator.reserve(1_000)
+    assert 0.07 <= time.monotonic() - started < SOON
+    assert "9,500 of 10,000" in str(caught.value)
+    bench.settle_all()
+    bench.accumulator.reserve(1_000)
+    assert bench.memory.used == 1_000
+
+
+def test_an_empty_buffer_takes_what_is_larger_than_itself(bench: Bench) -> None:
+    bench.accumulator.reserve(50_000)
+    assert bench.memory.used == 50_000
+
+
+@pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])
+def test_the_end_of_the_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -> None:
+    bench = Bench(SystemClock(), max_block_ms=600_000)
+    accumulator = bench.accumulator
+    bench.put({0: 9_500})
+    work = {
+        "reserve": lambda: accumulator.reserve(1_000),
+        "flush": accumulator.flush,
+        "topics": lambda: accumulator.wait_for(lambda: False, 600.0),
+    }[wait]
+    waiting = writer.submit(work)
+    time.sleep(0.03)
+    assert not waiting.done()
+    error = DeliveryError("the sender is gone")
+    accumulator.fail(error)
+    assert waiting.exception(SOON) is error
+    with pytest.raises(DeliveryError):
+        accumulator.reserve(1)
+
+
+def test_append_after_the_end_takes_nothing(bench: Bench) -> None:
+    bench.accumulator.reserve(100)
+    bench.accumulator.begin()
+    bench.accumulator.fail(DeliveryError("gone"))
+    piece = Piece(PLACES[0], b"x" * 50, 1, opens=True, base_timestamp=0, max_timestamp=0)
+    with pytest.raises(DeliveryError):
+        bench.accumulator.append([piece], Charge(50, holders=0), 100)
+    bench.accumulator.give_up(100)
+    assert (bench.memory.used, bench.accumulator.unsettled) == (0, 0)
+
+
+def test_flush_waits_for_what_was_appended(writer: ThreadPoolExecutor) -> None:
+    bench = Bench(SystemClock())
+    bench.put({0: 100, 1: 100})
+    flushing = writer.submit(bench.accumulator.flush)
+    until(lambda: len(bench.queued()) == 2)
+    first, second = bench.queued()
+    bench.accumulator.settle(first)
+    time.sleep(0.02)
+    assert not flushing.done()
+    bench.accumulator.settle(second)
+    flushing.result(SOON)
+
+
+def test_a_compressed_batch_is_charged_for_what_it_then_takes() -> None:
+    bench = Bench(ManualClock(), compression_type="lz4")
+    bench.put({0: 939, 1: 939})
+    first, second = bench.closed
+    assert not first.ready
+    bench.accumulator.compressed(first, b"short", Codec.LZ4)
+    assert first.ready
+    assert bench.memory.used == 2 * 939 + 5
+    bench.accumulator.compressed(second, b"longer", Codec.LZ4)
+    assert bench.memory.used == 11
+    bench.settle_all()
+    assert bench.memory.used == 0
+
+
+def test_a_batch_that_expires_while_it_is_compressed_costs_nothing() -> None:
+    bench = Bench(ManualClock(), compression_type="lz4")
+    bench.put({0: 939})
+    (expired,) = bench.accumulator.take_while(lambda batch: batch.created <= 0.0)
+    bench.accumulator.settle(expired)
+    bench.accumulator.compressed(expired, b"too late", Codec.LZ4)
+    assert bench.memory.used == 0
+    assert bench.accumulator.unsettled == 0
+
+
+def test_pieces_of_a_split_take_over_the_charge(bench: Bench) -> None:
+    bench.put({0: 939})
+    (batch,) = bench.accumulator.take_all()
+    pieces = [ProducerBatch(PLACES[0], 0.0, 0, 0) for _ in range(2)]
+    for piece in pieces:
+        piece.add(b"x" * 400, 1, 0)
+    bench.accumulator.replace(batch, pieces)
+    assert bench.accumulator.unsettled == 2
+    assert bench.memory.used == 2 * (400 + 61)
+    for piece in pieces:
+        bench.accumulator.settle(piece)
+    assert (bench.memory.used, bench.accumulator.unsettled) == (0, 0)
+
+
+def test_only_what_is_old_enough_expires(bench: Bench) -> None:
+    bench.put({0: 939})
+    bench.clock.advance(5.0)  # type: ignore[attr-defined]
+    bench.put({0: 939, 1: 939})
+    expired = bench.accumulator.take_while(lambda batch: batch.created <= 3.0)
+    assert [(batch.partition, batch.created) for batch in expired] == [(PLACES[0], 1.0)]
+    assert len(bench.queued()) == 2
+
+
+def test_many_writers_of_memory_never_lose_a_byte(bench: Bench) -> None:
+    """The codec and sender threads settle while the writer appends."""
+    stop = threading.Event()
+
+    def settle() -> None:
+        while not stop.is_set():
+            bench.settle_all()
+
+    settler = threading.Thread(target=settle)
+    settler.start()
+    for _ in range(300):
+        bench.put({0: 200, 1: 30, 2: 400})
+    stop.set()
+    settler.join(SOON)
+    bench.settle_all()
+    assert (bench.memory.used, bench.accumulator.unsettled) == (0, 0)

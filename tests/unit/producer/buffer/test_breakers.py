@@ -1,0 +1,130 @@
+"""Breakers by partition, broker and job; storms of retries; brokers that take nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.producer.buffer.batch import TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import Watch
+from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.common.errors import DeliveryError
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+GOOD, RETRIED, FAILED = Outcome
+NODE, OTHER = 1, 2
+
+
+def watch(each: Thresholds | None = None, job: Thresholds | None = None) -> Watch:
+    breaker = BreakerConfig(
+        each=each or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
+    )
+    return Watch(PressureConfig(breaker=breaker))
+
+
+def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None:
+    one = watch(Thresholds(failures=2))
+    for at in (10.0, 11.0):
+        one.record(A, NODE, FAILED, "X", at)
+        one.record(B, OTHER, GOOD, "NONE", at)
+    assert one.is_open(A, OTHER, 12.0)
+    assert not one.is_open(B, OTHER, 12.0)
+    assert one.has_breakers
+
+
+def test_a_brokers_failures_open_all_its_partitions() -> None:
+    one = watch(Thresholds(failures=2))
+    one.record(A, NODE, FAILED, "X", 10.0)
+    one.record(B, NODE, FAILED, "X", 10.0)
+    assert one.is_open(TopicPartition("t", 7), NODE, 10.0)
+    assert not one.is_open(A, OTHER, 10.0)
+
+
+def test_open_means_nothing_is_sent_and_half_open_one_at_a_time() -> None:
+    one = watch(Thresholds(failures=1))
+    one.record(A, NODE, FAILED, "X", 10.0)
+    for thing in (A, NODE):
+        assert not one.may_send(thing, busy=False, now=14.0)
+        assert one.may_send(thing, busy=False, now=15.0)
+        assert not one.may_send(thing, busy=True, now=15.0)
+    assert not one.is_open(A, NODE, 15.0)
+    one.record(A, NODE, GOOD, "NONE", 15.0)
+    assert one.may_send(A, busy=True, now=15.0)
+
+
+def test_nothing_opens_by_default() -> None:
+    one = watch()
+    for _ in range(100):
+        assert one.record(A, NODE, FAILED, "X", 10.0) is None
+    assert not one.is_open(A, NODE, 10.0)
+    assert one.may_send(A, busy=True, now=10.0)
+    assert not one.has_breakers
+
+
+def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
+    one = watch(job=Thresholds(retry_percent=60))
+    reasons: list[DeliveryError | None] = [
+        one.record(A, NODE, outcome, error, 10.0)
+        for outcome, error in [
+            (GOOD, "NONE"),
+            (GOOD, "NONE"),
+            (RETRIED, "NOT_ENOUGH_REPLICAS"),
+            (RETRIED, "REQUEST_TIMED_OUT"),
+            (RETRIED, "NOT_ENOUGH_REPLICAS"),
+        ]
+    ]
+    assert reasons[:4] == [None] * 4
+    text = str(reasons[4])
+    assert "of 5 answers in 30 s, 3 were errors to be retried (60 %) and 0 failures" in text
+    assert "NOT_ENOUGH_REPLICAS 2, REQUEST_TIMED_OUT 1" in text
+    assert "errors.breaker.job.retryPercent (60) and errors.breaker.job.failures (off)" in text
+    assert one.record(A, NODE, RETRIED, "X", 10.0) is None
+
+
+def test_the_jobs_breaker_counts_over_all_partitions() -> None:
+    one = watch(each=Thresholds(failures=9), job=Thresholds(failures=3))
+    reasons = [
+        one.record(TopicPartition("t", n), n, FAILED, "TOPIC_AUTHORIZATION_FAILED", 10.0)
+        for n in range(3)
+    ]
+    assert [reason is not None for reason in reasons] == [False, False, True]
+    assert "3 failures for good" in str(reasons[2])
+    assert not any(one.is_open(TopicPartition("t", n), n, 10.0) for n in range(3))
+
+
+def test_a_storm_of_retries_brings_the_rates_down() -> None:
+    one = watch()
+    for number in range(9):
+        one.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
+    assert one.ramp.factor(11.0) == 1.0
+    one.record(A, NODE, RETRIED, "X", 11.0)
+    assert one.ramp.factor(11.0) == 1 / 16
+    assert one.ramp.factor(12.5) == 1 / 8
+
+
+def test_a_few_retries_among_many_answers_are_no_storm() -> None:
+    one = watch()
+    for number in range(100):
+        one.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
+    assert one.ramp.factor(10.0) == 1.0
+
+
+def test_throttling_brings_the_rates_down() -> None:
+    one = watch()
+    one.throttled(10.0)
+    assert one.ramp.factor(10.0) == 1 / 16
+
+
+def test_one_partition_in_trouble_among_others_is_no_storm() -> None:
+    one = watch()
+    for number in range(100):
+        one.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
+        if number % 10 == 0:
+            for place in (B, TopicPartition("t", 2)):
+                one.record(place, OTHER, GOOD, "NONE", 10.0 + number / 100)
+    assert one.ramp.factor(11.0) == 1.0
+    for number in range(10):
+        one.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
+    assert one.ramp.factor(11.1) == 1 / 16

@@ -1,0 +1,134 @@
+"""The circuit breaker's state table, its thresholds and its window."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
+from spark_kafka_sink.producer.buffer.circuit_breaker import (
+    Breaker,
+    BreakerState,
+    Event,
+    Outcome,
+    Tally,
+    Window,
+    next_state,
+)
+
+CLOSED, OPEN, HALF_OPEN = BreakerState
+GOOD, RETRIED, FAILED = Outcome
+CONFIG = BreakerConfig(min_batches=10, window=30.0, open_for=5.0)
+
+
+def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
+    return Breaker(CONFIG, Thresholds(retry_percent, failures))
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "expected"),
+    [
+        (CLOSED, Event.TRIPPED, OPEN),
+        (CLOSED, Event.RESTED, CLOSED),
+        (CLOSED, Event.SUCCEEDED, CLOSED),
+        (CLOSED, Event.TROUBLED, CLOSED),
+        (OPEN, Event.TRIPPED, OPEN),
+        (OPEN, Event.RESTED, HALF_OPEN),
+        (OPEN, Event.SUCCEEDED, OPEN),
+        (OPEN, Event.TROUBLED, OPEN),
+        (HALF_OPEN, Event.TRIPPED, HALF_OPEN),
+        (HALF_OPEN, Event.RESTED, HALF_OPEN),
+        (HALF_OPEN, Event.SUCCEEDED, CLOSED),
+        (HALF_OPEN, Event.TROUBLED, OPEN),
+    ],
+)
+def test_the_state_table(state: BreakerState, event: Event, expected: BreakerState) -> None:
+    assert next_state(state, event) is expected
+
+
+def test_it_opens_at_its_number_of_failures() -> None:
+    one = breaker(failures=3)
+    assert [one.record(FAILED, float(at)) for at in (100, 101, 102)] == [False, False, True]
+    assert one.state(102.0) is OPEN
+
+
+def test_it_opens_at_its_percent_of_retries_once_there_are_enough() -> None:
+    one = breaker(retry_percent=50)
+    assert not any(one.record(RETRIED, 100.0) for _ in range(4))
+    assert not any(one.record(GOOD, 100.0) for _ in range(5))
+    assert one.state(100.0) is CLOSED
+    assert one.record(RETRIED, 100.0)
+
+
+def test_good_answers_keep_it_closed() -> None:
+    one = breaker(retry_percent=50)
+    for _ in range(100):
+        assert not one.record(GOOD, 100.0)
+        assert not one.record(GOOD, 100.0)
+        assert not one.record(RETRIED, 100.0)
+
+
+def test_thresholds_of_nothing_are_never_reached() -> None:
+    one = breaker()
+    assert not any(one.record(outcome, 100.0) for outcome in [RETRIED, FAILED] * 100)
+
+
+def test_it_rests_and_tries_again() -> None:
+    one = breaker(failures=1)
+    assert one.record(FAILED, 100.0)
+    assert one.state(104.9) is OPEN
+    assert one.state(105.0) is HALF_OPEN
+    assert not one.record(GOOD, 105.0)
+    assert one.state(105.0) is CLOSED
+
+
+@pytest.mark.parametrize("outcome", [RETRIED, FAILED])
+def test_a_probe_that_fails_opens_it_again(outcome: Outcome) -> None:
+    one = breaker(failures=1)
+    one.record(FAILED, 100.0)
+    assert one.record(outcome, 107.0)
+    assert one.state(111.9) is OPEN
+    assert one.state(112.0) is HALF_OPEN
+
+
+def test_answers_that_come_while_it_is_open_change_nothing() -> None:
+    one = breaker(failures=1)
+    one.record(FAILED, 100.0)
+    assert not one.record(FAILED, 101.0)
+    assert not one.record(GOOD, 102.0)
+    assert one.state(104.0) is OPEN
+    assert one.state(105.0) is HALF_OPEN
+
+
+def test_after_it_closed_the_old_count_is_forgotten() -> None:
+    one = breaker(failures=2)
+    one.record(FAILED, 100.0)
+    one.record(FAILED, 100.0)
+    one.record(GOOD, 106.0)
+    assert not one.record(FAILED, 107.0)
+    assert one.state(107.0) is CLOSED
+
+
+def test_what_is_older_than_the_window_does_not_count() -> None:
+    one = breaker(failures=2)
+    assert not one.record(FAILED, 100.0)
+    assert not one.record(FAILED, 131.0)
+    assert one.record(FAILED, 140.0)
+
+
+def test_a_window_slides() -> None:
+    window = Window(10.0)
+    for second in range(30):
+        window.add(GOOD, float(second))
+        window.add(RETRIED, float(second))
+        assert window.tally(float(second)).total == 2 * min(second + 1, 10)
+    assert window.tally(29.0) == Tally(delivered=10, retried=10)
+    assert window.tally(38.9).total == 2
+    assert window.tally(60.0) == Tally()
+
+
+def test_percents() -> None:
+    assert Tally(3, 1, 0).retry_percent == 25.0
+    assert Tally().retry_percent == 0.0
+    assert Tally(5, 5, 0).reaches(Thresholds(50), 10)
+    assert not Tally(5, 5, 0).reaches(Thresholds(51), 10)
+    assert not Tally(5, 5, 0).reaches(Thresholds(50), 11)

@@ -1,0 +1,118 @@
+"""Who has used up a share of the buffer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from spark_kafka_sink.client.cluster import Cluster, TopicInfo
+from spark_kafka_sink.producer.buffer.batch import TopicPartition
+from spark_kafka_sink.producer.buffer.quotas import NOTHING_FULL, Full, Shares, find_full
+from tests.support.harness.offline import topic
+
+
+def place(partition: int, name: str = "t") -> TopicPartition:
+    return TopicPartition(name, partition)
+
+
+def known(*topics: TopicInfo) -> dict[str, TopicInfo]:
+    return {info.name: info for info in topics}
+
+
+LIMIT = 200
+"""Of a broker; a partition may hold half of it."""
+
+WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("held", "more", "full"),
+    [
+        ({0: 50}, 50, set()),
+        ({0: 50}, 51, {0}),
+        ({0: 100}, 0, set()),
+        ({0: 101}, 0, {0}),
+        ({0: 60, 1: 70, 2: 10}, 41, {0, 1}),
+        ({}, 1_000, set()),
+    ],
+)
+def test_partitions(held: dict[int, int], more: int, full: set[int]) -> None:
+    sizes = {place(number): size for number, size in held.items()}
+    found = find_full(sizes, known(topic("t", 4)), more, LIMIT)
+    assert found == Full(frozenset(map(place, full)))
+    assert bool(found) == bool(full)
+
+
+def test_a_broker_holds_what_its_partitions_hold() -> None:
+    held = {place(0): 85, place(2): 85, place(1): 85}
+    assert not find_full(held, known(WIDE), 15, LIMIT)
+    held |= {place(4): 16}
+    found = find_full(held, known(WIDE), 15, LIMIT)
+    assert found == Full(brokers=frozenset({1}))
+    assert found.of(WIDE) == {0, 2, 4}
+
+
+def test_a_full_partition_leaves_its_neighbours_room() -> None:
+    found = find_full({place(0): 100}, known(WIDE), 10, LIMIT)
+    assert found.of(WIDE) == {0}
+
+
+def test_the_only_partition_may_hold_everything() -> None:
+    assert not find_full({place(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
+    both = known(topic("t", 1), topic("u", 1))
+    assert find_full({place(0): 1_000}, both, 1, LIMIT).partitions == {place(0)}
+
+
+def test_the_only_broker_may_hold_everything() -> None:
+    held = {place(number): 90 for number in range(6)}
+    assert not find_full(held, known(topic("t", 6)), 10, LIMIT)
+    assert find_full(held, known(WIDE), 10, LIMIT).brokers == {1, 2}
+
+
+def test_partitions_without_a_leader_are_nobodys() -> None:
+    info = replace(topic("t", 4), leaders=(-1, -1, 1, 2))
+    held = {place(0): 190, place(1): 90}
+    assert find_full(held, known(info), 10, LIMIT).brokers == frozenset()
+    assert find_full(held, known(info), 11, LIMIT).partitions == {place(0), place(1)}
+
+
+def test_a_topic_that_is_gone_counts_by_partition_alone() -> None:
+    held = {place(7): 90, place(0, "gone"): 90}
+    found = find_full(held, known(WIDE), 20, LIMIT)
+    assert found == Full(frozenset({place(7), place(0, "gone")}))
+
+
+def cluster(*topics: TopicInfo) -> Cluster:
+    return Cluster(topics=MappingProxyType(known(*topics)))
+
+
+def test_accounts() -> None:
+    shares = Shares()
+    shares.limit = LIMIT
+    shares.learn([WIDE])
+    shares.change(place(0), 80)
+    shares.change(place(1), 10)
+    assert shares.full(21, cluster(WIDE)).of(WIDE) == {0}
+    shares.change(place(0), -80)
+    assert shares.held == {place(1): 10}
+    assert shares.full(90, cluster(WIDE)) is NOTHING_FULL
+
+
+def test_only_topics_that_are_written_to_count_as_others() -> None:
+    shares = Shares()
+    shares.limit = LIMIT
+    shares.learn([topic("t", 1)])
+    shares.change(place(0), 1_000)
+    there = cluster(topic("t", 1), topic("elsewhere", 9))
+    assert not shares.full(1, there)
+    shares.learn([topic("elsewhere", 9)])
+    assert shares.full(1, there)
+
+
+def test_no_limit() -> None:
+    shares = Shares()
+    shares.learn([WIDE])
+    shares.change(place(0), 1 << 40)
+    assert shares.full(1 << 40, cluster(WIDE)) is NOTHING_FULL

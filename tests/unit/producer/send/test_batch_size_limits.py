@@ -1,0 +1,189 @@
+"""A topic that takes smaller batches than batch.size: learned once, planned for from then on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchCeilings, half
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.buffer.batch import TopicPartition
+from spark_kafka_sink.producer.send.splitter import (
+    closed_batch,
+    header_lists,
+    recompress,
+    records_of,
+    split,
+)
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.compression import Codec
+from spark_kafka_sink.records.encoder import encode_headers
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+
+LIMIT = 700
+
+
+@pytest.fixture(params=["none", "lz4"])
+def one(request: pytest.FixtureRequest) -> Iterator[World]:
+    cluster = FakeCluster(topics={"t": 2, "wide": 1})
+    with world(cluster, batch_size=8_000, compression_type=request.param) as made:
+        for partition in (0, 1):
+            cluster.logs["t", partition].max_batch = LIMIT
+        yield made
+
+
+def values(count: int, first: int = 0) -> list[bytes]:
+    """Random, so that compression does not help."""
+    noise = np.random.default_rng(first)
+    return [b"%05d" % (first + row) + noise.bytes(60) for row in range(count)]
+
+
+def write(one: World, count: int, first: int = 0, topic: str = "t") -> int:
+    """Rows for partition 0; how many splits they cost."""
+    before = one.report().splits
+    one.send(values(count, first), topic=topic)
+    one.finish()
+    return one.report().splits - before
+
+
+def test_later_batches_are_not_split(one: World) -> None:
+    assert write(one, 300) > 0
+    sent = len(one.cluster.seen)
+    assert write(one, 300, 300) == 0
+    assert one.cluster.logs["t", 0].values() == values(300) + values(300, 300)
+    sizes = [len(data) for seen in one.cluster.seen[sent:] for data in seen.batches.values()]
+    assert max(sizes) <= LIMIT
+    assert sum(sizes) / len(sizes) > LIMIT / 2 - 100
+    assert one.statuses() == {DeliveryStatus.PERSISTED: 600}
+    one.check_accounts()
+
+
+def test_the_other_partition_and_the_next_session_know_it(one: World) -> None:
+    write(one, 300)
+    before = one.report().splits
+    one.send(values(300), partition=1)
+    one.finish()
+    assert one.report().splits == before
+    one.next_session()
+    assert write(one, 300, 300) == 0
+
+
+def test_other_topics_keep_their_size(one: World) -> None:
+    write(one, 300)
+    write(one, 300, topic="wide")
+    assert max(map(len, one.cluster.logs["wide", 0].batches)) > 6_000
+
+
+def test_what_was_closed_before_is_cut_to_size_at_once(one: World) -> None:
+    """Not in half, and each half in half again."""
+    assert write(one, 2_000) <= 30  # of some 18 batches
+
+
+def test_a_limit_that_was_raised_is_found_out(one: World) -> None:
+    write(one, 300)
+    one.cluster.logs["t", 0].max_batch = 1 << 20
+    one.clock.advance(4 * DOUBLED_AFTER)
+    assert write(one, 300, 300) == 0
+    assert max(map(len, one.cluster.logs["t", 0].batches)) > 6_000
+
+
+def test_a_limit_that_was_not_raised_costs_little_to_try(one: World) -> None:
+    write(one, 300)
+    one.clock.advance(DOUBLED_AFTER)
+    tries = write(one, 300, 300)
+    assert 0 < tries <= 40
+    assert write(one, 300, 600) == 0
+    assert len(one.cluster.logs["t", 0].values()) == 900
+
+
+def test_one_large_record_says_little_of_the_others(one: World) -> None:
+    """It can't be written here; that it is refused alone must not shrink all batches."""
+    one.send([np.random.default_rng(1).bytes(2 * LIMIT)])
+    with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
+        one.finish()
+    assert not one.client.ceilings
+
+
+def test_a_ceiling_falls_and_rises() -> None:
+    ceilings = BatchCeilings()
+    assert not ceilings
+    assert ceilings.of("t", 5.0) is None
+    assert ceilings.refused("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
+    assert ceilings.refused("t", HEADER_SIZE + 1_001, 11.0) == HEADER_SIZE + 501
+    assert ceilings.refused("t", HEADER_SIZE + 278, 12.0) == 200
+    assert ceilings
+    assert ceilings.of("u", 12.0) is None
+    assert ceilings.of("t", 12.0 + 0.9 * DOUBLED_AFTER) == 200
+    assert ceilings.of("t", 12.0 + 2.5 * DOUBLED_AFTER) == 800
+    assert ceilings.refused("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER) == 400
+    assert (ceilings.of("t", 1e12) or 0) > 1 << 30
+
+
+def _batch(codec: Codec) -> ProducerBatch:
+    """Records with and without keys, values and headers, of all sizes, out of time."""
+    count = 60
+    lists = pa.array(
+        [
+            [{"key": b"h%d" % n, "value": None if n % 2 else b"v" * n} for n in range(row % 4)]
+            for row in range(count)
+        ],
+        pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])),
+    )
+    columns = Columns(
+        value=pa.array(
+            [None if row % 7 == 3 else b"v" * (row * 5) for row in range(count)], pa.binary()
+        ),
+        key=pa.array([None if row % 3 else b"k" * row for row in range(count)], pa.binary()),
+        headers=encode_headers(lists),
+        timestamps=np.array([10**12 + row * 37 % 11 * 1000 for row in range(count)], np.int64),
+    )
+    batch = closed_batch(TopicPartition("t", 0), 0.0, columns)
+    recompress(batch, codec, None)
+    batch.number(7, 1, 2**31 - 30)
+    return batch
+
+
+@pytest.mark.parametrize("size", [1, 300, 1_000, 5_000, None])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_parts_hold_what_the_whole_held(codec: Codec, size: int | None) -> None:
+    batch = _batch(codec)
+    size = half(batch.raw_size) if size is None else size
+    pieces = split(batch, size, None)
+    assert len(pieces) >= 2
+    before, after = records_of(batch), [record for one in pieces for record in records_of(one)]
+    assert [(r.key, r.value, r.headers, r.timestamp) for r in after] == [
+        (r.key, r.value, r.headers, r.timestamp) for r in before
+    ]
+    assert header_lists(after).equals(header_lists(before))
+    assert all(one.raw_size <= max(size, HEADER_SIZE + 8) or one.records == 1 for one in pieces)
+    sequence = batch.sequence
+    for one in pieces:
+        assert [record.offset for record in records_of(one)] == list(range(one.records))
+        assert one.max_timestamp == max(record.timestamp for record in records_of(one))
+        assert (one.producer_id, one.epoch, one.sequence) == (7, 1, sequence)
+        assert one.codec is codec
+        sequence = one.next_sequence
+    assert sequence == batch.next_sequence
+
+
+@pytest.mark.parametrize("records", [2, 3, 17])
+def test_even_two_records_are_taken_apart(records: int) -> None:
+    stamps = np.zeros(records, np.int64)
+    rows = [b"x"] * (records - 1) + [b"y" * 500]
+    batch = closed_batch(
+        TopicPartition("t", 0), 0.0, Columns(value=pa.array(rows, pa.binary()), timestamps=stamps)
+    )
+    pieces = split(batch, half(batch.raw_size), None)
+    assert [record.value for one in pieces for record in records_of(one)] == rows
+    assert len(pieces) >= 2

@@ -1,0 +1,117 @@
+"""What the log may hold already goes again as it was or not at all, whatever is answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+PERSISTED = DeliveryStatus.PERSISTED
+POSSIBLY, NOT = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED
+NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "too old"}]}
+
+DOUBTS = {
+    "cut": Fault(lose=True),
+    "silent": Fault(hold=True),
+    "after append": Fault(error=20, append=True),
+    "timed out": Fault(error=7, append=True),
+    "stepped down": Fault(error=6, append=True),
+}
+REFUSALS = {
+    "too large": Fault(error=10),
+    "list too large": Fault(error=18),
+    "invalid timestamp": Fault(error=32, extra=NAMED),
+    "invalid record": Fault(error=87, extra=NAMED),
+    "unnamed": Fault(error=87),
+    "codec": Fault(error=76),
+    "unknown producer": Fault(error=59),
+}
+
+
+@pytest.fixture(params=[Tolerance.NONE, Tolerance.ALL, "dead"])
+def settings(request: pytest.FixtureRequest) -> SessionSettings:
+    if request.param == "dead":
+        return SessionSettings(
+            poison=PoisonPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+        )
+    return SessionSettings(poison=PoisonPolicy(tolerance=request.param))
+
+
+def place(data: bytes) -> tuple[int, int, int, int]:
+    header = BatchHeader.parse(data)
+    return (
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+
+
+def check(one: World, doubtful: list[bytes]) -> None:
+    """The log holds each row once, the report tells of doubt, and nobody else has the rows."""
+    with pytest.raises(DeliveryError) as caught:
+        one.finish(0.02)
+    one.check_accounts()
+    statuses = one.statuses()
+    assert statuses[POSSIBLY] == len(doubtful)
+    assert any(each.status is POSSIBLY for each in caught.value.statuses)
+    values = one.cluster.logs["t", 0].values()
+    assert len(values) == len(set(values))
+    assert len(values) == statuses[PERSISTED] + len(doubtful)
+    assert not one.cluster.logs["dead", 0].values()
+    assert not one.report().poison
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("doubt", DOUBTS)
+@pytest.mark.parametrize("rows", [3, 1])
+def test_what_may_be_in_the_log_is_neither_divided_nor_numbered_anew(
+    settings: SessionSettings, doubt: str, refusal: str, rows: int
+) -> None:
+    cluster = FakeCluster(topics={"t": 1, "dead": 1})
+    refused = replace(REFUSALS[refusal], extra={}) if rows == 1 else REFUSALS[refusal]
+    with world(cluster, settings, request_timeout_ms=1_000) as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(DOUBTS[doubt], refused)
+        values = [b"%d" % row + b"." * 270 for row in range(rows)]
+        one.send(values)
+        check(one, values)
+        again = [place(data) for seen in cluster.seen[1:] for data in seen.batches.values()]
+        assert again == [again[0]] * 2
+
+
+@pytest.mark.parametrize("refusal", ["invalid timestamp", "invalid record", "unnamed"])
+def test_what_was_clearly_refused_before_still_goes_in_parts(refusal: str) -> None:
+    """An answer that says that nothing was appended is no doubt."""
+    tolerant = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+    cluster = FakeCluster(topics={"t": 1})
+    rows = 1 if refusal == "unnamed" else 3
+    with world(cluster, tolerant) as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(Fault(error=19), REFUSALS[refusal])
+        values = [b"%d" % row + b"." * 270 for row in range(rows)]
+        one.send(values)
+        one.finish()
+        log = cluster.logs["t", 0].values()[1:]
+        assert log == ([] if rows == 1 else [values[0], values[2]])
+        assert one.statuses() == {PERSISTED: 1 + len(log)}
+
+
+def test_a_batch_too_large_without_doubt_is_split() -> None:
+    with world() as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(Fault(error=19), Fault(error=10))
+        values = one.send_batches(1)
+        one.finish()
+        assert one.cluster.logs["t", 0].values()[1:] == values

@@ -1,0 +1,162 @@
+"""Every row of the Produce error table: what is done about it, for both kinds of producer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.producer.send.error_policy import (
+    DISCONNECTED,
+    NOT_SENT,
+    Action,
+    Decision,
+    Facts,
+    decide,
+    error_name,
+    is_unclear,
+)
+from spark_kafka_sink.report.builder import DeliveryStatus
+
+NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
+FACTS = Facts(
+    idempotent=True, head=True, records=10, ambiguous=False, expired=False, attempts_left=True
+)
+PLAIN = replace(FACTS, idempotent=False)
+COMPLETE = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+FAIL_NOT, FAIL_POSSIBLY = Decision(Action.FAIL, NOT), Decision(Action.FAIL, POSSIBLY)
+REFRESH_CODES = (3, 5, 6, 9, 13, 56, 72, 74, 100, 103, DISCONNECTED, NOT_SENT)
+RETRY_CODES = (2, 7, 19, 20)
+UNKNOWN_CODES = (9_999, -300, 32_767)
+UNCLEAR_CODES = (3, 6, 7, 20, 56, -1, DISCONNECTED, *UNKNOWN_CODES)
+
+TABLE = [
+    (0, Action.COMPLETE, Action.COMPLETE),
+    *[(code, Action.REFRESH_AND_RETRY, Action.REFRESH_AND_RETRY) for code in REFRESH_CODES],
+    *[(code, Action.RETRY, Action.RETRY) for code in RETRY_CODES],
+    (10, Action.SPLIT, Action.SPLIT),
+    (18, Action.FAIL, Action.FAIL),
+    (45, Action.FAIL, Action.FAIL),
+    (46, Action.COMPLETE, Action.FAIL),
+    (59, Action.BUMP_AND_RETRY, Action.FAIL),
+    (47, Action.FAIL, Action.FAIL),
+    *[(code, Action.FATAL, Action.FATAL) for code in (90, 49, 31, 53)],
+    *[(code, Action.FAIL, Action.FAIL) for code in (87, 32, 29, 17, 21, 43, 76)],
+    *[(code, Action.FAIL, Action.FAIL) for code in (-1, *UNKNOWN_CODES)],
+]
+
+
+@pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
+def test_first_answer(code: int, idempotent: Action, plain: Action) -> None:
+    assert decide(code, FACTS).action is idempotent
+    assert decide(code, PLAIN).action is plain
+
+
+def test_every_action_is_reached() -> None:
+    reached = {decide(code, FACTS).action for code, _, _ in TABLE}
+    assert reached == set(Action)
+
+
+@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
+@pytest.mark.parametrize("facts", [FACTS, PLAIN])
+@pytest.mark.parametrize("end", [{"expired": True}, {"attempts_left": False}])
+def test_what_can_be_retried_ends_with_time_or_attempts(
+    code: int, facts: Facts, end: dict[str, bool]
+) -> None:
+    expected = FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT
+    assert decide(code, replace(facts, **end)) == expected
+
+
+@pytest.mark.parametrize("code", [code for code, action, _ in TABLE if action is Action.FAIL])
+def test_status_of_what_fails_at_once(code: int) -> None:
+    assert decide(code, FACTS) == (FAIL_POSSIBLY if code in UNCLEAR_CODES else FAIL_NOT)
+
+
+@pytest.mark.parametrize(
+    "code", [code for code, action, _ in TABLE if action not in (Action.COMPLETE, Action.SPLIT)]
+)
+def test_an_answer_lost_before_leaves_doubt_for_good(code: int) -> None:
+    late = replace(FACTS, ambiguous=True, expired=True)
+    assert decide(code, late).status is POSSIBLY
+
+
+@pytest.mark.parametrize("code", [0, 46])
+def test_success_counts_however_late(code: int) -> None:
+    late = replace(FACTS, expired=True, attempts_left=False, ambiguous=True)
+    assert decide(code, late) == COMPLETE
+
+
+def test_sequence_gap_behind_an_unsettled_batch_is_retried() -> None:
+    assert decide(45, replace(FACTS, head=False)).action is Action.RETRY
+    assert decide(45, replace(FACTS, head=False, expired=True)) == FAIL_NOT
+    assert decide(45, replace(PLAIN, head=False)) == FAIL_NOT
+
+
+def test_unknown_producer_is_not_repeated_where_the_records_may_be_in_the_log() -> None:
+    assert decide(59, replace(FACTS, ambiguous=True)) == FAIL_POSSIBLY
+
+
+def test_one_record_too_large_fails() -> None:
+    assert decide(10, replace(FACTS, records=1)) == FAIL_NOT
+
+
+def test_a_split_costs_no_attempt_but_takes_time() -> None:
+    assert decide(10, replace(FACTS, attempts_left=False)).action is Action.SPLIT
+    assert decide(10, replace(FACTS, expired=True)) == FAIL_NOT
+
+
+def test_a_batch_too_large_may_still_be_in_the_log_from_before() -> None:
+    for records in (1, 10):
+        facts = replace(FACTS, records=records, ambiguous=True)
+        assert decide(10, facts) == FAIL_POSSIBLY
+    assert decide(10, replace(PLAIN, ambiguous=True)).action is Action.SPLIT
+
+
+def test_refused_records_may_still_be_in_the_log_from_before() -> None:
+    for records in (1, 10):
+        facts = replace(FACTS, records=records)
+        assert decide(87, facts) == FAIL_NOT
+        assert decide(87, replace(facts, ambiguous=True)) == FAIL_POSSIBLY
+
+
+def test_names_of_codes() -> None:
+    assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
+    assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
+    assert error_name(DISCONNECTED) == "DISCONNECTED"
+    assert error_name(NOT_SENT) == "NOT_SENT"
+    assert error_name(9_999) == "UNKNOWN_ERROR_9999"
+    assert {code for code in range(-3, 120) if is_unclear(code)} >= {
+        3,
+        6,
+        7,
+        20,
+        56,
+        -1,
+        DISCONNECTED,
+    }
+    assert not any(is_unclear(code) for code in (2, 5, 10, 19, 45, 59, NOT_SENT))
+
+
+GAPLESS = replace(FACTS, gapless=True)
+
+
+@pytest.mark.parametrize("code", [29, 17, 21, 43, 76, 45, 47, -1, 87])
+def test_gapless_makes_a_failure_for_good_fatal(code: int) -> None:
+    assert decide(code, FACTS).action is Action.FAIL
+    assert decide(code, GAPLESS) == Decision(Action.FATAL, decide(code, FACTS).status)
+
+
+def test_gapless_takes_no_record_out_of_a_batch() -> None:
+    assert decide(87, GAPLESS).action is Action.FATAL
+    assert decide(10, replace(GAPLESS, records=1)).action is Action.FATAL
+    assert decide(10, GAPLESS).action is Action.SPLIT
+
+
+@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, 10])
+def test_gapless_permits_what_timed_out(code: int) -> None:
+    assert decide(code, replace(GAPLESS, expired=True)).action is Action.FAIL
+
+
+@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
+def test_gapless_does_not_permit_retries_used_up(code: int) -> None:
+    assert decide(code, replace(GAPLESS, attempts_left=False)).action is Action.FATAL

@@ -1,0 +1,60 @@
+"""Which partitions batches without a key go to next, by the load of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from spark_kafka_sink.producer.send.partition_choice import able, drawn
+
+DRAWS = 20_000
+
+
+def firsts(queued: list[int]) -> list[float]:
+    """How often each partition is drawn first."""
+    random, partitions = Random(5), range(len(queued))
+    counts = Counter(next(drawn(partitions, queued, random)) for _ in range(DRAWS))
+    return [counts[partition] / DRAWS for partition in partitions]
+
+
+@pytest.mark.parametrize(
+    ("queued", "weights"),
+    [
+        ([0, 3, 1], [4, 1, 3]),
+        ([5, 5, 5], [1, 1, 1]),
+        ([0, 0, 9, 0], [10, 10, 1, 10]),
+        ([7], [1]),
+    ],
+)
+def test_shorter_queues_are_drawn_more_often(queued: list[int], weights: list[int]) -> None:
+    expected = [weight / sum(weights) for weight in weights]
+    assert firsts(queued) == pytest.approx(expected, abs=0.02)
+
+
+def test_the_second_is_drawn_from_the_rest_by_the_same_weights() -> None:
+    random = Random(5)
+    orders = [list(drawn([0, 1, 2], [0, 3, 1], random)) for _ in range(DRAWS)]
+    after_first = Counter(order[1] for order in orders if order[0] == 0)
+    assert after_first[2] / after_first.total() == pytest.approx(3 / 4, abs=0.02)
+
+
+@pytest.mark.parametrize("queued", [None, [0, 4, 4, 9, 1]])
+def test_each_partition_is_drawn_once(queued: list[int] | None) -> None:
+    assert sorted(drawn([3, 7, 8, 9, 11], queued, Random(1))) == [3, 7, 8, 9, 11]
+    assert list(drawn([], None if queued is None else [], Random(1))) == []
+
+
+def test_without_loads_all_count_alike() -> None:
+    random = Random(5)
+    counts = Counter(next(drawn([4, 6], None, random)) for _ in range(DRAWS))
+    assert counts[4] / DRAWS == pytest.approx(0.5, abs=0.02)
+
+
+def test_partitions_of_silent_brokers_count_only_where_nobody_else_leads() -> None:
+    leaders = {0: 1, 1: 2, 4: 1, 5: 3}
+    assert able(leaders, frozenset()) == [0, 1, 4, 5]
+    assert able(leaders, {1}) == [1, 5]
+    assert able(leaders, {1, 2, 3}) == [0, 1, 4, 5]
+    assert able({}, {1}) == []

@@ -1,0 +1,353 @@
+"""What goes wrong and passes: the same records, once, in order, with the same sequences."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from spark_kafka_sink.producer.send.error_policy import error_name
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.report.builder import DeliveryStatus
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+PERSISTED = DeliveryStatus.PERSISTED
+RETRIABLE = (2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 72, 74, 100, 103)
+
+
+def settled(one: World, count: int = 1) -> None:
+    """Let the partition's first batch be acknowledged, so that the next ones go together."""
+    one.send_batches(count)
+    one.finish()
+
+
+def headers(one: World, start: int = 0) -> list[BatchHeader]:
+    return [
+        BatchHeader.parse(data)
+        for seen in one.cluster.seen[start:]
+        for data in seen.batches.values()
+    ]
+
+
+def check_log(one: World, values: list[bytes], partition: int = 0) -> None:
+    log = one.cluster.logs["t", partition]
+    assert log.values() == values
+    found = [BatchHeader.parse(data) for data in log.batches]
+    next_sequence = 0
+    for header in found:
+        assert header.base_sequence == next_sequence
+        next_sequence += header.record_count
+    assert one.statuses() == {PERSISTED: one.appended}
+    one.check_accounts()
+
+
+@pytest.mark.parametrize("code", RETRIABLE)
+def test_a_retriable_error_costs_nothing_but_time(code: int) -> None:
+    with world() as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(None, Fault(error=code), None)
+        values = first + one.send_batches(4)
+        one.finish()
+        check_log(one, values)
+        assert one.report().retries >= 1
+        assert error_name(code) in dict(one.report().errors)
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_an_error_anywhere_among_those_under_way_keeps_the_order(position: int) -> None:
+    with world() as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(*[None] * position, Fault(error=19))
+        values = first + one.send_batches(8)
+        one.finish()
+        check_log(one, values)
+
+
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("position", range(5))
+def test_a_lost_answer_is_asked_for_again_with_the_same_sequence(
+    position: int, append: bool
+) -> None:
+    with world() as one:
+        first = one.send_batches(1)
+        one.finish()
+        lost = Fault(lose=True) if append else Fault(lose=True, error=0)
+        one.fault(*[None] * position, lost)
+        values = first + one.send_batches(8)
+        one.finish()
+        check_log(one, values)
+        again = [header.base_sequence for header in headers(one)]
+        assert len(again) > len(set(again))
+
+
+def test_duplicate_sequence_is_success_with_an_unknown_offset() -> None:
+    with world() as one:
+        one.fault(Fault(lose=True), Fault(error=46))
+        one.send_batches(1)
+        one.finish()
+        (part,) = one.report().partitions
+        assert (part.persisted, part.first_offset, part.last_offset) == (3, None, None)
+        one.check_accounts()
+
+
+def test_a_sequence_gap_behind_a_failed_batch_is_retried() -> None:
+    with world() as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(Fault(error=19))  # the four behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
+        values = first + one.send_batches(5)
+        one.finish()
+        check_log(one, values)
+        assert dict(one.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
+
+
+def test_retries_back_off() -> None:
+    with world(retry_backoff_ms=100, retry_backoff_max_ms=1_000) as one:
+        one.fault(*[Fault(error=19)] * 12)
+        one.send_batches(1)
+        one.finish()
+        times = [seen.at for seen in one.cluster.seen]
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        assert max(gaps) <= 1.0 + 0.05
+        assert sum(gaps) > 2.0
+
+
+def moved(one: World, *, hint: bool) -> None:
+    """The partition moves from broker 1 to broker 2, and broker 1 says so, by hint or bare."""
+    one.cluster.move("t", 0, 2)
+    extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}} if hint else {}
+    one.fault(*[Fault(error=6, extra=extra)] * 5)
+
+
+@pytest.mark.parametrize("hint", [True, False])
+def test_a_moved_partition_goes_to_its_new_leader(hint: bool) -> None:
+    with world(FakeCluster(nodes=2, topics={"t": 1})) as one:
+        first = one.send_batches(1)
+        one.finish()
+        before = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
+        moved(one, hint=hint)
+        values = first + one.send_batches(5)
+        one.finish()
+        check_log(one, values)
+        assert {seen.node for seen in one.cluster.seen[6:]} == {2}
+        after = [api for _, api in one.cluster.requests].count(ApiKey.METADATA)
+        assert (after == before) is hint
+
+
+def test_nothing_goes_to_the_new_leader_before_the_old_one_has_answered() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    with world(cluster) as one:
+        first = one.send_batches(1)
+        one.finish()
+        extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}}
+        one.fault(Fault(error=6, extra=extra), Fault(hold=True, error=6))
+        values = first + one.send_batches(5)
+        one.steps(30)
+        cluster.move("t", 0, 2)
+        one.steps(50)
+        assert {seen.node for seen in cluster.seen} == {1}
+        cluster.release()
+        one.finish()
+        assert cluster.seen[-1].node == 2
+        check_log(one, values)
+
+
+def test_a_hint_may_name_a_broker_that_is_new() -> None:
+    cluster = FakeCluster(nodes=3, topics={"t": 1})
+    cluster.alive = {1}
+    with world(cluster) as one:
+        settled(one)
+        cluster.alive = {1, 3}
+        cluster.move("t", 0, 3)
+        one.fault(Fault(error=6, extra={"current_leader": {"leader_id": 3, "leader_epoch": 1}}))
+        one.send_batches(1)
+        one.finish()
+        assert cluster.seen[-1].node == 3
+        assert [api for _, api in cluster.requests].count(ApiKey.METADATA) == 1
+
+
+def test_an_old_hint_is_not_believed() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    with world(cluster) as one:
+        settled(one)
+        one.fault(Fault(error=6, extra={"current_leader": {"leader_id": 2, "leader_epoch": 0}}))
+        one.send_batches(1)
+        one.finish()
+        assert {seen.node for seen in cluster.seen} == {1}
+
+
+def test_a_broker_that_dies_and_its_partition_moves() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    with world(cluster) as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(Fault(hold=True))
+        values = first + one.send_batches(4)
+        one.steps(20)
+        cluster.stop(1)
+        log = cluster.logs["t", 0]
+        cluster.move("t", 0, 2)
+        assert log.end == 15
+        one.finish()
+        check_log(one, values)
+
+
+def test_a_transient_metadata_error_does_not_lose_an_answer() -> None:
+    """Topic ids in the answer are those of the request, whatever the cluster knows by then."""
+    with world(metadata_max_age_ms=100) as one:
+        settled(one)
+        one.fault(Fault(hold=True))
+        one.send_batches(1)
+        one.steps(5)
+        one.cluster.metadata_errors["t"] = 3
+        one.run(lambda: "t" not in one.client.metadata.cluster.topics, 0.05)
+        one.cluster.release()
+        one.finish()
+        assert one.statuses() == {PERSISTED: 6}
+
+
+def test_unknown_producer_id_begins_a_new_epoch() -> None:
+    with world() as one:
+        one.send_batches(2, partition=1)
+        settled(one, 2)
+        one.fault(Fault(error=59))
+        one.send_batches(3)
+        one.finish()
+        found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
+        assert [(h.producer_epoch, h.base_sequence) for h in found] == [
+            (0, 0),
+            (0, 3),
+            (1, 0),
+            (1, 3),
+            (1, 6),
+        ]
+        one.send_batches(1, partition=1)
+        one.finish()
+        other = BatchHeader.parse(one.cluster.logs["t", 1].batches[-1])
+        assert (other.producer_epoch, other.base_sequence) == (0, 6)
+        assert one.statuses() == {PERSISTED: one.appended}
+
+
+def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
+    with world() as one:
+        settled(one)
+        one.session.identity.epoch = (1 << 15) - 1
+        old = one.session.identity.producer_id
+        one.fault(Fault(error=59))
+        one.send_batches(2)
+        one.finish()
+        found = [BatchHeader.parse(data) for data in one.cluster.logs["t", 0].batches]
+        places = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in found]
+        assert places == [(old, 0, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
+
+
+def test_two_partitions_bump_at_the_last_epoch() -> None:
+    with world() as one:
+        one.send_batches(1, partition=0)
+        one.send_batches(1, partition=1)
+        one.finish()
+        one.session.identity.epoch = (1 << 15) - 1
+        one.fault(*[Fault(error=59)] * 1)
+        one.send_batches(1, partition=0)
+        one.send_batches(1, partition=1)
+        one.finish()
+        assert one.statuses() == {PERSISTED: 12}
+
+
+@pytest.mark.parametrize("code", [15, 14, 16, 7, 51])
+def test_a_producer_id_is_asked_for_until_there_is_one(code: int) -> None:
+    cluster = FakeCluster(topics={"t": 1})
+    cluster.init_errors.extend([code] * 3)
+    with world(cluster) as one:
+        settled(one)
+        asked = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
+        assert asked == 4
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_too_large_is_split_and_keeps_its_content(codec: str) -> None:
+    with world(compression_type=codec, batch_size=4_000, retries=1) as one:
+        one.send([b"first"])
+        one.finish()
+        one.cluster.logs["t", 0].max_batch = 800 if codec == "none" else 200
+        values = [b"%03d" % number + b"." * 100 for number in range(64)]
+        one.send(values)
+        one.finish()
+        check_log(one, [b"first", *values])
+        assert one.report().splits >= 2
+        found = {header.codec.name.lower() for header in headers(one)}
+        assert found == {codec}
+
+
+def test_batches_behind_one_that_is_split_keep_their_order() -> None:
+    with world() as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(Fault(error=10))
+        values = first + one.send_batches(6)
+        one.finish()
+        check_log(one, values)
+
+
+def test_request_timeout_closes_the_connection_and_resends() -> None:
+    with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(Fault(hold=True))
+        values = first + one.send_batches(3)
+        one.finish(tick=0.05)
+        check_log(one, values)
+        latest = one.cluster.seen[-1].at - one.cluster.seen[1].at
+        assert 1.0 <= latest < 3.0
+        assert dict(one.report().errors)["DISCONNECTED"] == 3
+
+
+def test_a_move_seen_in_metadata_waits_for_the_old_leader_too() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    with world(cluster, metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as one:
+        first = one.send_batches(1)
+        one.finish()
+        one.fault(Fault(hold=True))
+        values = first + one.send_batches(4)
+        one.run(lambda: len(cluster.seen) == 3)
+        cluster.move("t", 0, 2)
+        one.run(lambda: one.client.metadata.cluster.leader("t", 0) == 2)
+        one.steps(50)
+        assert {seen.node for seen in cluster.seen} == {1}
+        cluster.release()
+        one.finish()
+        assert {seen.node for seen in cluster.seen[3:]} == {2}
+        check_log(one, values)
+
+
+def test_a_dead_leader_is_asked_about_until_there_is_a_new_one() -> None:
+    """The cluster takes a while to notice, and names the old leader meanwhile."""
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster) as one:
+        first = one.send_batches(1)
+        one.finish()
+        cluster.unnoticed = {1}
+        cluster.stop(1)
+        values = first + one.send_batches(3)
+        one.steps(400)
+        assert not cluster.logs["t", 0].values()[3:]
+        cluster.unnoticed = set()
+        cluster.move("t", 0, 2)
+        one.finish()
+        check_log(one, values)
+
+
+def test_a_retry_stays_among_the_batches_that_brokers_remember() -> None:
+    """It is in the log, four more behind it; four new ones behind its retry would be too many."""
+    with world(request_timeout_ms=1_000) as one:
+        first = one.send_batches(1)
+        one.finish()
+        timed_out = Fault(error=7, append=True)
+        one.fault(timed_out, *[None] * 4, Fault(hold=True), *[None] * 3, Fault(lose=True))
+        values = first + one.send_batches(15)
+        one.finish()
+        check_log(one, values)

@@ -1,0 +1,194 @@
+"""What a session counts, on a clock that the test turns: statistics lines and the report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.export.java_names import client_values
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import TICK, world
+
+BROKER = "127.0.0.1:40001/1"
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    found = [r for r in caplog.records if r.name == "spark_kafka_sink.statistics"]
+    return [json.loads(record.getMessage()) for record in found]
+
+
+@pytest.fixture(autouse=True)
+def info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "spark_kafka_sink.statistics")
+
+
+def test_a_line_at_every_interval_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    with world(statistics_interval_ms=1_000) as one:
+        started = one.clock.monotonic()
+        while one.clock.monotonic() < started + 3.5:
+            one.step(0.05)
+        assert len(lines(caplog)) == 3
+    found = lines(caplog)
+    assert len(found) == 4
+    ages = [line["age"] / 1e6 for line in found]
+    assert ages == sorted(ages)
+    assert ages[0] == pytest.approx(1.0, abs=0.2)
+
+
+def test_none_by_default(caplog: pytest.LogCaptureFixture) -> None:
+    with world() as one:
+        one.steps(100, 0.1)
+    assert lines(caplog) == []
+
+
+def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
+    late = {"retry_backoff_ms": 50_000, "retry_backoff_max_ms": 50_000}
+    with world(statistics_interval_ms=1_000, **late) as one:
+        one.send_batches(2)
+        one.steps(20)
+        one.fault(Fault(error=7))
+        one.send_batches(1)
+        one.steps(20, 0.1)
+        line = lines(caplog)[-1]
+        parts = line["topics"]["t"]["partitions"]
+        assert parts["0"]["leader"] == parts["0"]["broker"] == 1
+        assert (parts["0"]["next_ack_seq"], parts["0"]["next_err_seq"]) == (6, 9)
+        assert (parts["0"]["txmsgs"], parts["0"]["xmit_msgq_cnt"]) == (6, 3)
+        assert line["msg_cnt"] == 3
+        assert line["msg_size"] > 0
+
+
+def test_windows_begin_anew_and_counters_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    with world(statistics_interval_ms=1_000) as one:
+        one.send_batches(4)
+        one.steps(24, 0.05)
+        one.steps(24, 0.05)
+    first, second = lines(caplog)[:2]
+    assert first["topics"]["t"]["batchcnt"]["cnt"] == 4
+    assert first["topics"]["t"]["batchcnt"]["p99_99"] == 3
+    assert first["brokers"][BROKER]["rtt"]["cnt"] == 4
+    assert second["topics"]["t"]["batchcnt"]["cnt"] == 0
+    assert second["brokers"][BROKER]["rtt"]["cnt"] == 0
+    assert first["txmsgs"] == second["txmsgs"] == 12
+    assert second["brokers"][BROKER]["tx"] >= first["brokers"][BROKER]["tx"] == 4
+
+
+def test_times_are_measured_where_they_pass() -> None:
+    """The clock moves by a tick a turn: an answer comes one turn after its request."""
+    with world(linger_ms=30) as one:
+        one.send([b"x"], 0)
+        one.finish()
+        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+        assert broker.rtt.count == 1
+        assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
+        assert broker.int_latency.low >= 30_000
+        metrics = one.report().metrics
+        assert (metrics.closed_linger, metrics.closed) == (1, 1)
+        assert metrics.fill_time.low >= 30_000
+
+
+def test_internal_latency_is_that_of_each_record() -> None:
+    """As in librdkafka: from when a record was handed over until its request is put together."""
+    with world(linger_ms=1_000) as one:
+        one.send([b"a"] * 3, 0)
+        one.clock.advance(0.4)
+        one.send([b"b"] * 2, 0)
+        one.clock.advance(0.4)
+        one.send([b"c"], 0)
+        one.clock.advance(0.4)
+        one.finish()
+        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+        latency = broker.int_latency
+        assert latency.count == 6
+        assert 400_000 <= latency.low < 450_000
+        assert latency.high - latency.low == pytest.approx(800_000, abs=2)
+        assert latency.mean - latency.low == pytest.approx((3 * 800_000 + 2 * 400_000) / 6, abs=2)
+
+
+def test_every_reason_to_close_is_counted() -> None:
+    with world(linger_ms=50) as one:
+        accumulator = one.session._accumulator
+        one.send([b"." * 900, b"." * 900])  # the second one does not fit any more
+        one.steps(30)
+        one.send([b"no room"], 1)
+        accumulator._starving_since = 0.0
+        one.step()
+        accumulator._starving_since = None
+        one.send([b"flushed"], 2)
+        accumulator.wait_for = lambda *_: True  # type: ignore[method-assign]
+        one.session.flush()
+        one.steps(30)
+        metrics = one.report().metrics
+    assert (metrics.closed_full, metrics.closed_linger) == (1, 1)
+    assert (metrics.closed_memory, metrics.closed_flush) == (1, 1)
+
+
+def test_retries_throttling_and_lost_requests_are_counted() -> None:
+    with world() as one:
+        one.fault(Fault(error=7), Fault(lose=True), Fault(throttle_ms=40))
+        one.send_batches(1)
+        one.finish(0.02)
+        report = one.report()
+        metrics = report.metrics
+    (broker,) = [b for b in metrics.brokers if b.node_id == 1]
+    assert (report.retries, metrics.retried_records) == (2, 6)
+    assert (broker.tx, broker.rx, broker.tx_errors) == (3, 2, 1)
+    assert (broker.connects, broker.disconnects) == (2, 1)
+    assert (broker.throttle.count, broker.throttle.high, report.throttle_ms) == (2, 40, 40)
+    values = client_values(report, 1.0)
+    assert (values["record-retry-total"], values["record-send-total"]) == (6, 3)
+    assert values["produce-throttle-time-max"] == 40
+
+
+def test_compression_is_measured(caplog: pytest.LogCaptureFixture) -> None:
+    with world(compression_type="lz4") as one:
+        one.send_batches(3)
+        one.finish()
+        metrics = one.report().metrics
+    assert metrics.compression_time.count == metrics.compression_rate.count == 3
+    assert 0 < metrics.compression_rate.high < 1_000_000
+    with world() as one:
+        one.send_batches(3)
+        one.finish()
+        assert one.report().metrics.compression_rate.count == 0
+
+
+def test_bytes_on_the_wire_are_those_that_the_brokers_saw() -> None:
+    with world() as one:
+        one.send_batches(3)
+        one.finish()
+        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+        produced = sum(seen.size + 4 for seen in one.cluster.seen)
+        negotiation = broker.tx_bytes - produced
+    assert 0 < negotiation < 100  # the ApiVersions request of the connection
+    assert broker.rx_bytes > 0
+
+
+def test_a_sessions_figures_are_its_own() -> None:
+    with world() as one:
+        one.send_batches(3)
+        one.finish()
+        one.next_session()
+        one.send_batches(1)
+        one.finish()
+        metrics = one.report().metrics
+    assert metrics.batch_records.count == 1
+    assert sum(broker.tx for broker in metrics.brokers if broker.node_id == 1) == 1
+    assert dict(metrics.settings)["linger.ms"] == "0"
+
+
+def test_the_gauges_of_the_moment(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster, statistics_interval_ms=100) as one:
+        one.fault(Fault(hold=True))
+        one.send_batches(1)
+        one.steps(40, 0.05)
+        gauges = lines(caplog)[-1]["metrics"]
+        assert gauges["requests-in-flight"] == 1
+        assert gauges["connection-count"] == 2
+        assert gauges["buffer-available-bytes"] < one.config.buffer_memory
+        assert 0 < gauges["metadata-age"] < 3
+        one.cluster.release()
+        one.finish()

@@ -1,0 +1,155 @@
+"""kafka.debug: the events of a batch, and the ids by which it can be followed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from spark_kafka_sink.producer.events import Trace
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import world
+
+FIELD = re.compile(r"(\w+)=('[^']*'|\[[^\]]*\]|\([^)]*\)|\S*)")
+
+
+@dataclass(frozen=True)
+class Event:
+    context: str
+    name: str
+    fields: dict[str, str]
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[Event]:
+    """Every event, in order."""
+    found = []
+    for record in caplog.records:
+        if record.name.startswith("spark_kafka_sink.debug."):
+            name, _, rest = record.getMessage().partition(" ")
+            found.append(Event(record.name.rpartition(".")[2], name, dict(FIELD.findall(rest))))
+    return found
+
+
+def named(found: list[Event], context: str, name: str) -> list[dict[str, str]]:
+    return [event.fields for event in found if (event.context, event.name) == (context, name)]
+
+
+def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCaptureFixture) -> None:
+    with world(debug="msg,protocol,eos") as one:
+        one.send_batches(3)
+        one.finish()
+        session = one.session.name
+    found = events(caplog)
+    for number in range(3):
+        ids = {"session": session, "partition": "t-0", "batch": str(number + 1)}
+        ours = [e for e in found if ids.items() <= e.fields.items() and e.context == "msg"]
+        assert [event.name for event in ours] == ["append", "close", "send", "answer"]
+        append, close, send, answer = (event.fields for event in ours)
+        assert (append["records"], close["records"]) == ("+3", "3")
+        assert close["reason"] == ("linger" if number == 2 else "full")
+        assert send["base_sequence"] == answer["base_sequence"] == str(3 * number)
+        assert (answer["error"], answer["offset"]) == ("NONE", str(3 * number))
+        request = {"broker": send["broker"], "correlation": send["correlation"]}
+        assert request.items() <= answer.items()
+        for event in ("send", "receive"):
+            (wire,) = [e for e in named(found, "protocol", event) if request.items() <= e.items()]
+            assert wire["api"] == "PRODUCE"
+        (place,) = [e for e in named(found, "eos", "number") if ids.items() <= e.items()]
+        assert place["base_sequence"] == send["base_sequence"]
+
+
+def test_a_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptureFixture) -> None:
+    with world(debug="msg") as one:
+        one.fault(Fault(lose=True))
+        one.send_batches(1)
+        one.finish()
+    found = events(caplog)
+    first, second = named(found, "msg", "send")
+    assert (first["attempt"], second["attempt"]) == ("1", "2")
+    assert first["base_sequence"] == second["base_sequence"] == "0"
+    lost, taken = named(found, "msg", "answer")
+    assert lost["action"] in {"RETRY", "REFRESH_AND_RETRY"}
+    assert (taken["error"], taken["action"]) == ("NONE", "COMPLETE")
+
+
+def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with world(debug="queue,eos", batch_size=2_000) as one:
+        one.fault(Fault(error=10))
+        one.send_batches(2)
+        one.finish()
+        one.fault(Fault(error=59))
+        one.send_batches(1)
+        one.finish()
+    found = events(caplog)
+    (split,) = named(found, "queue", "split")
+    assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
+    (bump,) = named(found, "eos", "bump")
+    assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
+
+
+def test_a_batch_without_a_key_is_followed_to_its_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with world(FakeCluster(topics={"t": 1}), debug="msg") as one:
+        one.send_batches(1, None)
+        one.finish()
+    ours = [event for event in events(caplog) if event.fields["batch"] == "1"]
+    assert [(event.name, event.fields["partition"]) for event in ours] == [
+        ("append", "t--1"),
+        ("close", "t--1"),
+        ("designate", "t-0"),
+        ("send", "t-0"),
+        ("answer", "t-0"),
+    ]
+
+
+def test_failures_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with world(debug="msg") as one:
+        one.fault(Fault(error=29))
+        one.send_batches(1)
+        with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
+            one.finish()
+    (failed,) = named(events(caplog), "msg", "fail")
+    assert (failed["status"], failed["error"]) == ("not_persisted", "TOPIC_AUTHORIZATION_FAILED")
+
+
+def test_connections_metadata_and_leaders_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    with world(cluster, debug="broker,metadata,topic,security") as one:
+        one.send_batches(1)
+        one.finish()
+        client = one.client.name
+    found = events(caplog)
+    assert {event.fields["client"] for event in found} == {client}
+    assert named(found, "broker", "connect")[0]["node"] == "127.0.0.1:40000"
+    assert named(found, "broker", "ready")[0]["broker"] == "-1"
+    assert named(found, "metadata", "ask")[-1]["topics"] == "t"
+    assert named(found, "metadata", "learn")[-1]["brokers"] == "1@127.0.0.1:40001,2@127.0.0.1:40002"
+    (topic,) = named(found, "topic", "topic")
+    assert topic["leaders"] == "(1, 2)"
+    assert named(found, "security", "protect")[0]["protocol"] == "PLAINTEXT"
+
+
+def test_nothing_is_told_unasked(caplog: pytest.LogCaptureFixture) -> None:
+    with world() as one:
+        one.send_batches(2)
+        one.finish()
+    assert events(caplog) == []
+
+
+def test_no_event_holds_data(caplog: pytest.LogCaptureFixture) -> None:
+    with world(debug="all") as one:
+        one.send([b"sesame-open" * 40], 0)
+        one.finish()
+    assert len(events(caplog)) > 10
+    assert "sesame" not in caplog.text
+
+
+def test_off_costs_next_to_nothing() -> None:
+    """An event that is off looks at one attribute: no text is made, no logger is asked."""
+    trace = Trace("s")
+    trace.answered(None, None, "", None, 0)  # type: ignore[arg-type]
+    trace.sent(None, 0, 0)  # type: ignore[arg-type]
+    trace.appended(None, 0)  # type: ignore[arg-type]
+    trace.closed(None)  # type: ignore[arg-type]

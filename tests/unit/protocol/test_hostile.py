@@ -1,0 +1,195 @@
+"""Whatever the bytes, the codec either parses them or raises ProtocolError."""
+
+from __future__ import annotations
+
+import struct
+import time
+import uuid
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v17 import response as fetch
+from kio.schema.metadata.v12 import response as metadata
+from kio.schema.produce.v9 import response as produce
+from kio.schema.produce.v13 import request as produce_request
+
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import decode, encode
+from spark_kafka_sink.protocol.primitives import UnknownErrorCode
+from tests.unit.protocol.entities import MESSAGES, entities
+
+TYPES = sorted(
+    (t for types in MESSAGES.values() for t in types), key=lambda t: (t.__module__, t.__name__)
+)
+HOSTILE = settings(
+    max_examples=400, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def parse(entity_type, data):
+    """Parse or refuse; anything else than ProtocolError fails the test."""
+    try:
+        _, end = decode(entity_type, data)
+    except ProtocolError:
+        return None
+    assert 0 <= end <= len(data)
+    return end
+
+
+@HOSTILE
+@given(entity_type=st.sampled_from(TYPES), data=st.binary(max_size=200))
+def test_random_bytes(entity_type, data):
+    parse(entity_type, data)
+
+
+@HOSTILE
+@given(data=st.data())
+def test_mutated_messages(data):
+    entity_type = data.draw(st.sampled_from(TYPES))
+    encoded = bytearray(encode(data.draw(entities(entity_type))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(encoded)))
+        encoded[at : at + data.draw(st.integers(0, 4))] = data.draw(
+            st.binary(max_size=6) | st.sampled_from([b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff"])
+        )
+    parse(entity_type, bytes(encoded))
+
+
+@settings(HOSTILE, max_examples=60)
+@given(data=st.data())
+def test_truncated_at_every_byte(data):
+    entity_type = data.draw(st.sampled_from(TYPES))
+    encoded = encode(data.draw(entities(entity_type)))
+    for size in range(len(encoded)):
+        with pytest.raises(ProtocolError):
+            decode(entity_type, encoded[:size])
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff\x0f", b"\xff" * 10, b"\x7f\xff\xff\xff"])
+def test_huge_lengths_allocate_nothing(length):
+    started = time.perf_counter()
+    for entity_type in TYPES:
+        for lead in range(12):
+            parse(entity_type, bytes(lead) + length * 3 + bytes(40))
+    assert time.perf_counter() - started < 10
+
+
+def test_the_six_bytes_that_abort_kios_own_reader():
+    with pytest.raises(ProtocolError, match="an array of 4294967294 with 0 bytes left"):
+        decode(produce.ProduceResponse, b"\xff\xff\xff\xff\x0f")
+
+
+def partition(**changes):
+    fields = {
+        "index": 7,
+        "error_code": ErrorCode.none,
+        "base_offset": 11,
+        "record_errors": (),
+    }
+    return produce.PartitionProduceResponse(**(fields | changes))
+
+
+def test_unknown_tags_are_skipped():
+    encoded = encode(partition())
+    assert encoded[-1] == 0
+    tagged = encoded[:-1] + b"\x02" + b"\x00\x03abc" + b"\xff\x01\x00"
+    assert decode(produce.PartitionProduceResponse, tagged) == (partition(), len(tagged))
+
+
+@pytest.mark.parametrize(
+    "tags", [b"\x01", b"\x01\x00", b"\x01\x00\x09abc", b"\xff\xff\xff\xff\x0f"]
+)
+def test_broken_tags_are_refused(tags):
+    with pytest.raises(ProtocolError):
+        decode(produce.PartitionProduceResponse, encode(partition())[:-1] + tags)
+
+
+def test_a_known_tag_must_be_as_long_as_it_says():
+    type_ = fetch.PartitionData
+    plain = encode(
+        type_(
+            partition_index=0,
+            error_code=ErrorCode.none,
+            high_watermark=0,
+            aborted_transactions=None,
+            records=None,
+        )
+    )
+    leader = b"\x00\x00\x00\x01\x00\x00\x00\x02\x00"
+    good, _ = decode(type_, plain[:-1] + b"\x01\x01\x09" + leader)
+    assert (good.current_leader.leader_id, good.current_leader.leader_epoch) == (1, 2)
+    with pytest.raises(ProtocolError, match="takes 9 bytes and says 10"):
+        decode(type_, plain[:-1] + b"\x01\x01\x0a" + leader + b"\x00")
+
+
+def test_unknown_error_codes_stay_numbers_and_can_be_written():
+    strange = partition(error_code=UnknownErrorCode(3333))
+    decoded, _ = decode(produce.PartitionProduceResponse, encode(strange))
+    assert decoded.error_code == 3333
+    assert not isinstance(decoded.error_code, ErrorCode)
+    assert encode(decoded) == encode(strange)
+
+
+def test_null_where_a_value_is_due():
+    with pytest.raises(ProtocolError, match="null where the protocol wants an array"):
+        decode(produce.ProduceResponse, b"\x00" * 6)
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80"])
+def test_strings_must_be_utf8(text):
+    encoded = encode(metadata.MetadataResponseBroker(node_id=1, host="hi", port=1, rack=None))
+    broken = encoded.replace(bytes([3]) + b"hi", bytes([len(text) + 1]) + text)
+    with pytest.raises(ProtocolError):
+        decode(metadata.MetadataResponseBroker, broken)
+
+
+@pytest.mark.parametrize("time_ms", [-2, 2**62, 253402300800000])
+def test_times_out_of_range(time_ms):
+    encoded = encode(partition(log_append_time=None))
+    broken = encoded.replace(b"\xff" * 8, struct.pack(">q", time_ms), 1)
+    assert broken != encoded
+    with pytest.raises(ProtocolError):
+        decode(produce.PartitionProduceResponse, broken)
+
+
+def test_records_are_a_view_of_the_frame():
+    request = produce_request.PartitionProduceData(index=0, records=b"r" * 100)
+    frame = bytearray(encode(request))
+    decoded, _ = decode(produce_request.PartitionProduceData, memoryview(frame))
+    assert decoded.records == b"r" * 100
+    frame[10] = ord("s")
+    assert bytes(decoded.records) != b"r" * 100
+
+
+def test_ten_thousand_partitions_are_read_fast():
+    partitions = tuple(
+        metadata.MetadataResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=i,
+            leader_id=1,
+            leader_epoch=0,
+            replica_nodes=(1, 2, 3),
+            isr_nodes=(1, 2, 3),
+            offline_replicas=(),
+        )
+        for i in range(10_000)
+    )
+    topic = metadata.MetadataResponseTopic(
+        error_code=ErrorCode.none, name="t", topic_id=uuid.uuid4(), partitions=partitions
+    )
+    response = metadata.MetadataResponse(
+        throttle_time=timedelta(0), brokers=(), cluster_id=None, topics=(topic,)
+    )
+    encoded = encode(response)
+    seconds = min(timed(metadata.MetadataResponse, encoded) for _ in range(5))
+    assert decode(metadata.MetadataResponse, encoded)[0] == response
+    assert seconds < 0.1
+
+
+def timed(entity_type, encoded):
+    started = time.process_time()
+    decode(entity_type, encoded)
+    return time.process_time() - started

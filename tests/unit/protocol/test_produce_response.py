@@ -1,0 +1,83 @@
+"""The Produce response written by hand is the one that kio writes, in every version."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.produce_response import plain_produce_response
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
+
+INT64 = st.integers(-1, 2**63 - 1)
+TIMES = st.none() | st.integers(0, 2**41).map(
+    lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+)
+PARTITIONS = st.fixed_dictionaries(
+    {
+        "index": st.integers(0, 2**31 - 1),
+        "error_code": st.sampled_from(ErrorCode),
+        "base_offset": INT64,
+        "log_append_time": TIMES,
+        "log_start_offset": INT64,
+    }
+)
+TOPICS = st.fixed_dictionaries(
+    {
+        "name": st.text(max_size=300),
+        "topic_id": st.none() | st.uuids(),
+        "partition_responses": st.lists(PARTITIONS, max_size=3),
+    }
+)
+ANSWERS = st.fixed_dictionaries(
+    {
+        "responses": st.lists(TOPICS, max_size=3),
+        "throttle_time": st.integers(0, 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
+        "node_endpoints": st.just([]),
+    }
+)
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_plain_answers_are_kios_bytes(version):
+    kind = response_type(ApiKey.PRODUCE, version)
+
+    @settings(deadline=None, max_examples=60)
+    @given(answer=ANSWERS)
+    def check(answer):
+        assert plain_produce_response(version, answer) == encode(build(kind, answer))
+
+    check()
+
+
+def test_two_hundred_partitions_need_a_longer_count():
+    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one] * 200}
+    for version in (3, 9, 13):
+        expected = encode(build(response_type(ApiKey.PRODUCE, version), {"responses": [topic]}))
+        assert plain_produce_response(version, {"responses": [topic]}) == expected
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]},
+        {"error_message": "no"},
+        {"current_leader": {"leader_id": 3, "leader_epoch": 1}},
+    ],
+)
+def test_what_says_more_is_left_to_the_schema(more):
+    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
+    topic = {"name": "t", "topic_id": None, "partition_responses": [one | more]}
+    assert plain_produce_response(10, {"responses": [topic]}) is None
+    plain = {**topic, "partition_responses": [one]}
+    endpoint = {"node_id": 1, "host": "h", "port": 1}
+    asked = {"responses": [plain], "node_endpoints": [endpoint]}
+    assert plain_produce_response(10, asked) is None
+    assert plain_produce_response(10, {"responses": [plain]}) is not None

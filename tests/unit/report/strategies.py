@@ -1,0 +1,83 @@
+"""Hypothesis strategies for delivery reports."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, Meters
+from spark_kafka_sink.report.builder import BatchDone, DeliveryStatus, ReportBuilder, TaskInfo
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.transaction_info import TransactionInfo
+
+SMALL = st.integers(0, 1000)
+TOPICS = st.sampled_from(["a", "b", "ü"])
+ERRORS = st.sampled_from(["NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "CORRUPT_MESSAGE"])
+FAILED = st.sampled_from([DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED])
+BATCHES = st.builds(
+    BatchDone,
+    topic=TOPICS,
+    partition=st.integers(0, 3),
+    records=st.integers(1, 1000),
+    raw_bytes=SMALL,
+    wire_bytes=SMALL,
+    next_sequence=st.none() | SMALL,
+    append_time=st.none() | SMALL,
+)
+SENT = st.builds(
+    BatchSent,
+    topic=TOPICS,
+    records=st.integers(1, 1000),
+    raw_bytes=st.integers(1, 1000),
+    wire_bytes=SMALL,
+    queued=st.lists(st.tuples(st.floats(0, 100), st.integers(1, 9)), min_size=1, max_size=3),
+    filled=st.floats(0, 100),
+    closed=st.sampled_from(CloseReason),
+    compression=st.none() | st.floats(0, 1),
+)
+NODES = st.builds(Node, st.integers(-1, 2), st.just("host"), st.integers(1, 3))
+EVENTS = st.one_of(
+    st.tuples(st.just("acknowledged"), BATCHES, st.none() | st.integers(-1, 10**12)),
+    st.tuples(st.just("sent"), BATCHES),
+    st.tuples(st.just("failed"), TOPICS, st.integers(0, 3), SMALL, FAILED, ERRORS),
+    st.tuples(st.just("retried"), ERRORS),
+    st.tuples(st.just("split")),
+    st.tuples(st.just("request_latency"), st.floats(0, 100)),
+    st.tuples(st.just("queue_latency"), st.floats(0, 100)),
+    st.tuples(st.just("throttled"), SMALL),
+    st.tuples(st.just("led_by"), TOPICS, st.integers(0, 3), st.integers(1, 3)),
+    st.tuples(st.just("erred"), TOPICS, st.integers(0, 3), SMALL),
+)
+TASKS = st.builds(TaskInfo, partition_id=SMALL, attempt=st.integers(0, 3), task_attempt_id=SMALL)
+TRANSACTIONS = st.builds(
+    TransactionInfo, transactional_id=st.text(max_size=5), producer_id=SMALL, epoch=SMALL
+)
+
+
+@st.composite
+def task_reports(draw: st.DrawFn) -> DeliveryReport:
+    """Reports of one task, as a builder makes them."""
+    builder = ReportBuilder()
+    for name, *arguments in draw(st.lists(EVENTS, max_size=8)):
+        getattr(builder, name)(*arguments)
+    _measure(draw, builder.meters)
+    transactions = tuple(draw(st.lists(TRANSACTIONS, max_size=1)))
+    return builder.build(draw(TASKS), draw(SMALL), transactions)
+
+
+def _measure(draw: st.DrawFn, meters: Meters) -> None:
+    """Batches and requests, as the sender notes them."""
+    for sent, node in draw(st.lists(st.tuples(SENT, NODES), max_size=4)):
+        broker = meters.brokers.of(node)
+        meters.batch(sent, broker)
+        meters.request(sent.records)
+        meters.retried(sent.topic, sent.records)
+        broker.answered(sent.queued[0][0], sent.filled)
+        broker.throttle.add(sent.wire_bytes)
+    meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)
+    meters.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))
+
+
+def reports() -> st.SearchStrategy[DeliveryReport]:
+    """Reports of none, one or several tasks."""
+    return st.lists(task_reports(), max_size=4).map(DeliveryReport.merge_all)

@@ -1,0 +1,246 @@
+"""Each rule on a report that asks for it, and on the same report a little better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.metrics.distribution import Distribution, DistributionBuilder
+from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics
+from spark_kafka_sink.report.advisor import Advice, Direction, advise
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+
+SETTINGS = {
+    "batch.size": "1048576",
+    "buffer.memory": "67108864",
+    "compression.type": "none",
+    "linger.ms": "50",
+    "max.in.flight.requests.per.connection": "5",
+}
+BATCHES = 200
+
+
+def times(seconds: float, count: int = BATCHES) -> Histogram:
+    builder = HistogramBuilder()
+    for _ in range(count):
+        builder.add(seconds)
+    return builder.build()
+
+
+def spread(value: float, count: int = BATCHES) -> Distribution:
+    builder = DistributionBuilder()
+    for _ in range(count):
+        builder.add(int(value))
+    return builder.build()
+
+
+def parts(*sizes: int) -> tuple[PartitionReport, ...]:
+    return tuple(
+        PartitionReport(
+            topic="t",
+            partition=number,
+            batches=BATCHES // len(sizes),
+            bytes_uncompressed=size,
+            bytes_sent=size,
+            persisted=1000,
+        )
+        for number, size in enumerate(sizes)
+    )
+
+
+def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryReport:
+    """A healthy job of one task: 200 batches of 900 kB to two partitions in ten seconds.
+
+    `changes` are fields of the report, or of its metrics.
+    """
+    metrics = ProducerMetrics(
+        fill_time=spread(20_000),
+        request_records=spread(10_000),
+        closed_full=BATCHES,
+        brokers=(BrokerMetrics(node_id=1, name="a:1", int_latency=spread(30_000)),),
+        settings=tuple(sorted({**SETTINGS, **(settings or {})}.items())),
+    )
+    healthy = DeliveryReport(
+        tasks=1,
+        partitions=parts(90_000_000, 90_000_000),
+        request_latency=times(0.01),
+        queue_latency=times(0.03),
+        duration_max_ms=10_000,
+        duration_sum_ms=10_000,
+        metrics=metrics,
+    )
+    inner = {name: changes.pop(name) for name in list(changes) if hasattr(metrics, name)}
+    return replace(healthy, metrics=replace(metrics, **inner), **changes)
+
+
+def only(found: list[Advice]) -> tuple[str, Direction]:
+    assert len(found) == 1, found
+    return found[0].setting, found[0].direction
+
+
+def test_a_healthy_job_gets_no_advice():
+    assert advise(report()) == []
+
+
+def test_a_report_without_figures_gets_none():
+    assert advise(DeliveryReport()) == []
+    assert advise(replace(report(throttle_ms=9000), metrics=ProducerMetrics())) == []
+
+
+def test_throttling():
+    found = advise(report(throttle_ms=2000))
+    assert only(found) == ("the brokers' quota", Direction.CHECK)
+    assert "2,000 ms, 20% of the time" in found[0].figure
+    assert advise(report(throttle_ms=100)) == []
+
+
+def test_retries():
+    errors = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
+    found = advise(report(retries=20, errors=errors))
+    assert only(found) == ("the brokers", Direction.CHECK)
+    assert "20 retries for 200 batches, REQUEST_TIMED_OUT 16 times" in found[0].figure
+    assert advise(report(retries=2, errors=errors)) == []
+
+
+def test_batches_refused_for_their_size():
+    assert only(advise(report(splits=20))) == ("batch.size", Direction.LOWER)
+    assert advise(report(splits=1)) == []
+
+
+def test_cpu_bound_by_the_codec():
+    slow = report({"compression.type": "gzip"}, compression_time=spread(45_000))
+    assert only(advise(slow)) == ("compression.type", Direction.LOWER)
+    assert "gzip was at work 90% of the time, 45.0 ms a batch" in advise(slow)[0].figure
+    assert advise(report({"compression.type": "gzip"}, compression_time=spread(10_000))) == []
+
+
+def test_the_ceiling_of_requests_under_way():
+    far = {"request_latency": times(0.2), "queue_latency": times(0.4)}
+    found = advise(report(**far))
+    assert only(found) == ("batch.size", Direction.RAISE)
+    assert "5 requests of 900,000 bytes to 1 brokers in 200.0 ms" in found[0].figure
+    assert "22.50 MB/s, and a task sent 18.00" in found[0].figure
+    one = advise(report({"max.in.flight.requests.per.connection": "1"}, **far))
+    assert only(one)[0] == "max.in.flight.requests.per.connection"
+
+
+def test_a_busy_broker_is_no_ceiling():
+    latency = Histogram.merge_all([times(0.01, BATCHES // 4), times(0.26, BATCHES * 3 // 4)])
+    found = advise(report(request_latency=latency, queue_latency=times(0.4)))
+    assert only(found) == ("the brokers", Direction.CHECK)
+
+
+def test_broker_bound_below_the_ceiling():
+    found = advise(report(queue_latency=times(0.5)))
+    assert only(found) == ("the brokers", Direction.CHECK)
+    assert "closed batches waited 480.0 ms, linger.ms is 50" in found[0].figure
+
+
+def test_a_buffer_too_small_for_its_partitions():
+    small = {"buffer.memory": "1500000"}
+    found = advise(report(small, closed_memory=50, buffer_waits=9))
+    assert only(found) == ("buffer.memory", Direction.RAISE)
+    assert "2 partitions x batch.size 1,048,576 = 2,097,152 bytes" in found[0].figure
+    assert advise(report(small)) == []
+
+
+def test_batches_that_are_full_too_soon():
+    found = advise(report({"batch.size": "16384"}))
+    assert only(found) == ("batch.size", Direction.RAISE)
+    assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
+
+
+def test_rate_times_linger_far_below_batch_size():
+    slow = {
+        "partitions": parts(200_000, 200_000),
+        "closed_full": 0,
+        "closed_linger": BATCHES,
+        "fill_time": spread(5_000),
+    }
+    found = advise(report({"linger.ms": "5"}, **slow))
+    assert only(found) == ("linger.ms", Direction.RAISE)
+    assert "200 of 200 batches left after 5 ms with 2,000 of 1,048,576 bytes" in found[0].figure
+    assert "about 1,000 ms" in found[0].sentence
+    assert advise(report({"linger.ms": "1000"}, **slow)) == []
+
+
+def test_time_spent_waiting_for_room():
+    found = advise(report(buffer_wait=5_000_000, buffer_waits=40))
+    assert only(found) == ("buffer.memory", Direction.CHECK)
+    assert "50% of the time, 40 times" in found[0].figure
+
+
+@pytest.mark.parametrize(("sizes", "warned"), [((9, 1, 1, 1), True), ((3, 1, 1, 1), False)])
+def test_skew(sizes: tuple[int, ...], warned: bool):
+    found = advise(report(partitions=parts(*(size * 10_000_000 for size in sizes))))
+    assert bool(found) == warned
+    if warned:
+        assert only(found) == ("the keys", Direction.CHECK)
+        assert "t-0 got 90.0 MB, 3.0 times the mean" in found[0].figure
+
+
+def test_tiny_tasks():
+    tiny = report(tasks=1000, partitions=parts(1_000_000, 1_000_000), duration_sum_ms=100_000)
+    found = [advice for advice in advise(tiny) if advice.setting == "the number of tasks"]
+    assert "1,000 tasks with 2,000 bytes and 100 ms each" in found[0].figure
+    assert advise(report(tasks=1000)) == []
+
+
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def handed_over(
+    rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000
+) -> DeliveryReport:
+    """A second of a healthy job in one task whose rows Spark handed over in such batches."""
+    half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
+    settings = {ARROW_BYTES: str(max_bytes), ARROW_ROWS: str(max_rows)}
+    both = (half, replace(half, partition=1))
+    return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
+
+
+def test_small_rows_that_spark_measures_one_by_one():
+    found = advise(handed_over(1_000_000, 131, 67_108_864))
+    assert only(found) == (ARROW_BYTES, Direction.RAISE)
+    assert "rows of 131 bytes, 1,000,000 a second in a task" in found[0].figure
+    assert "about 9% of the time" in found[0].figure
+    assert "2147483647, as in conf/spark-small-rows.conf" in found[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "max_bytes"),
+    [
+        (1_000_000, 131, 2**31 - 1),  # set already
+        (100_000, 131, 67_108_864),  # too slow for the measuring to show
+        (300_000, 2_000, 67_108_864),  # 10,000 such rows are 20 MB
+        (2_000_000, 31, 0),  # not a write of Spark's
+    ],
+)
+def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes: int):
+    assert advise(handed_over(rows, row_bytes, max_bytes)) == []
+
+
+def test_large_rows_in_batches_without_a_bound():
+    found = advise(handed_over(10_000, 60_000, 2**31 - 1))
+    assert only(found) == (ARROW_BYTES, Direction.LOWER)
+    assert "10,000 rows of 60,000 bytes make a batch of 600 MB" in found[0].figure
+    assert advise(handed_over(10_000, 60_000, 67_108_864)) == []
+    assert advise(handed_over(1_000, 60_000, 2**31 - 1)) == []
+    assert advise(handed_over(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
+
+
+def test_advice_is_one_line_for_a_human():
+    assert str(advise(report(throttle_ms=2000))[0]) == (
+        "check the brokers' quota: the brokers slow this client.id or user down; no setting here "
+        "changes that (throttled 2,000 ms, 20% of the time)"
+    )
+
+
+def test_the_summary_has_it_and_a_healthy_one_does_not():
+    assert "advice          check the brokers' quota" in report(throttle_ms=2000).summary()
+    assert "advice" not in report().summary()

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.config.dead_letters import PoisonCount
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.builder import BatchDone, PartitionReport, ReportBuilder, TaskInfo
+from spark_kafka_sink.report.delivery_report import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    VERSION,
+    DeliveryReport,
+)
+from spark_kafka_sink.report.task_info import TaskReport
+from spark_kafka_sink.report.write_status import WriteStatus
+from tests.unit.report.strategies import reports
+
+
+@given(reports(), reports(), reports())
+@settings(max_examples=60)
+def test_merging_is_associative_and_commutative(
+    a: DeliveryReport, b: DeliveryReport, c: DeliveryReport
+):
+    assert a.merge(b) == b.merge(a)
+    assert a.merge(b).merge(c) == a.merge(b.merge(c)) == DeliveryReport.merge_all((c, a, b))
+
+
+@given(reports())
+def test_an_empty_report_changes_nothing(report: DeliveryReport):
+    assert report.merge(DeliveryReport()) == report == DeliveryReport().merge(report)
+
+
+@given(reports())
+def test_json_and_back(report: DeliveryReport):
+    text = report.to_json()
+    assert DeliveryReport.from_json(text) == report
+    assert DeliveryReport.from_json(text.encode()).to_json() == text
+
+
+@given(reports())
+def test_pickle_and_back(report: DeliveryReport):
+    assert pickle.loads(pickle.dumps(report)) == report
+
+
+@given(reports(), reports())
+def test_totals_add_up(a: DeliveryReport, b: DeliveryReport):
+    both = a.merge(b)
+    for name in ("records", "persisted", "bytes_uncompressed", "bytes_sent", "tasks", "retries"):
+        assert getattr(both, name) == getattr(a, name) + getattr(b, name)
+    assert both.duration_max_ms == max(a.duration_max_ms, b.duration_max_ms)
+    assert both.duration_sum_ms == a.duration_sum_ms + b.duration_sum_ms
+
+
+def test_offsets_of_a_merge_span_both_and_unknown_ones_are_left_out():
+    parts = [
+        PartitionReport(topic="t", partition=0, first_offset=first, last_offset=last, persisted=1)
+        for first, last in ((10, 19), (None, None), (0, 4))
+    ]
+    merged = DeliveryReport.merge_all(DeliveryReport(partitions=(part,)) for part in parts)
+    (part,) = merged.partitions
+    assert (part.first_offset, part.last_offset, part.persisted) == (0, 19, 3)
+
+
+def test_json_is_readable_and_has_a_version():
+    data = json.loads(one_task(partitions=1).to_json())
+    assert data["version"] == VERSION
+    assert next(iter(data)) == "version"
+    assert data["partitions"][0] == {
+        "records": 100,
+        "topic": "flights",
+        "partition": 0,
+        "batches": 1,
+        "bytes_uncompressed": 1000,
+        "bytes_sent": 500,
+        "first_offset": 0,
+        "last_offset": 99,
+        "persisted": 100,
+        "possibly_persisted": 0,
+        "not_persisted": 0,
+        "sent": 0,
+        "leader": None,
+        "next_ack_seq": None,
+        "next_err_seq": None,
+        "first_append_time": None,
+        "last_append_time": None,
+    }
+    task = {"duration_ms": 1000, "partition_id": 1, "attempt": 0, "task_attempt_id": 7}
+    counts = {"records": 100, "bytes_sent": 500, "retries": 0, "poison": 0}
+    assert data["slowest"] == [task | counts]
+
+
+def test_a_report_of_version_1_is_read():
+    text = (Path(__file__).parent / "report_version_1.json").read_text()
+    report = DeliveryReport.from_json(text)
+    assert (report.version, report.records, report.persisted, report.retries) == (3, 207, 200, 1)
+    assert (report.status, report.error, report.written_at) == (WriteStatus.SUCCEEDED, "", "")
+    assert report.metrics == ProducerMetrics()
+    assert [part.next_ack_seq for part in report.partitions] == [None, None]
+    assert report.merge(one_task(partitions=1)).persisted == 300
+
+
+def test_a_newer_version_is_refused_with_advice():
+    data = json.loads(DeliveryReport().to_json()) | {"version": VERSION + 1}
+    with pytest.raises(ReportError, match=f"has version {VERSION + 1}.*Install a newer"):
+        DeliveryReport.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '{"version": "1"}',
+        '{"version": true}',
+        '{"version": 0}',
+        '{"version": 1}',
+        b"\xff\xfe\x00",
+    ],
+)
+def test_other_text_is_refused(text: str | bytes):
+    with pytest.raises(ReportError, match="not a delivery report"):
+        DeliveryReport.from_json(text)
+
+
+@pytest.mark.parametrize("field", ["errors", "partitions", "request_latency", "slowest", "tasks"])
+def test_a_damaged_report_is_refused(field: str):
+    data = json.loads(one_task(partitions=2).to_json())
+    for damage in (None, [{"x": 1}], "x"):
+        with pytest.raises(ReportError, match="not a delivery report"):
+            DeliveryReport.from_json(json.dumps(data | {field: damage}))
+
+
+def test_fields_that_an_older_reader_does_not_know_do_not_disturb():
+    report = one_task(partitions=1)
+    data = json.loads(report.to_json()) | {"added_later": 1}
+    assert DeliveryReport.from_json(json.dumps(data)) == report
+
+
+def test_ten_thousand_tasks_merge_quickly_and_stay_small():
+    parts = [one_task(partitions=10, number=number) for number in range(10_000)]
+    begin = time.process_time()
+    merged = DeliveryReport.merge_all(parts)
+    assert time.process_time() - begin < 5
+    assert merged.tasks == 10_000
+    assert merged.persisted == 10_000 * 10 * 100
+    assert len(merged.partitions) == 10
+    assert [each.task.task_attempt_id for each in merged.slowest] == [7] * SLOWEST_KEPT
+    assert len(pickle.dumps(merged)) < 4_000
+
+
+def test_a_report_of_a_thousand_partitions_pickles_small():
+    assert len(pickle.dumps(one_task(partitions=1000))) < 100_000
+
+
+def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
+    """A task that wrote one batch of 100 records to each partition."""
+    builder = ReportBuilder()
+    for partition in range(partitions):
+        batch = BatchDone(
+            topic="flights", partition=partition, records=100, raw_bytes=1000, wire_bytes=500
+        )
+        builder.acknowledged(batch, 100 * partition)
+        builder.request_latency(0.001 * partition)
+    return builder.build(TaskInfo(partition_id=number, attempt=0, task_attempt_id=7), 1000)
+
+
+def _many(tasks: int) -> DeliveryReport:
+    lines = [
+        TaskReport(duration_ms=n, task=TaskInfo(partition_id=n, task_attempt_id=n), records=n % 7)
+        for n in range(tasks)
+    ]
+    return DeliveryReport.merge_all(
+        DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,)) for line in lines
+    )
+
+
+def test_each_task_is_one_line_of_the_file_however_many_there_are():
+    report = _many(TASKS_KEPT + 500)
+    text = report.to_json()
+    assert DeliveryReport.from_json(text) == report
+    assert report.tasks == TASKS_KEPT + 500
+    assert [each.duration_ms for each in report.task_reports] == list(
+        range(TASKS_KEPT + 499, 499, -1)
+    )
+    bare = replace(report, task_reports=()).to_json()
+    assert text.count("\n") - bare.count("\n") == TASKS_KEPT + 1
+    assert len(text) - len(bare) < 80 * TASKS_KEPT
+
+
+def test_lines_of_tasks_of_several_reports_add_up():
+    whole = _many(30)
+    parts = [
+        DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,))
+        for line in whole.task_reports
+    ]
+    one, two = DeliveryReport.merge_all(parts[::2]), DeliveryReport.merge_all(parts[1::2])
+    assert one.merge(two) == two.merge(one) == whole
+
+
+def test_the_line_of_a_task_has_what_its_report_has():
+    report = one_task(partitions=3)
+    poison = (PoisonCount(reason="null topic", dead_lettered=2, dropped=3),)
+    task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)
+    (line,) = replace(report, poison=poison).of_task(task).slowest
+    assert (line.task, line.duration_ms) == (task, report.duration_max_ms)
+    assert (line.records, line.bytes_sent) == (report.records, report.bytes_sent)
+    assert (line.retries, line.poison) == (report.retries, 5)

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.report.storage import check_folder, read_report, write_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_local_path_gets_its_folder(tmp_path: Path):
+    path = tmp_path / "a b" / "ü" / "report.json"
+    write_report(str(path), "grüße")
+    assert path.read_text(encoding="utf-8") == "grüße"
+    assert read_report(str(path)) == "grüße"
+
+
+def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    write_report("report.json", "x")
+    assert (tmp_path / "report.json").read_text() == "x"
+
+
+def test_a_home_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_report("~/reports/report.json", "x")
+    assert (tmp_path / "reports" / "report.json").read_text() == "x"
+
+
+def test_a_file_uri(tmp_path: Path):
+    uri = f"file://{tmp_path}/deep/report.json"
+    write_report(uri, "x")
+    assert (tmp_path / "deep" / "report.json").read_text() == "x"
+    assert read_report(uri) == "x"
+
+
+def test_another_pyarrow_file_system():
+    write_report("mock:///deep/report.json", "x")
+
+
+def test_an_old_report_is_replaced(tmp_path: Path):
+    path = str(tmp_path / "report.json")
+    write_report(path, "a long old report")
+    write_report(path, "new")
+    assert read_report(path) == "new"
+
+
+def test_a_path_that_is_a_folder_is_named(tmp_path: Path):
+    with pytest.raises(ReportError, match=f"can't be written to {tmp_path}"):
+        write_report(str(tmp_path), "x")
+
+
+def test_a_parent_that_is_a_file_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ReportError, match="can't be written to"):
+        write_report(str(tmp_path / "file" / "report.json"), "x")
+
+
+def test_an_unknown_scheme_is_named():
+    with pytest.raises(ReportError, match=r"can.t be written to nope://host/report\.json"):
+        write_report("nope://host/report.json", "x")
+
+
+def test_credentials_are_not_repeated():
+    with pytest.raises(ReportError) as caught:
+        write_report("nope://user:hunter2@host/report.json", "x")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_missing_report_is_named(tmp_path: Path):
+    with pytest.raises(ReportError, match="can't be read from"):
+        read_report(str(tmp_path / "none.json"))
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path):
+    (tmp_path / "report.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ReportError, match="can't be read from"):
+        read_report(str(tmp_path / "report.json"))
+
+
+@pytest.mark.parametrize(
+    ("path", "instead"),
+    [
+        ("dbfs:/reports/report.json", "/dbfs/"),
+        ("dbfs:///reports/report.json", "/Volumes/"),
+        ("s3a://bucket/report.json", "s3://"),
+        ("s3n://bucket/report.json", "s3://"),
+        ("wasbs://c@a.blob.core.windows.net/report.json", "abfss://"),
+        ("https://host/report.json", "local path"),
+        ("nope://host/report.json", "local path"),
+    ],
+)
+def test_what_is_no_file_system_here_says_what_to_use_instead(
+    path: str, instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for attempt in (lambda: write_report(path, "x"), lambda: check_folder(path)):
+        with pytest.raises(ReportError, match=instead):
+            attempt()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_with_a_colon_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    write_report("run:1.json", "x")
+    assert (tmp_path / "run:1.json").read_text() == "x"
+
+
+def test_a_file_uri_with_escapes(tmp_path: Path):
+    write_report((tmp_path / "a b.json").as_uri(), "x")
+    assert (tmp_path / "a b.json").read_text() == "x"
+
+
+def test_a_full_disk_is_named():
+    with pytest.raises(ReportError, match="No space left on device"):
+        write_report("/dev/full", "x")
+
+
+def test_a_device_is_written_to_and_not_replaced():
+    write_report(os.devnull, "x")
+    assert not os.path.isfile(os.devnull)  # noqa: PTH113
+
+
+def test_a_link_stays_one(tmp_path: Path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "report.json")
+    write_report(str(tmp_path / "link.json"), "x")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "report.json").read_text() == "x"
+
+
+def test_a_reader_never_sees_half_a_report(tmp_path: Path):
+    path, size = tmp_path / "report.json", 3_000_000
+    write_report(str(path), "a" * size)
+    seen: set[str] = set()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            text = path.read_text()
+            seen.add(f"{text[:1]}{len(text)}{text[-1:]}")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for letter in "bcde":
+        write_report(str(path), letter * size)
+    done.set()
+    reader.join()
+    assert seen <= {f"{letter}{size}{letter}" for letter in "abcde"}
+    assert [each.name for each in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_failed_write_leaves_nothing_beside_it(tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ReportError):
+        write_report(str(tmp_path / "folder"), "x")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "folder"]
+
+
+@pytest.fixture
+def silent_store(monkeypatch: pytest.MonkeyPatch):
+    """An S3 that takes connections and never answers."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        yield f"s3://bucket/report.json?region=x&scheme=http&endpoint_override={address}"
+
+
+def test_a_store_that_never_answers_is_given_up_and_not_asked_again(silent_store: str):
+    start = time.monotonic()
+    with pytest.raises(ReportError, match=r"no answer within 0\.5 s"):
+        write_report(silent_store, "x", 0.5)
+    with pytest.raises(ReportError, match="an earlier attempt has not come back"):
+        write_report(silent_store, "x", 60)
+    assert time.monotonic() - start < 20
+
+
+def test_a_folder_is_tried_once(tmp_path: Path):
+    folder = tmp_path / "reports"
+    check_folder(str(folder))
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    check_folder(str(folder))
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_a_file_is_named_each_time(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    for _ in range(2):
+        with pytest.raises(ReportError, match="can't be written to"):
+            check_folder(str(tmp_path / "file"))

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from spark_kafka_sink.report.builder import (
+    BatchDone,
+    DeliveryStatus,
+    PartitionReport,
+    ReportBuilder,
+    TaskInfo,
+)
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from tests.unit.report.strategies import reports
+
+
+def test_the_block():
+    builder = ReportBuilder()
+    batch = BatchDone(
+        topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000
+    )
+    builder.acknowledged(batch, 500)
+    builder.retried("NOT_LEADER_OR_FOLLOWER")
+    builder.request_latency(0.004)
+    builder.queue_latency(0.05)
+    assert builder.build(TaskInfo(attempt=1), 2_000).summary() == (
+        "Kafka delivery report\n"
+        "  records         10,000 persisted\n"
+        "  size            4.0 MB, 1.0 MB sent (4.0 to 1)\n"
+        "  spread          1 topic, 1 partition, 1 batch, 1 task\n"
+        "  time            2.0 s, 5,000 records/s, 2.0 MB/s\n"
+        "  request latency p50 4.0 ms, p99 4.0 ms, max 4.0 ms\n"
+        "  time in queue   p50 50.0 ms, p99 50.0 ms, max 50.0 ms\n"
+        "  trouble         1 retry, 0 split batches, throttled 0 ms, 1 task on a later attempt, "
+        "NOT_LEADER_OR_FOLLOWER 1\n"
+        "  topic           flights: 10,000 records in 1 partition, offsets 500 to 10,499"
+    )
+
+
+def test_every_status_is_named():
+    part = PartitionReport(
+        topic="t", partition=0, persisted=1, possibly_persisted=2, not_persisted=3, sent=4
+    )
+    text = DeliveryReport(partitions=(part,)).summary()
+    assert (
+        "1 persisted, 2 possibly persisted, 3 not persisted, 4 sent without acknowledgement" in text
+    )
+    assert "t: 1 records in 1 partition, 9 not known to be delivered" in text
+
+
+def test_nothing_sent_without_acks_counts_as_delivered():
+    text = DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, sent=5),)).summary(10)
+    assert "0 persisted, 5 sent without acknowledgement" in text
+    assert "0 records/s" in text
+
+
+def test_the_drivers_time_wins_over_the_tasks():
+    report = DeliveryReport(
+        duration_max_ms=1000, partitions=(PartitionReport(topic="t", partition=0, persisted=100),)
+    )
+    assert "1.0 s, 100 records/s" in report.summary()
+    assert "4.0 s, 25 records/s" in report.summary(4000)
+
+
+def test_the_block_is_short_for_many_partitions_topics_and_errors():
+    parts = tuple(
+        PartitionReport(topic=f"topic-{number % 500}", partition=number, persisted=number)
+        for number in range(10_000)
+    )
+    errors = tuple((f"ERROR_{number}", number) for number in range(100))
+    text = DeliveryReport(partitions=parts, errors=errors).summary()
+    assert len(text.splitlines()) <= 20
+    assert len(text) < 2_000
+    assert "and 492 more topics" in text
+    assert "ERROR_99 99" in text
+    assert "95 other errors" in text
+
+
+def test_a_topic_with_a_loss_is_always_shown():
+    parts = [
+        PartitionReport(topic=f"topic-{number}", partition=0, persisted=1000)
+        for number in range(100)
+    ]
+    parts[70] = replace(parts[70], persisted=0, not_persisted=1)
+    text = DeliveryReport(partitions=tuple(parts)).summary()
+    assert "topic-70: 0 records in 1 partition, 1 not known to be delivered" in text
+    assert DeliveryStatus.NOT_PERSISTED.replace("_", " ") in text
+
+
+@given(reports())
+def test_any_report_has_a_summary(report: DeliveryReport):
+    assert report.summary().startswith("Kafka delivery report\n")
+
+
+def test_nothing_at_all_has_a_summary():
+    text = DeliveryReport().summary()
+    assert "0 persisted" in text
+    assert "none measured" in text

@@ -1,0 +1,1 @@
+"""What measures, tortures, compares and checks; not shipped."""

@@ -1,0 +1,145 @@
+"""Where a batch is compressed, compared: a thread of its own, the writer's, the sender's.
+
+The same records, codec and broker; only the thread differs. The places that the product does not
+use are put in from here, round it: `python -m tools.benchmarks.codec_place PLACE JOB` is one run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import pyarrow as pa
+
+from spark_kafka_sink.producer import session as session_module
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.send.sender import Sender
+from tools.benchmarks import core_ours
+from tools.benchmarks.core import BATCHES, EVENTS, SAFE, CorePlan
+from tools.benchmarks.job import Job
+from tools.benchmarks.payload import lines_file
+from tools.benchmarks.processes import python, run_contestant
+from tools.benchmarks.sample import Series, find
+from tools.benchmarks.tables import Table
+from tools.benchmarks.topics import fresh_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+CODECS = ("lz4", "zstd", "snappy", "gzip")
+
+
+class Place(StrEnum):
+    """The thread that compresses."""
+
+    OWN = "a thread of its own"
+    WRITER = "the writer's thread"
+    SENDER = "the sender's thread"
+
+
+def measure(bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]) -> list[Series]:
+    """All rounds, the places in turns."""
+    series = [Series(place, codec) for codec in CODECS for place in Place]
+    for number in range(plan.rounds):
+        for one in series:
+            tell(f"codec, round {number + 1} of {plan.rounds}: {one.codec}, {one.contestant}")
+            with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
+                job = Job(
+                    bootstrap_servers=bootstrap_servers,
+                    topic=topic,
+                    payload=lines_file(EVENTS),
+                    warmup=plan.warmup,
+                    records=plan.records,
+                    options={**SAFE, **BATCHES, "compression.type": one.codec},
+                )
+                place = Place(one.contestant)
+                line = python("tools.benchmarks.codec_place", place.name, job.to_json())
+                one.samples.append(run_contestant(line))
+    return series
+
+
+class _Pending:
+    """In the place of the codec's executor: batches wait until `run` compresses them."""
+
+    def __init__(self) -> None:
+        self._closed: deque[tuple[Callable[[ProducerBatch], None], ProducerBatch]] = deque()
+
+    def submit(self, compress: Callable[[ProducerBatch], None], batch: ProducerBatch) -> None:
+        """Keep a batch, as an executor does."""
+        self._closed.append((compress, batch))
+
+    def run(self) -> None:
+        """Compress what has closed."""
+        while self._closed:
+            compress, batch = self._closed.popleft()
+            compress(batch)
+
+    def shutdown(self, **_: Any) -> None:
+        """Nothing to end."""
+
+
+def _put(place: Place) -> None:
+    """Have sessions compress elsewhere."""
+    if place is Place.OWN:
+        return
+    pending = _Pending()
+    session_module.ThreadPoolExecutor = lambda *_, **__: pending  # type: ignore[assignment,misc]
+    if place is Place.SENDER:
+        Sender.run_once = _before(pending.run, Sender.run_once)  # type: ignore[method-assign]
+        return
+    append, wait_for = Accumulator.append, Accumulator.wait_for
+
+    def append_and_compress(self: Accumulator, *chunk: Any) -> None:
+        append(self, *chunk)
+        pending.run()
+
+    def compress_and_wait(
+        self: Accumulator, done: Callable[[], bool], timeout: float | None
+    ) -> bool:
+        pending.run()
+        return wait_for(self, _before(pending.run, done), timeout)
+
+    Accumulator.append = append_and_compress  # type: ignore[method-assign]
+    Accumulator.wait_for = compress_and_wait  # type: ignore[method-assign]
+
+
+def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _T]:
+    def run(*arguments: _P.args, **options: _P.kwargs) -> _T:
+        first()
+        return then(*arguments, **options)
+
+    return run
+
+
+def codec_table(series: Sequence[Series]) -> Table:
+    """Rates and CPU; ratios are to a thread of its own with the same codec."""
+    rows = []
+    for one in series:
+        own = find(list(series), Place.OWN, one.codec)
+        assert own is not None
+        rows.append(
+            (
+                one.contestant,
+                one.codec,
+                f"{one.rate / 1e6:.2f}",
+                f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
+                f"{one.rate / own.rate:.2f}x",
+                f"{one.cpu_us:.3f}",
+            )
+        )
+    columns = ("compressed in", "codec", "M rec/s", "min - max", "to its own", "CPU us/rec")
+    return Table("Codec: where 131-byte JSON events are compressed", columns, rows)
+
+
+if __name__ == "__main__":
+    pa.set_cpu_count(1)
+    _put(Place[sys.argv[1]])
+    sys.stdout.write(json.dumps(core_ours.run(Job.from_json(sys.argv[2]))) + "\n")

@@ -1,0 +1,155 @@
+"""The encoder without a broker, stage by stage, on one core: `python -m tools.benchmarks.encoder`.
+
+Chunks of 10,000 rows of 100 bytes, as Spark hands them over, laid out over 8 partitions in batches
+of 1 MiB. The stages are those of `ProducerSession.append` up to the slices that make the batches.
+The clock is the process's CPU time: on a core of its own that is the time on the wall, and what
+else the machine does meanwhile does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from random import Random
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_kafka_sink.client.cluster import TopicInfo
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.producer.append.partitioner import Partitioner
+from spark_kafka_sink.producer.append.planner import BatchLimits, OpenBatch, Plan, plan
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
+from tools.benchmarks.payload import random_keys, random_values
+from tools.benchmarks.topics import PARTITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROWS = 10_000
+CHUNKS_PER_ROUND = 20
+NULL_KEYS, KEYED = "null keys", "keyed, 8 partitions"
+_STAMP_MS = 1_700_000_000_000
+_CHUNK_KINDS = 8
+"""Different chunks in turn, so that they don't all lie in the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderResult:
+    """Nanoseconds per row of each stage (medians), and rows a second of whole rounds."""
+
+    name: str
+    stages_ns: dict[str, float]
+    best: float
+    median: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Round:
+    """Nanoseconds of each stage, summed over the chunks of one round."""
+
+    spent: dict[str, int] = field(default_factory=dict)
+    _since: int = 0
+
+    def start(self) -> None:
+        self._since = time.process_time_ns()
+
+    def done(self, stage: str) -> None:
+        now = time.process_time_ns()
+        self.spent[stage] = self.spent.get(stage, 0) + now - self._since
+        self._since = now
+
+    @property
+    def total(self) -> int:
+        return sum(self.spent.values())
+
+
+class _Bench:
+    """The writer's path of a session up to its accumulator."""
+
+    def __init__(self, *, keyed: bool) -> None:
+        config = ProducerConfig.parse({"kafka.bootstrap.servers": "127.0.0.1:9092"})
+        self._limits = BatchLimits(config.batch_size)
+        self._partitioner = Partitioner(config, Random(0))
+        leaders = (1,) * PARTITIONS
+        self._topics = (TopicInfo("t", None, leaders, leaders),)
+        self._open: dict[int, OpenBatch] = {}
+        self._chunks = [_chunk(seed, keyed=keyed) for seed in range(_CHUNK_KINDS)]
+
+    def round(self) -> _Round:
+        """Encode CHUNKS_PER_ROUND chunks."""
+        clock = _Round()
+        for number in range(CHUNKS_PER_ROUND):
+            self._encode(self._chunks[number % _CHUNK_KINDS], clock)
+        return clock
+
+    def _encode(self, rows: Rows, clock: _Round) -> None:
+        clock.start()
+        sizes = size_bounds(rows.columns)
+        clock.done("sizes")
+        route = self._partitioner.assign(rows, self._topics)
+        clock.done("route (hash)" if rows.columns.key is not None else "route (sticky)")
+        layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
+        clock.done("plan (sort)" if layout.order is not None else "plan")
+        framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
+        clock.done("frame, gather" if layout.order is not None else "frame")
+        slices = list(_cut(framed, layout))
+        clock.done("slice")
+        self._remember(layout, slices)
+
+    def _remember(self, layout: Plan, slices: list[memoryview]) -> None:
+        for segment, data in zip(layout.segments, slices, strict=True):
+            before = 61 if segment.opens else self._open[segment.target].size
+            records = segment.first_delta + segment.stop - segment.start
+            self._open[segment.target] = OpenBatch(
+                records, before + data.nbytes, segment.base_timestamp
+            )
+
+
+def _chunk(seed: int, *, keyed: bool) -> Rows:
+    key = random_keys(ROWS, seed) if keyed else None
+    return Rows(columns=Columns(value=random_values(ROWS, seed=seed), key=key), topics=("t",))
+
+
+def _cut(framed: pa.BinaryArray, layout: Plan) -> Iterator[memoryview]:
+    for segment in layout.segments:
+        yield records_section(framed, segment.start, segment.stop)
+
+
+def _measure(name: str, rounds: int, *, keyed: bool) -> EncoderResult:
+    bench = _Bench(keyed=keyed)
+    bench.round()
+    done = [bench.round() for _ in range(rounds)]
+    rows = ROWS * CHUNKS_PER_ROUND
+    rates = [rows / one.total * 1e9 for one in done]
+    stages = {stage: median(one.spent[stage] for one in done) / rows for stage in done[0].spent}
+    return EncoderResult(name=name, stages_ns=stages, best=max(rates), median=median(rates))
+
+
+def run(rounds: int) -> list[dict[str, Any]]:
+    """Measure on one core; this process stays on it."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    pa.set_cpu_count(1)
+    return [
+        _measure(NULL_KEYS, rounds, keyed=False).to_dict(),
+        _measure(KEYED, rounds, keyed=True).to_dict(),
+    ]
+
+
+def result(figures: dict[str, Any]) -> EncoderResult:
+    """What `run` printed, read back."""
+    return EncoderResult(**figures)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run(int(sys.argv[1]))) + "\n")

@@ -1,0 +1,128 @@
+"""How long a record takes: from the moment it is due to its acknowledgement, at a fixed rate.
+
+Ours beside librdkafka in C, on the same real Kafka, in turns, with acks=all and idempotence. Both
+get the same bursts, one every 5 ms, each to the next partition.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from tests.support.kafka.jars import ROOT
+from tools.benchmarks import core_librdkafka
+from tools.benchmarks.core import LIBRDKAFKA, OURS, RANDOM, SAFE
+from tools.benchmarks.core_librdkafka import NoCompilerError
+from tools.benchmarks.job import Job
+from tools.benchmarks.payload import lines_file
+from tools.benchmarks.processes import python
+from tools.benchmarks.tables import Table
+from tools.benchmarks.topics import fresh_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+WARMUP_S = 2
+_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPlan:
+    """Seconds of each run, rounds, and what is compared: (records a second, linger in ms)."""
+
+    seconds: int
+    rounds: int
+    heats: tuple[tuple[int, int], ...] = ((20_000, 0), (20_000, 5), (100_000, 0), (100_000, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySeries:
+    """The runs of one producer in one heat; times in microseconds."""
+
+    contestant: str
+    rate: int
+    linger_ms: int
+    runs: list[dict[str, float]] = field(default_factory=list)
+
+    def middle(self, name: str) -> float:
+        """Median of a figure over the runs."""
+        return median(run[name] for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def measure(
+    bootstrap_servers: str, plan: LatencyPlan, tell: Callable[[str], None]
+) -> list[LatencySeries]:
+    """All rounds."""
+    commands = _commands(tell)
+    series = [LatencySeries(name, rate, linger) for rate, linger in plan.heats for name in commands]
+    for number in range(plan.rounds):
+        for one in series:
+            tell(
+                f"latency, round {number + 1} of {plan.rounds}: {one.contestant}, "
+                f"{one.rate:,} rec/s, linger {one.linger_ms}"
+            )
+            one.runs.append(_run(commands[one.contestant], one, plan, bootstrap_servers))
+    return series
+
+
+def _commands(tell: Callable[[str], None]) -> dict[str, Callable[[Job], list[str]]]:
+    ours = {OURS: lambda job: python("tools.benchmarks.latency_ours", job.to_json())}
+    try:
+        core_librdkafka.build()
+    except NoCompilerError as error:
+        tell(f"librdkafka is left out: {error}")
+        return ours
+    return {**ours, LIBRDKAFKA: core_librdkafka.command}
+
+
+def _run(
+    command: Callable[[Job], list[str]],
+    heat: LatencySeries,
+    plan: LatencyPlan,
+    bootstrap_servers: str,
+) -> dict[str, float]:
+    warmup, records = heat.rate * WARMUP_S, heat.rate * plan.seconds
+    options = {**SAFE, "linger.ms": str(heat.linger_ms), "bench.rate": str(heat.rate)}
+    with fresh_topic(bootstrap_servers, warmup + records) as topic:
+        job = Job(
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            payload=lines_file(RANDOM),
+            warmup=warmup,
+            records=records,
+            options=options,
+        )
+        done = subprocess.run(
+            command(job), cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT_S
+        )
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {name: value for name, value in figures.items() if isinstance(value, int | float)}
+
+
+def latency_table(series: Sequence[LatencySeries]) -> Table:
+    """Percentiles, and the CPU that the rate costs."""
+    rows = [
+        (
+            one.contestant,
+            f"{one.rate:,}",
+            str(one.linger_ms),
+            *(f"{one.middle(name) / 1000:.2f}" for name in ("p50_us", "p99_us", "p999_us")),
+            f"{one.middle('max_us') / 1000:.1f}",
+            f"{one.middle('cpu_s') / one.middle('seconds'):.0%}",
+        )
+        for one in series
+    ]
+    return Table(
+        "Latency: 100-byte random records, acks=all, idempotent, from due to acknowledged",
+        ("producer", "rec/s", "linger.ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU"),
+        rows,
+        "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the "
+        "share of one core.",
+    )

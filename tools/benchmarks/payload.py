@@ -1,0 +1,113 @@
+"""What the contestants send: lines of 100 random bytes, and flight events as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tests.support.kafka.jars import CACHE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+FOLDER = CACHE / "benchmarks"
+LINES = 100_000
+"""So many that picking at random, as Java's tool does, puts few lines twice into one batch."""
+_ROW_GROUP = 500_000
+_CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
+_ORIGINS = ("EWR", "JFK", "LGA")
+_DESTINATIONS = ("ATL", "BOS", "CLT", "DCA", "FLL", "LAX", "MCO", "MIA", "ORD", "SFO")
+
+
+def random_values(rows: int, size: int = 100, seed: int = 0) -> pa.BinaryArray:
+    """Random letters and digits, `size` bytes a row: nothing compresses much of it."""
+    letters = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
+    body = letters[np.random.default_rng(seed).integers(0, len(letters), rows * size)]
+    offsets = np.arange(0, (rows + 1) * size, size, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(body))]
+    return pa.BinaryArray.from_buffers(pa.binary(), rows, buffers)
+
+
+def random_keys(rows: int, seed: int = 0) -> pa.BinaryArray:
+    """Keys like tail numbers: N and five digits."""
+    numbers = np.random.default_rng(seed).integers(10_000, 100_000, rows)
+    texts = pc.binary_join_element_wise("N", pa.array(numbers).cast(pa.string()), "")
+    return texts.cast(pa.binary())
+
+
+def events(rows: int, seed: int = 0) -> pa.StringArray:
+    """Flight events as JSON, 131 bytes on average."""
+    rng = np.random.default_rng(seed)
+    parts = [
+        '{"flight":',
+        _numbers(rng.integers(1000, 10_000, rows)),
+        ',"carrier":"',
+        _names(_CARRIERS, rng.integers(0, len(_CARRIERS), rows)),
+        '","tail":"N',
+        _numbers(rng.integers(10_000, 100_000, rows)),
+        '","origin":"',
+        _names(_ORIGINS, rng.integers(0, len(_ORIGINS), rows)),
+        '","dest":"',
+        _names(_DESTINATIONS, rng.integers(0, len(_DESTINATIONS), rows)),
+        '","delay":',
+        _numbers(rng.integers(-20, 180, rows)),
+        ',"distance":',
+        _numbers(rng.integers(100, 3000, rows)),
+        ',"time":"2013-',
+        _numbers(rng.integers(10, 13, rows)),
+        "-",
+        _numbers(rng.integers(10, 29, rows)),
+        "T",
+        _numbers(rng.integers(10, 24, rows)),
+        ':00:00Z"}',
+    ]
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def lines_file(kind: str) -> Path:
+    """A file of LINES records, one a line, of `random` bytes or `events`; made when missing."""
+    path = FOLDER / f"{kind}-{LINES}.lines"
+    if not path.exists():
+        values = random_values(LINES) if kind == "random" else events(LINES).cast(pa.binary())
+        _write_whole(path, pc.binary_join(pa.array([values.to_pylist()]), b"\n")[0].as_py() + b"\n")
+    return path
+
+
+def read_lines(path: Path) -> pa.BinaryArray:
+    """The records of a file as one column."""
+    return pa.array(path.read_bytes().splitlines(), pa.binary())
+
+
+def events_file(rows: int) -> Path:
+    """A Parquet file of `rows` events in a string column `value`; made when missing."""
+    path = FOLDER / f"events-{rows}.parquet"
+    if not path.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".part")
+        schema = pa.schema([("value", pa.string())])
+        with pq.ParquetWriter(temporary, schema, use_dictionary=False) as writer:
+            for start in range(0, rows, _ROW_GROUP):
+                values = events(min(_ROW_GROUP, rows - start), seed=start)
+                writer.write_table(pa.table([values], schema=schema))
+        temporary.rename(path)
+    return path
+
+
+def _numbers(values: np.ndarray) -> pa.StringArray:
+    return pa.array(values).cast(pa.string())
+
+
+def _names(names: Sequence[str], indices: np.ndarray) -> pa.StringArray:
+    return pa.array(list(names)).take(pa.array(indices))
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".part")
+    temporary.write_bytes(data)
+    temporary.rename(path)

@@ -1,0 +1,178 @@
+"""Measures this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
+
+Five parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level and
+the thread that compresses beside other threads that could, the core's latency at a fixed rate
+beside librdkafka's, and whole Spark writes beside Spark's own sink; all but the first on a real
+Kafka that is started for it. The figures hold for the machine and the moment: compare the ratios,
+and run it on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from tests.support.kafka.jars import ROOT
+from tools.benchmarks import codec_cost, codec_place, core, encoder, latency, spark
+from tools.benchmarks.codec_cost import CodecCost, cost_table
+from tools.benchmarks.codec_place import codec_table
+from tools.benchmarks.core import CorePlan
+from tools.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
+from tools.benchmarks.machine import describe, one_line
+from tools.benchmarks.processes import python
+from tools.benchmarks.spark import SparkPlan
+from tools.benchmarks.tables import Table, core_table, encoder_table, spark_table, target_table
+from tools.benchmarks.targets import Target, core_targets, encoder_targets, spark_targets
+from tools.benchmarks.topics import measured_kafka
+
+if TYPE_CHECKING:
+    from tools.benchmarks.encoder import EncoderResult
+    from tools.benchmarks.sample import Series
+
+PARTS = ("encoder", "core", "codec", "latency", "spark")
+_TITLES = {
+    core.RANDOM: "Core: 100-byte random records, acks=all, idempotent",
+    core.EVENTS: "Core: 131-byte JSON events, acks=all, idempotent",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is measured: rounds of each part."""
+
+    encoder_rounds: int
+    cost_rounds: int
+    core: CorePlan
+    codec: CorePlan
+    latency: LatencyPlan
+    spark: SparkPlan
+
+
+FULL = Size(
+    encoder_rounds=60,
+    cost_rounds=10,
+    core=CorePlan(records=4_000_000, warmup=500_000, rounds=4),
+    codec=CorePlan(records=1_500_000, warmup=200_000, rounds=3),
+    latency=LatencyPlan(seconds=8, rounds=2),
+    spark=SparkPlan(records=4_000_000, rounds=4),
+)
+QUICK = Size(
+    encoder_rounds=15,
+    cost_rounds=2,
+    core=CorePlan(records=1_000_000, warmup=300_000, rounds=1),
+    codec=CorePlan(records=300_000, warmup=100_000, rounds=1),
+    latency=LatencyPlan(seconds=3, rounds=1),
+    spark=SparkPlan(records=500_000, rounds=1),
+)
+
+
+@dataclass(slots=True)
+class Figures:
+    """Everything that a run has measured."""
+
+    machine: dict[str, str]
+    encoder: list[EncoderResult] = field(default_factory=list)
+    core: dict[str, list[Series]] = field(default_factory=dict)
+    codec_costs: list[CodecCost] = field(default_factory=list)
+    codec: list[Series] = field(default_factory=list)
+    latency: list[LatencySeries] = field(default_factory=list)
+    spark: list[Series] = field(default_factory=list)
+
+    def targets(self) -> list[Target]:
+        """Judged where the part was measured."""
+        met = list(encoder_targets(self.encoder))
+        if self.core:
+            met += core_targets(self.core[core.RANDOM])
+        return [*met, *spark_targets(self.spark)]
+
+    def tables(self) -> list[Table]:
+        """One for each part, and the targets."""
+        tables = [encoder_table(self.encoder)] if self.encoder else []
+        tables += [core_table(_TITLES[payload], series) for payload, series in self.core.items()]
+        tables += [cost_table(self.codec_costs)] if self.codec_costs else []
+        tables += [codec_table(self.codec)] if self.codec else []
+        tables += [latency_table(self.latency)] if self.latency else []
+        tables += [spark_table(self.spark)] if self.spark else []
+        return [*tables, target_table(self.targets())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "machine": self.machine,
+            "encoder": [asdict(result) for result in self.encoder],
+            "core": {name: [one.to_dict() for one in all_] for name, all_ in self.core.items()},
+            "codec_costs": [asdict(cost) for cost in self.codec_costs],
+            "codec": [one.to_dict() for one in self.codec],
+            "latency": [one.to_dict() for one in self.latency],
+            "spark": [one.to_dict() for one in self.spark],
+            "targets": [asdict(target) for target in self.targets()],
+        }
+
+    def markdown(self) -> str:
+        """The tables for a README, the machine above them."""
+        texts = [one_line(self.machine), *(table.markdown() for table in self.tables())]
+        return "\n\n".join(texts) + "\n"
+
+
+def measure(parts: list[str], size: Size, tell: Console) -> Figures:
+    """Run the parts in their order."""
+    figures = Figures(describe())
+    if "encoder" in parts:
+        tell.log("encoder")
+        line = python("tools.benchmarks.encoder", str(size.encoder_rounds))
+        done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        figures.encoder = [encoder.result(one) for one in json.loads(done.stdout)]
+    if "codec" in parts:
+        tell.log("codecs by level")
+        figures.codec_costs = codec_cost.measure(size.cost_rounds)
+    if set(parts) - {"encoder"}:
+        tell.log("starting Kafka")
+        with measured_kafka() as kafka:
+            if "core" in parts:
+                figures.core = core.measure(kafka.bootstrap_servers, size.core, tell.log)
+            if "codec" in parts:
+                figures.codec = codec_place.measure(kafka.bootstrap_servers, size.codec, tell.log)
+            if "latency" in parts:
+                figures.latency = latency.measure(kafka.bootstrap_servers, size.latency, tell.log)
+            if "spark" in parts:
+                figures.spark = spark.measure(kafka.bootstrap_servers, size.spark, tell.log)
+    return figures
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be repeated")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, show, and write what was asked for."""
+    arguments = _arguments()
+    started = time.monotonic()
+    progress = Console(stderr=True, highlight=False)
+    size = QUICK if arguments.quick else FULL
+    figures = measure(arguments.only or list(PARTS), size, progress)
+    shown = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    shown.print(one_line(figures.machine))
+    for table in figures.tables():
+        shown.print(table.rich())
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures.to_dict(), indent=1) + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text(figures.markdown())
+    progress.log(f"done in {(time.monotonic() - started) / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()

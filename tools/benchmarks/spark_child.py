@@ -1,0 +1,68 @@
+"""A warm Spark session that writes on demand: `python -m tools.benchmarks.spark_child`.
+
+Takes one JSON order a line on its standard input and answers each with one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.support.kafka.jars import ROOT, SPARK_SINK, ensure
+from tools.benchmarks.processes import tree_cpu_s
+from tools.benchmarks.spark_writers import WRITERS
+
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_UNLIMITED = "2147483647"
+
+
+def _session() -> SparkSession:
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+    }
+    builder = SparkSession.builder.master("local[1]").appName("benchmark")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
+    if order["recommended_conf"]:
+        spark.conf.set(ARROW_BYTES, _UNLIMITED)
+    else:
+        spark.conf.unset(ARROW_BYTES)
+    frame = spark.read.parquet(order["events"])
+    write = WRITERS[order["writer"]]
+    started, used = time.perf_counter(), tree_cpu_s()
+    write(frame, order["topic"], order["options"])
+    seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used
+    return {"records": order["records"], "seconds": seconds, "cpu_s": cpu_s}
+
+
+def main() -> None:
+    """Answer orders until the input ends."""
+    # Spark and its workers may print what they like: answers have a channel of their own.
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        spark = _session()
+        for line in sys.stdin:
+            answers.write(json.dumps(_run(spark, json.loads(line))) + "\n")
+            answers.flush()
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

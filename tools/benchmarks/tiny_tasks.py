@@ -1,0 +1,157 @@
+"""What keeping a session across tasks saves: `python -m tools.benchmarks.tiny_tasks [--tasks N]`.
+
+One Spark job of many tiny tasks, written by this sink as it is, and by the same sink with a session
+of its own for every task; on a real Kafka, in turn. Producer states are counted on the broker with
+DescribeProducers, connections in the delivery report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from tests.broker.raw import RawClient
+from tests.support.kafka.jars import ROOT
+from tools.benchmarks.machine import describe, one_line
+from tools.benchmarks.topics import PARTITIONS, fresh_topic, measured_kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from spark_kafka_sink.spark.writer import KafkaProdWriter
+
+ROWS_PER_TASK = 20
+_CORES = 2
+
+
+class SessionPerTaskDataSource(KafkaProdDataSource):
+    """This sink, but for keeping its session: every task makes one and drops it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return "kafkaprod-session-per-task"
+
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
+        """The usual writer, in whose tasks giving a session back means dropping it."""
+        writer = super().writer(schema, overwrite)
+        run = writer._task.run
+
+        def write(iterator: object) -> object:
+            from spark_kafka_sink.producer import session_pool as pool
+            from spark_kafka_sink.spark import writer as module
+
+            module.give_back_session = pool.discard_session
+            return run(iterator)
+
+        writer.write = write  # type: ignore[assignment, method-assign]
+        return writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One job: seconds, connections opened, producer states left on the broker."""
+
+    seconds: float
+    connections: int
+    producer_states: int
+
+
+def main() -> None:
+    """Run both in turn and print the medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    spark = _session()
+    spark.dataSource.register(SessionPerTaskDataSource)
+    names = ("kafkaprod", SessionPerTaskDataSource.name())
+    runs: dict[str, list[Run]] = {name: [] for name in names}
+    with measured_kafka() as kafka:
+        for name in names:
+            _job(spark, kafka.bootstrap_servers, name, 50)
+        for _ in range(options.rounds):
+            for name in names:
+                runs[name].append(_job(spark, kafka.bootstrap_servers, name, options.tasks))
+    spark.stop()
+    _print(runs, options.tasks)
+
+
+def _session() -> SparkSession:
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{_CORES}]").appName("tiny tasks")
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    for key, value in {**settings, "spark.driver.bindAddress": "127.0.0.1"}.items():
+        builder = builder.config(key, value)
+    return builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+
+
+def _job(spark: SparkSession, bootstrap_servers: str, name: str, tasks: int) -> Run:
+    rows = tasks * ROWS_PER_TASK
+    frame = spark.range(0, rows, 1, tasks).selectExpr("cast(id as string) value", "value as key")
+    with fresh_topic(bootstrap_servers, rows) as topic, tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "report.json")
+        started = time.perf_counter()
+        (
+            frame.write.format(name)
+            .mode("append")
+            .option("kafka.bootstrap.servers", bootstrap_servers)
+            .option("topic", topic)
+            .option("reportPath", path)
+            .save()
+        )
+        seconds = time.perf_counter() - started
+        report = DeliveryReport.from_json(read_report(path))
+        return Run(
+            seconds=seconds,
+            connections=sum(broker.connects for broker in report.metrics.brokers),
+            producer_states=_producer_states(bootstrap_servers, topic),
+        )
+
+
+def _producer_states(bootstrap_servers: str, topic: str) -> int:
+    """Producer ids that the broker remembers for the topic, over all its partitions."""
+    wanted = [{"name": topic, "partition_indexes": list(range(PARTITIONS))}]
+    with RawClient(bootstrap_servers) as client:
+        answer = client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=wanted)
+    return sum(
+        len(partition.active_producers)
+        for described in answer.topics
+        for partition in described.partitions
+    )
+
+
+def _print(runs: dict[str, list[Run]], tasks: int) -> None:
+    table = Table("writer", "seconds", "ms a task", "connections", "producer states")
+    for name, each in runs.items():
+        seconds = median(run.seconds for run in each)
+        table.add_row(
+            name,
+            f"{seconds:.2f}",
+            f"{seconds / tasks * 1_000:.1f}",
+            f"{median(run.connections for run in each):,.0f}",
+            f"{median(run.producer_states for run in each):,.0f}",
+        )
+    console = Console(width=120)
+    console.print(one_line(describe()))
+    console.print(f"{tasks:,} tasks of {ROWS_PER_TASK} rows, {_CORES} at once; medians", table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A topic for one run: made before it, counted after it, deleted so that the disk stays free."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.support.kafka.admin import Admin
+from tests.support.kafka.broker import KafkaCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTITIONS = 8
+_HEAP_MIB = 1024
+
+
+class CountError(RuntimeError):
+    """The topic does not hold what the contestant says it delivered."""
+
+
+@contextmanager
+def measured_kafka() -> Iterator[KafkaCluster]:
+    """A real Kafka of one node with a heap of 1 GiB that frees deleted topics at once."""
+    config = {"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "false"}
+    cluster = KafkaCluster(config=config)
+    for node in cluster.nodes:
+        node.heap_mib = _HEAP_MIB
+    with cluster as kafka:
+        yield kafka
+
+
+@contextmanager
+def fresh_topic(bootstrap_servers: str, expected: int) -> Iterator[str]:
+    """A new topic of 8 partitions; afterwards it must hold exactly `expected` records.
+
+    Raises:
+        CountError: it holds another number.
+    """
+    admin, name = Admin(bootstrap_servers), f"bench-{uuid.uuid4().hex[:12]}"
+    admin.create_topic(name, PARTITIONS)
+    try:
+        yield name
+        if (found := _records(bootstrap_servers, name)) != expected:
+            raise CountError(f"{name} holds {found:,} records, {expected:,} were expected")
+    finally:
+        admin.delete_topic(name)
+
+
+def _records(bootstrap_servers: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "count"})
+    try:
+        marks = [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+            for number in range(PARTITIONS)
+        ]
+    finally:
+        consumer.close()
+    return sum(high - low for low, high in marks)

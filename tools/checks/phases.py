@@ -1,0 +1,47 @@
+"""The phases of `make test`: which commands each runs, and in which virtual environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEWEST = ".venv"
+OLDEST = ".venv-pyspark41"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A named step: `commands` are arguments of the environment's Python, `tests` pytest paths."""
+
+    name: str
+    environment: str = NEWEST
+    commands: tuple[tuple[str, ...], ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+PHASES = (
+    Phase(
+        name="lint",
+        commands=(
+            ("-m", "ruff", "check", "."),
+            ("-m", "ruff", "format", "--check", "."),
+            ("-m", "mypy"),
+            ("-c", "from importlinter.cli import lint_imports_command as run; run()"),
+            ("-m", "tools.checks.sizes"),
+        ),
+    ),
+    Phase(name="unit", tests=("tests/unit", "tests/property")),
+    Phase(name="golden", tests=("tests/golden",)),
+    Phase(name="integration", tests=("tests/integration", "tests/broker")),
+    Phase(name="torture", tests=("tests/torture",)),
+    Phase(name="spark-newest", tests=("tests/spark",)),
+    Phase(name="spark-4.1", environment=OLDEST, tests=("tests/spark",)),
+    Phase(name="notebook", tests=("tests/e2e/test_notebook.py",)),
+    Phase(
+        name="demo",
+        tests=(
+            "tests/e2e/test_demo.py",
+            "tests/e2e/test_demo_check.py",
+            "tests/e2e/test_readme_code.py",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The embedded broker beside Kafka, and under other people's clients."""

@@ -1,0 +1,70 @@
+"""Runs other people's clients against the embedded broker: `python -m tools.compat.client_matrix`.
+
+Writes a table into README.md unless it is told `--dry`. Words as arguments choose clients by their
+names; then nothing is written. The exit status is 1 when something does not work.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tools.checks.readme import README, replace_block
+from tools.compat.clients.aio import AIOKAFKA
+from tools.compat.clients.check import Check, ClientRow, Task
+from tools.compat.clients.commands import CONSOLE, KCAT, PERFORMANCE
+from tools.compat.clients.confluent import CONFLUENT
+from tools.compat.clients.kafka_python import KAFKA_PYTHON
+from tools.compat.clients.spark import spark
+
+GOOD, BAD, NONE = "works", "fails", "-"
+
+
+def _try(client: ClientRow, task: Task, check: Check) -> str:
+    """One check on a cluster of its own, three nodes with three copies of everything."""
+    started = time.monotonic()
+    options = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
+    with EmbeddedBroker(**options) as kafka:
+        try:
+            check(kafka.bootstrap_servers)
+        except Exception:  # noqa: BLE001 - whatever it is, it does not work
+            traceback.print_exc()
+            result = BAD
+        else:
+            result = GOOD
+    took = time.monotonic() - started
+    sys.stdout.write(f"{client.name}, {task}: {result} ({took:.1f} s)\n")
+    sys.stdout.flush()
+    return result
+
+
+def row(client: ClientRow) -> list[str]:
+    """The cells of a client."""
+    cells = [_try(client, t, client.checks[t]) if t in client.checks else NONE for t in Task]
+    return [client.name, client.version, *cells]
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """The table for the README."""
+    heading = ["client", "version", *Task]
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main() -> None:
+    """Run, print, and write."""
+    words = [word.lower() for word in sys.argv[1:] if not word.startswith("-")]
+    clients = (KCAT, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, CONSOLE, PERFORMANCE, spark())
+    chosen = [c for c in clients if not words or any(word in c.name.lower() for word in words)]
+    table = markdown([row(client) for client in chosen])
+    sys.stdout.write(table)
+    if not words and "--dry" not in sys.argv:
+        text = README.read_text(encoding="utf-8")
+        README.write_text(replace_block(text, "matrix", table), encoding="utf-8")
+    sys.exit(1 if BAD in table else 0)
+
+
+if __name__ == "__main__":
+    main()

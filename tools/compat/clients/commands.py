@@ -1,0 +1,148 @@
+"""Command line clients: kcat, and Kafka's own tools in Java."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from tests.support.clients.console import by_console_consumer
+from tests.support.kafka.jars import KAFKA
+from tests.support.kafka.java import command, run_tool
+from tools.compat.clients.check import CODECS, COUNT, VALUES, ClientRow, Task, expect, new_topic
+from tools.compat.clients.confluent import fill, values_in
+
+TEXT = "\n".join(VALUES) + "\n"
+TOOLS = "org.apache.kafka.tools"
+
+
+def _run(line: list[str], text: str = "") -> str:
+    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=90, check=False)
+    if done.returncode:
+        raise AssertionError(f"exit status {done.returncode}: {done.stderr[-300:]}")
+    return done.stdout
+
+
+def _kcat(servers: str, *arguments: str, text: str = "") -> str:
+    return _run(["kcat", "-b", servers, *arguments], text)
+
+
+def _kcat_version() -> str:
+    said = _run(["kcat", "-V"])
+    version, library = re.findall(r"\d+\.\d+[.\d]*", said)[:2]
+    return f"{version}, librdkafka {library}"
+
+
+def _kcat_produces(servers: str) -> None:
+    for codec in CODECS:
+        topic = new_topic()
+        _kcat(servers, "-P", "-t", topic, "-z", codec, text=TEXT)
+        expect(values_in(servers, topic), list(VALUES))
+
+
+def _kcat_consumes(servers: str) -> None:
+    topic = fill(servers)
+    printed = _kcat(servers, "-C", "-t", topic, "-e", "-q", "-X", "check.crcs=true")
+    expect(sorted(printed.split()), sorted(VALUES))
+
+
+def _kcat_groups(servers: str) -> None:
+    topic = fill(servers)
+    arguments = ["-X", "auto.offset.reset=earliest", "-e", "-q", "-G", topic, topic]
+    for expected in (sorted(VALUES), []):
+        expect(sorted(_kcat(servers, *arguments).split()), expected)
+
+
+def _kcat_topics(servers: str) -> None:
+    topic = fill(servers)
+    expect(f'"{topic}" with 3 partitions' in _kcat(servers, "-L", "-t", topic), True)
+
+
+def _console_produces(servers: str) -> None:
+    topic = new_topic()
+    arguments = ["--bootstrap-server", servers, "--topic", topic]
+    _run(command(f"{TOOLS}.ConsoleProducer", arguments), TEXT)
+    expect(values_in(servers, topic), list(VALUES))
+
+
+def _console_consumes(servers: str) -> None:
+    found = by_console_consumer(servers, fill(servers))
+    expect(sorted((record.value or b"").decode() for record in found), sorted(VALUES))
+
+
+def _console_groups(servers: str) -> None:
+    topic = fill(servers)
+    arguments = ["--bootstrap-server", servers, "--topic", topic, "--group", topic]
+    arguments += ["--from-beginning", "--max-messages", str(COUNT), "--timeout-ms", "30000"]
+    printed = run_tool(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).decode()
+    expect(sorted(printed.split()), sorted(VALUES))
+    tool = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+    described = run_tool(tool, "--bootstrap-server", servers, "--describe", "--group", topic)
+    lags = [line.split()[5] for line in described.decode().splitlines() if topic in line]
+    expect(lags, ["0", "0", "0"])
+
+
+def _topic_command(servers: str) -> None:
+    topic, tool = new_topic(), f"{TOOLS}.TopicCommand"
+    common = ["--bootstrap-server", servers, "--topic", topic]
+    run_tool(tool, *common, "--create", "--partitions", "2", "--replication-factor", "3")
+    run_tool(tool, *common, "--alter", "--partitions", "4")
+    described = run_tool(tool, *common, "--describe").decode()
+    expect("PartitionCount: 4" in described and "ReplicationFactor: 3" in described, True)
+    run_tool(tool, *common, "--delete")
+    expect(topic in run_tool(tool, "--bootstrap-server", servers, "--list").decode(), False)
+
+
+def _performance(servers: str, *more: str) -> str:
+    topic = new_topic()
+    arguments = ["--topic", topic, "--num-records", str(COUNT), "--record-size", "100"]
+    arguments += ["--throughput", "-1", "--producer-props", f"bootstrap.servers={servers}"]
+    printed = run_tool(f"{TOOLS}.ProducerPerformance", *arguments, *more).decode()
+    expect(f"{COUNT} records sent" in printed, True)
+    return topic
+
+
+def _performance_produces(servers: str) -> None:
+    _performance(servers)
+
+
+def _performance_in_transactions(servers: str) -> None:
+    topic = f"id-{new_topic()}"
+    more = ("--transactional-id", topic, "--transaction-duration-ms", "50")
+    _performance(servers, *more)
+    tool = f"{TOOLS}.TransactionsCommand"
+    listed = run_tool(tool, "--bootstrap-server", servers, "list").decode()
+    expect(topic in listed, True)
+    about = ("describe", "--transactional-id", topic)
+    described = run_tool(tool, "--bootstrap-server", servers, *about).decode()
+    expect("CompleteCommit" in described, True)
+
+
+KCAT = ClientRow(
+    name="kcat",
+    version=_kcat_version(),
+    checks={
+        Task.PRODUCE: _kcat_produces,
+        Task.CONSUME: _kcat_consumes,
+        Task.GROUPS: _kcat_groups,
+        Task.TOPICS: _kcat_topics,
+    },
+)
+_JAVA = KAFKA.name.removeprefix("kafka-")
+CONSOLE = ClientRow(
+    name="Java: ConsoleProducer, ConsoleConsumer, TopicCommand, ConsumerGroupCommand",
+    version=_JAVA,
+    checks={
+        Task.PRODUCE: _console_produces,
+        Task.CONSUME: _console_consumes,
+        Task.GROUPS: _console_groups,
+        Task.TOPICS: _topic_command,
+    },
+)
+PERFORMANCE = ClientRow(
+    name="Java: ProducerPerformance, TransactionsCommand",
+    version=_JAVA,
+    checks={
+        Task.PRODUCE: _performance_produces,
+        Task.TRANSACTIONS: _performance_in_transactions,
+    },
+)

@@ -1,0 +1,126 @@
+"""Asks a real Kafka and the embedded broker the same: `python -m tools.compat.compare_brokers`.
+
+Lists every difference, and writes the list into README.md unless it is told `--dry`. Words as
+arguments choose the scenarios whose names hold one of them; then nothing is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.broker import EmbeddedBroker
+from tests.support.kafka.broker import KafkaCluster
+from tools.checks.readme import README, replace_block
+from tools.compat.scenarios.admin import admin_scenarios
+from tools.compat.scenarios.configs import config_scenarios
+from tools.compat.scenarios.groups import group_scenarios
+from tools.compat.scenarios.placement import placement_scenarios
+from tools.compat.scenarios.plain import differing
+from tools.compat.scenarios.produce import produce_scenarios
+from tools.compat.scenarios.read import read_scenarios
+from tools.compat.scenarios.world import Scenario, keep_everything, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SHOWN = 70
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that the brokers answer differently."""
+
+    scenario: str
+    path: str
+    kafka: str
+    ours: str
+
+
+def scenarios() -> list[Scenario]:
+    """Every scenario there is."""
+    return [
+        *produce_scenarios(),
+        *read_scenarios(),
+        *admin_scenarios(),
+        *config_scenarios(),
+        *group_scenarios(),
+        *placement_scenarios(),
+    ]
+
+
+def compare(name: str, kafka: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference]:
+    """The differences of one scenario."""
+    for path, theirs, mine in differing(kafka, ours):
+        yield Difference(name, path, _short(theirs), _short(mine))
+
+
+def _short(value: Any) -> str:
+    """A value as text; of a log its batches' offsets and counts."""
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "crc" in value[0]:
+        return "batches " + ", ".join(f"{b['base_offset']}+{b['count']}" for b in value)
+    return str(value)
+
+
+def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Difference]:
+    """Play all on both."""
+    found: list[Difference] = []
+    for number, scenario in enumerate(chosen):
+        theirs, mine = run(scenario, kafka, number), run(scenario, ours, number)
+        some = list(compare(scenario.name, theirs, mine))
+        for one in some:
+            sys.stdout.write(f"{one.scenario}: {one.path}: Kafka {one.kafka}, ours {one.ours}\n")
+        found += some
+    return found
+
+
+def markdown(found: list[Difference], count: int) -> str:
+    """The list for the README: equal differences of several scenarios share a row."""
+    rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in found:
+        rows[one.path, one.kafka, one.ours].append(one.scenario)
+    lines = [
+        f"{count} scenarios on Kafka 4.3.1 and on the embedded broker; {len(found)} values differ.",
+        "",
+        "| scenarios | value | Kafka | embedded |",
+        "|---|---|---|---|",
+    ]
+    for (path, kafka, ours), names in rows.items():
+        cells = (_names(names), f"`{path}`", _cell(kafka), _cell(ours))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _names(names: list[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    more = f" and {len(unique) - 2} more" if len(unique) > 2 else ""
+    return "; ".join(unique[:2]) + more
+
+
+def _cell(value: str) -> str:
+    short = value if len(value) <= SHOWN else value[:SHOWN] + " ..."
+    return short.replace("|", "\\|") or "empty"
+
+
+def main() -> None:
+    """Run, print, and write."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    chosen = [s for s in scenarios() if not words or any(word in s.name for word in words)]
+    with KafkaCluster(config=SETTINGS) as kafka, EmbeddedBroker() as ours:
+        keep_everything(ours.bootstrap_servers)
+        found = differences(chosen, kafka.bootstrap_servers, ours.bootstrap_servers)
+    sys.stdout.write(f"{len(chosen)} scenarios, {len(found)} differences\n")
+    if not words and "--dry" not in sys.argv:
+        text = README.read_text(encoding="utf-8")
+        new = replace_block(text, "differences", markdown(found, len(chosen)))
+        README.write_text(new, encoding="utf-8")
+
+
+SETTINGS = {"auto.create.topics.enable": "false"}
+"""As the embedded broker's defaults."""
+
+
+if __name__ == "__main__":
+    main()

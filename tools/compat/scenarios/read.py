@@ -1,0 +1,152 @@
+"""Scenarios of Fetch, ListOffsets and OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.raw import batch
+from tools.compat.scenarios.world import Scenario, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.compat.scenarios.world import Play
+
+_FETCHES: dict[str, dict[str, object]] = {
+    "from the start": {"offset": 0},
+    "inside a batch": {"offset": 3},
+    "at the end": {"offset": 7},
+    "behind the end": {"offset": 8},
+    "far behind the end": {"offset": 1 << 40},
+    "offset -1": {"offset": -1},
+    "epoch 0": {"offset": 0, "epoch": 0},
+    "epoch 7": {"offset": 0, "epoch": 7},
+    "epoch -5": {"offset": 0, "epoch": -5},
+    "at most 1 byte": {"offset": 0, "max_bytes": 1},
+    "at most 0 bytes": {"offset": 0, "max_bytes": 0},
+    "at most -1 bytes": {"offset": 0, "max_bytes": -1},
+    "at most 1 byte a partition": {"offset": 2, "partition_max_bytes": 1},
+    "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
+    "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
+    "waiting for much": {
+        "offset": 0,
+        "min_bytes": 1 << 20,
+        "max_wait": timedelta(milliseconds=100),
+    },
+    "read committed": {"offset": 0, "isolation_level": 1},
+    "isolation level 3": {"offset": 0, "isolation_level": 3},
+    "a session that nobody opened": {"offset": 0, "session_id": 99, "session_epoch": 1},
+    "no session, of an id": {"offset": 0, "session_id": 99, "session_epoch": -1},
+    "the next of no session": {"offset": 0, "session_id": 0, "session_epoch": 1},
+    "a session's epoch of the past": {"offset": 0, "session_id": 99, "session_epoch": -7},
+}
+TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
+
+
+def _filled(world: World) -> None:
+    """Offsets 0..1 of time 1000, 2..4 of 3000, 5..6 of 2000."""
+    world.create()
+    for count, time in ((2, 1_000), (3, 3_000), (2, 2_000)):
+        world.client.call(
+            ApiKey.PRODUCE, 9, **_values(world.topic, bytes(batch(count, timestamp=time)))
+        )
+
+
+def _values(topic: str, records: bytes) -> dict[str, object]:
+    data = [{"index": 0, "records": records}]
+    item = {"name": topic, "partition_data": data}
+    return {"acks": -1, "timeout": timedelta(seconds=5), "topic_data": [item]}
+
+
+def _fetch(version: int, changes: dict[str, object]) -> Play:
+    def play(world: World) -> None:
+        _filled(world)
+        world.fetch(version=version, **changes)
+
+    return play
+
+
+def _fetch_missing(version: int, **changes: object) -> Play:
+    def play(world: World) -> None:
+        world.create()
+        world.fetch(version=version, **changes)
+
+    return play
+
+
+def _list(version: int, timestamp: int, *, epoch: int = -1, partition: int = 0) -> Play:
+    def play(world: World) -> None:
+        _filled(world)
+        asked = {
+            "partition_index": partition,
+            "timestamp": timestamp,
+            "current_leader_epoch": epoch,
+        }
+        topics = [{"name": world.topic, "partitions": [asked]}]
+        world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
+
+    return play
+
+
+def _list_empty(world: World) -> None:
+    world.create()
+    for timestamp in TIMES:
+        asked = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
+        topics = [{"name": world.topic, "partitions": [asked]}]
+        world.ask(ApiKey.LIST_OFFSETS, 9, replica_id=-1, topics=topics)
+
+
+def _epochs(version: int) -> Play:
+    def play(world: World) -> None:
+        _filled(world)
+        for current, wanted in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
+            asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
+            topics = [{"topic": world.topic, "partitions": [asked]}]
+            world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+
+    return play
+
+
+def _delete_records(version: int) -> Play:
+    def play(world: World) -> None:
+        _filled(world)
+        for offset in (3, 99, -5, 2, -1):
+            asked = [{"partition_index": 0, "offset": offset}]
+            topics = [{"name": world.topic, "partitions": asked}]
+            world.ask(ApiKey.DELETE_RECORDS, version, topics=topics, timeout=timedelta(seconds=5))
+            world.fetch(3)
+
+    return play
+
+
+def _fetch_scenarios() -> Iterator[Scenario]:
+    for name, changes in _FETCHES.items():
+        for version in (4, 11, 17):
+            yield Scenario(f"fetch {version}, {name}", _fetch(version, changes))
+    for version in range(4, 18):
+        yield Scenario(f"fetch {version}, everything", _fetch(version, {"offset": 0}))
+    for version in (4, 12):
+        play = _fetch_missing(version, topic="not-there")
+        yield Scenario(f"fetch {version}, no such topic", play)
+    play = _fetch_missing(13, topic_id=UUID(int=9))
+    yield Scenario("fetch 13, no such topic id", play)
+
+
+def read_scenarios() -> Iterator[Scenario]:
+    """Everything that is read."""
+    yield from _fetch_scenarios()
+    for version in range(1, 11):
+        for timestamp in TIMES if version in {1, 5, 7, 8, 9, 10} else (-1, -2, 1_500):
+            yield Scenario(f"list offsets {version}, {timestamp}", _list(version, timestamp))
+    for epoch in (0, 7):
+        yield Scenario(f"list offsets 9, epoch {epoch}", _list(9, -1, epoch=epoch))
+    for partition in (-1, 5):
+        yield Scenario(f"list offsets 9, partition {partition}", _list(9, -1, partition=partition))
+    yield Scenario("list offsets 9, an empty partition", _list_empty)
+    for version in (2, 3, 4):
+        yield Scenario(f"offset for leader epoch {version}", _epochs(version))
+    for version in range(3):
+        yield Scenario(f"delete records {version}", _delete_records(version))

@@ -1,0 +1,135 @@
+"""One scenario's broker: a raw client, a topic of its own, and what was answered."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.raw import TIMEOUT, RawClient, create, new_producer_id
+from tools.compat.scenarios.plain import plain
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
+
+Play: TypeAlias = Callable[["World"], None]
+SOCKET_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is asked of both brokers, under a name that says so."""
+
+    name: str
+    play: Play
+
+
+class World:
+    """Requests to one broker; `seen` collects the answers as plain values."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.topic = topic
+        self.seen: dict[str, Any] = {}
+        self.last: Any = None
+        """The last answer as it came, None where there was none."""
+        self._servers = bootstrap_servers
+        self.client = RawClient(bootstrap_servers)
+        self.client.socket.settimeout(SOCKET_SECONDS)
+        self._topic_id: Any = None
+        self._producers: dict[str, int] = {}
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.client.call(ApiKey.DELETE_TOPICS, 4, topic_names=[self.topic], timeout=TIMEOUT)
+        self.client.socket.close()
+
+    def create(self, partitions: int = 1, **configs: str) -> None:
+        create(self.client, self.topic, partitions, **configs)
+
+    def producer(self, name: str = "p") -> int:
+        """A producer id, the same for the same name."""
+        if name not in self._producers:
+            self._producers[name] = new_producer_id(self.client)
+        return self._producers[name]
+
+    def topic_id(self) -> Any:
+        if self._topic_id is None:
+            found = self.client.call(ApiKey.METADATA, 12, topics=[{"name": self.topic}])
+            self._topic_id = found.topics[0].topic_id
+        return self._topic_id
+
+    def ask(self, api: ApiKey, version: int, **values: Any) -> Any:
+        """Send a request and note the answer, or that the connection ended."""
+        label = f"{len(self.seen) + 1} {api.name.lower()}"
+        self.last = None
+        try:
+            self.last = self.client.call(api, version, **values)
+            self.seen[label] = plain(self.last)
+        except ConnectionError:
+            self.seen[label] = "the connection is closed"
+            self._reconnect()
+        except TimeoutError:
+            self.seen[label] = "no answer"
+            self._reconnect()
+        return self.seen[label]
+
+    def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
+        """Ask until the answer is not this error any more: a real broker's news travel."""
+        deadline = time.monotonic() + SOCKET_SECONDS
+        while error.name in repr(self.client.call(api, version, **values)):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
+
+    def produce(self, records: bytes | None, version: int = 9, **changes: Any) -> Any:
+        """Produce to partition 0; `topic` and `partition` may be others, `acks` too."""
+        data = {"index": changes.pop("partition", 0), "records": records}
+        item = {"name": changes.pop("topic", self.topic), "partition_data": [data]}
+        if version >= 13:
+            item["topic_id"] = changes.pop("topic_id", None) or self.topic_id()
+        values = {"acks": -1, "timeout": TIMEOUT} | changes | {"topic_data": [item]}
+        if values["acks"] == 0:
+            return self._silent(version, values)
+        return self.ask(ApiKey.PRODUCE, version, **values)
+
+    def _silent(self, version: int, values: Any) -> None:
+        """Without an answer: the next request tells whether the connection lives."""
+        self.client.send(ApiKey.PRODUCE, version, **values)
+        self.ask(ApiKey.METADATA, 9, topics=[])
+
+    def fetch(self, offset: int = 0, version: int = 11, **changes: Any) -> Any:
+        from tests.broker.test_fetch import fetch_values
+
+        if version >= 13 and "topic_id" not in changes:
+            changes["topic_id"] = self.topic_id()
+        values = fetch_values(changes.pop("topic", self.topic), offset, **changes)
+        return self.ask(ApiKey.FETCH, version, **values)
+
+    def _reconnect(self) -> None:
+        self.client.socket.close()
+        self.client = RawClient(self._servers)
+        self.client.socket.settimeout(SOCKET_SECONDS)
+
+
+def keep_everything(bootstrap_servers: str) -> None:
+    """Let the embedded broker have log.retention.ms=-1, as the Kafka that is compared with."""
+    change = {"name": "log.retention.ms", "config_operation": 0, "value": "-1"}
+    brokers = {"resource_type": 4, "resource_name": "", "configs": [change]}
+    with RawClient(bootstrap_servers) as client:
+        answer = client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[brokers])
+    assert answer.responses[0].error_code == 0
+
+
+def run(scenario: Scenario, bootstrap_servers: str, number: int) -> dict[str, Any]:
+    """Play one scenario; an exception is an answer too."""
+    world = World(bootstrap_servers, f"compared-{number:04}")
+    try:
+        scenario.play(world)
+    except Exception as error:  # noqa: BLE001 - it shows up as a difference
+        world.seen["raised"] = f"{type(error).__name__}: {error}"
+    finally:
+        world.close()
+    return world.seen

@@ -1,0 +1,104 @@
+"""`python -m tools.torture --runs N` goes on with new seeds, `--seed N` repeats one verbosely."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections import deque
+from pathlib import Path
+
+from tests.support.kafka.node import NodeError
+from tools.torture.cluster import TortureCluster
+from tools.torture.disk import small_disk
+from tools.torture.ledger import Ledger
+from tools.torture.plan import Plan, draw
+from tools.torture.run import Result, run
+from tools.torture.tracing import CONTEXTS, traced
+
+
+def main() -> None:
+    """Exit status 1 when a run of this call has failed."""
+    arguments = _arguments()
+    # The default action would leave the disk mounted and the cluster's files behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with small_disk(arguments.disk) as disk:
+        bad = (
+            _repeat(arguments.seed, disk) if arguments.seed is not None else _go_on(arguments, disk)
+        )
+    sys.exit(1 if bad else 0)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.torture")
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=None, help="repeat this one")
+    parser.add_argument("--first", type=int, default=None, help="seed to begin with")
+    parser.add_argument("--disk", type=Path, default=None, help="folder on a small file system")
+    parser.add_argument("--traces", type=Path, default=None, help="folder for failing runs' logs")
+    parser.add_argument("--ledger", type=Path, default=Ledger().path)
+    return parser.parse_args()
+
+
+def _repeat(seed: int, disk: Path | None) -> bool:
+    plan = draw(seed, disk=disk is not None)
+    _say(str(plan))
+    with TortureCluster(disk) as cluster, traced(cluster, sys.stderr):
+        result = run(cluster, plan, debug=CONTEXTS)
+    _show(result)
+    return bool(result.wrong)
+
+
+def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
+    """One cluster for all runs, but a new one where it did not survive a run."""
+    ledger = Ledger(arguments.ledger)
+    first = arguments.first or ledger.next_seed()
+    seeds = deque(range(first, first + arguments.runs))
+    bad: list[int] = []
+    while seeds:
+        try:
+            with TortureCluster(disk) as cluster:
+                while seeds:
+                    plan = draw(seeds.popleft(), disk=disk is not None)
+                    result = _one(cluster, plan, arguments.traces)
+                    ledger.append(result.line())
+                    _show(result)
+                    bad += [plan.seed] if result.wrong else []
+        except NodeError as error:
+            _say(f"a new cluster is needed: {error}")
+    _say(ledger.summary())
+    _say(f"{arguments.runs} runs, {len(bad)} failed{': ' if bad else ''}{bad or ''}")
+    return bool(bad)
+
+
+def _one(cluster: TortureCluster, plan: Plan, traces: Path | None) -> Result:
+    """A run; what happened in it is kept in a file of `traces` when it fails."""
+    if traces is None:
+        return run(cluster, plan)
+    traces.mkdir(parents=True, exist_ok=True)
+    path = traces / f"seed-{plan.seed}.log"
+    with path.open("w") as file, traced(cluster, file):
+        result = run(cluster, plan, debug=CONTEXTS)
+    if not result.wrong:
+        path.unlink()
+    return result
+
+
+def _show(result: Result) -> None:
+    line = result.line()
+    _say(
+        f"seed {line['seed']:5} {line['seconds']:5.1f} s {line['records']:6} records "
+        f"{line['sessions']:3} sessions ({line['failed']} failed) "
+        f"{line['scenario']:30} {line['outcome']}"
+    )
+    for text in result.wrong[1:6]:
+        _say(f"           {text}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Coverage-guided garbage: `python -m tools.torture.fuzz TARGET FRAMES`, a process for each.
+
+Whatever the bytes, each target parses them or raises ProtocolError, in time, and without an
+allocation that the bytes do not explain.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import atheris
+from crc32c import crc32c
+from kio.schema.api_versions.v4 import response as api_versions
+from kio.schema.errors import ErrorCode
+
+with atheris.instrument_imports(include=["spark_kafka_sink"]):
+    from spark_kafka_sink.client.connection import Connection, Request, State
+    from spark_kafka_sink.common.errors import ProtocolError
+    from spark_kafka_sink.config.model import Codec
+    from spark_kafka_sink.protocol.codec import decode, encode
+    from spark_kafka_sink.protocol.frame import FrameReader
+    from spark_kafka_sink.protocol.messages import read_request_header, read_response
+    from spark_kafka_sink.protocol.versions import (
+        ApiKey,
+        response_type,
+    )
+    from spark_kafka_sink.records.compression import decompress
+    from spark_kafka_sink.records.decoder import read_records
+
+from tests.unit.protocol.entities import MESSAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TYPES = tuple(kind for kinds in MESSAGES.values() for kind in kinds)
+MEMORY_MIB = 1024
+"""Most memory that the garbage may take."""
+SECONDS = 5
+"""Most that one input may take."""
+_VERSIONS = encode(
+    api_versions.ApiVersionsResponse(
+        error_code=ErrorCode.none,
+        api_keys=tuple(
+            api_versions.ApiVersion(api_key=api, min_version=0, max_version=13)
+            for api in (ApiKey.PRODUCE, ApiKey.METADATA)
+        ),
+        throttle_time=timedelta(0),
+    )
+)
+
+
+def fuzz_decode(data: bytes) -> None:
+    """Requests and responses of every API in every version."""
+    if len(data) > 2:
+        kind = TYPES[int.from_bytes(data[:2], "big") % len(TYPES)]
+        decode(kind, memoryview(data)[2:])
+
+
+def fuzz_headers(data: bytes) -> None:
+    """A request's header, a response with its header."""
+    if data[:1] < b"\x80":
+        read_request_header(data[1:])
+    else:
+        read_response(response_type(ApiKey.METADATA, 12), data[1:])
+
+
+def fuzz_frames(data: bytes) -> None:
+    """A stream in pieces."""
+    reader = FrameReader()
+    step = 1 + (data[0] if data else 0)
+    for at in range(1, len(data), step):
+        reader.feed(data[at : at + step])
+
+
+def fuzz_connection(data: bytes) -> None:
+    """What a broker may answer: anything, or frames that claim to answer what was asked."""
+    connection = Connection("fuzz")
+    connection.move(State.CONNECTING)
+    connection.connected(0.0)
+    if data[:1] >= b"\x40":
+        _drain(connection, _answer(1, _VERSIONS))
+        request = Request(api=ApiKey.PRODUCE, version=7 + data[0] % 7, body=[b""], context=1)
+        connection.enqueue(request, 0.0)
+    if data[:1] >= b"\x20":
+        data = _answer(connection.in_flight[0].correlation_id, data[1:])
+    half = len(data) // 2
+    _drain(connection, data[:half])
+    _drain(connection, data[half:])
+
+
+def _drain(connection: Connection, data: bytes) -> None:
+    for _ in connection.received(data, 0.0):
+        pass
+
+
+def _answer(correlation_id: int, body: bytes) -> bytes:
+    frame = correlation_id.to_bytes(4, "big") + body
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def fuzz_records(data: bytes) -> None:
+    """A record batch; the checksum is made right, or nothing behind it would be reached."""
+    batch = bytearray(data)
+    if len(batch) > 21:
+        batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+        batch[16] = 2
+        batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    for _ in read_records(bytes(batch)):
+        pass
+
+
+def fuzz_decompress(data: bytes) -> None:
+    """Every codec."""
+    if data:
+        decompress(Codec(data[0] % len(Codec)), data[1:], 1 << 20)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "decode": fuzz_decode,
+    "headers": fuzz_headers,
+    "frames": fuzz_frames,
+    "connection": fuzz_connection,
+    "records": fuzz_records,
+    "decompress": fuzz_decompress,
+}
+
+
+def fuzz(name: str, runs: int) -> None:
+    """Run one target to its end, which is also that of the process: 0 where nothing was found."""
+    target = TARGETS[name]
+
+    def one(data: bytes) -> None:
+        with suppress(ProtocolError):
+            target(data)
+
+    options = [
+        f"-runs={runs}",
+        f"-rss_limit_mb={MEMORY_MIB}",
+        f"-timeout={SECONDS}",
+        f"-artifact_prefix={tempfile.gettempdir()}/fuzz-{name}-",
+        "-max_len=512",
+        "-verbosity=0",
+    ]
+    _limit_memory()
+    atheris.Setup([name, *options], one)
+    atheris.Fuzz()
+
+
+def _limit_memory() -> None:
+    """A larger allocation raises MemoryError, which is no ProtocolError."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (MEMORY_MIB << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+if __name__ == "__main__":
+    fuzz(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,171 @@
+"""What one run does, drawn from its seed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from tools.torture.faults import DELAYS, LOSSES, Fault
+
+
+class Trouble(StrEnum):
+    """What happens to the brokers and the topic while the sessions write."""
+
+    NONE = "none"
+    KILL = "kill"
+    KILL_FOR_LONG = "kill-for-long"
+    PAUSE = "pause"
+    STOP = "stop"
+    ROLL = "roll"
+    MOVE = "move"
+    DELETE = "delete"
+    RECREATE = "recreate"
+    FEW_REPLICAS = "few-replicas"
+    SMALL_MESSAGES = "small-messages"
+    FULL_DISK = "full-disk"
+
+
+class Placing(StrEnum):
+    """How rows find their partition."""
+
+    EXPLICIT = "explicit"
+    KEYED = "keyed"
+    STICKY = "sticky"
+
+
+_VANISHING = (Trouble.RECREATE, Trouble.DELETE)
+_WEIGHTS = {
+    Trouble.NONE: 16,
+    Trouble.KILL: 2,
+    Trouble.KILL_FOR_LONG: 2,
+    Trouble.PAUSE: 3,
+    Trouble.STOP: 1,
+    Trouble.ROLL: 1,
+    Trouble.MOVE: 5,
+    Trouble.DELETE: 2,
+    Trouble.RECREATE: 3,
+    Trouble.FEW_REPLICAS: 2,
+    Trouble.SMALL_MESSAGES: 5,
+    Trouble.FULL_DISK: 1,
+}
+_LAST = (*(each for each in Trouble if each not in _VANISHING), *_VANISHING)
+"""The topic goes last: nothing else can be done to it then."""
+_QUICK = (Trouble.NONE, Trouble.MOVE, Trouble.SMALL_MESSAGES)
+_MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
+    ((), 2),
+    (tuple(sorted(LOSSES)), 4),
+    (tuple(sorted(LOSSES | DELAYS)), 4),
+    (tuple(sorted(DELAYS)), 1),
+    ((Fault.LOSE_RESPONSE, Fault.RESET_RESPONSE, Fault.CUT_RESPONSE), 3),
+    ((Fault.LOSE_REQUEST, Fault.LOSE_RESPONSE, Fault.REFUSE, Fault.DENY), 3),
+    ((Fault.REFUSE, Fault.DENY, Fault.DUPLICATE), 3),
+    ((Fault.FORGET, Fault.REFUSE, Fault.DELAY_RESPONSE), 2),
+    ((Fault.FORGET, *sorted(LOSSES)), 1),
+    (tuple(sorted(Fault)), 2),
+)
+PATIENT_MS = 40_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that a run needs beside a cluster; times in milliseconds unless they say so.
+
+    `patient`: delivery.timeout.ms is longer than all that may go wrong, and the topic stays.
+    """
+
+    seed: int
+    troubles: tuple[Trouble, ...]
+    faults: tuple[Fault, ...]
+    rate: float
+    partitions: int
+    min_isr: int
+    sessions: int
+    chunks: int
+    rows: int
+    value_size: int
+    pause_ms: int
+    placing: Placing
+    patient: bool
+    options: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """The scenario in short."""
+        return "+".join([*self.troubles, "faults" if self.faults else "no-faults"])
+
+    @property
+    def must_succeed(self) -> bool:
+        """Nothing here is a reason for a session to fail."""
+        # Some refusals are told with codes that a leader also uses after it has appended.
+        doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
+        alone = len(self.troubles) == 1 and not doubtful & set(self.faults)
+        doubts = not alone or self.troubles not in {(Trouble.NONE,), (Trouble.SMALL_MESSAGES,)}
+        # What may be in the log is neither sent under a new epoch nor split, and a broker looks at
+        # the size before it looks for duplicates.
+        fragile = Fault.FORGET in self.faults or Trouble.SMALL_MESSAGES in self.troubles
+        return self.patient and not (fragile and doubts)
+
+    @property
+    def topic_may_vanish(self) -> bool:
+        """What was acknowledged may be deleted with the topic."""
+        return bool(set(_VANISHING) & set(self.troubles))
+
+
+def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
+    """The plan of a seed; `quick`: no broker is stopped. Without a small disk none is filled."""
+    random = Random(seed)
+    troubles = _troubles(random, disk=disk, quick=quick)
+    faults = random.choices([mix for mix, _ in _MIXES], [weight for _, weight in _MIXES])[0]
+    patient = random.random() < 0.75 and not set(_VANISHING) & set(troubles)
+    return Plan(
+        seed=seed,
+        troubles=troubles,
+        faults=faults,
+        rate=random.choice((0.02, 0.05, 0.1, 0.2)),
+        partitions=random.choice((1, 2, 3, 6)),
+        min_isr=random.choice((1, 2, 2)),
+        sessions=random.choice((1, 2, 3, 4)),
+        chunks=random.choice((10, 20, 40)),
+        rows=random.choice((5, 30, 120)),
+        value_size=random.choice((12, 60, 200)),
+        pause_ms=random.choice((0, 5, 20)),
+        placing=random.choice((Placing.EXPLICIT, Placing.EXPLICIT, Placing.KEYED, Placing.STICKY)),
+        patient=patient,
+        options=tuple(sorted(_options(random, patient=patient).items())),
+    )
+
+
+def _troubles(random: Random, *, disk: bool, quick: bool) -> tuple[Trouble, ...]:
+    weights = dict(_WEIGHTS)
+    if not disk:
+        del weights[Trouble.FULL_DISK]
+    if quick:
+        weights = {trouble: weights[trouble] for trouble in _QUICK}
+    count = random.choice((1, 1, 1, 2))
+    drawn = random.choices(list(weights), list(weights.values()), k=count)
+    some = dict.fromkeys(each for each in drawn if each is not Trouble.NONE)
+    return tuple(sorted(some, key=_LAST.index)) if some else (Trouble.NONE,)
+
+
+def _options(random: Random, *, patient: bool) -> dict[str, str]:
+    request_timeout = random.choice((600, 1000, 1500)) if patient else random.choice((300, 600))
+    linger = random.choice((0, 1, 5, 20))
+    delivery = PATIENT_MS if patient else random.choice((900, 1500, 2500))
+    return {
+        "linger.ms": str(linger),
+        "batch.size": str(random.choice((300, 1000, 4000, 16384))),
+        "buffer.memory": str(random.choice((65_536, 262_144, 4_194_304))),
+        "compression.type": random.choice(("none", "none", "gzip", "snappy", "lz4", "zstd")),
+        "max.in.flight.requests.per.connection": str(random.choice((1, 2, 5, 5, 5))),
+        "request.timeout.ms": str(request_timeout),
+        "delivery.timeout.ms": str(delivery),
+        "max.block.ms": str(30_000 if patient else 4_000),
+        "retry.backoff.ms": str(random.choice((10, 50, 100))),
+        "retry.backoff.max.ms": str(random.choice((100, 400))),
+        "reconnect.backoff.ms": str(random.choice((10, 50))),
+        "reconnect.backoff.max.ms": "300",
+        "socket.connection.setup.timeout.ms": "1000",
+        "connections.max.idle.ms": str(random.choice((540_000, 540_000, 300))),
+        "allow.auto.create.topics": "false",
+    }

@@ -1,0 +1,125 @@
+"""Bugs that the harness must find, patched into the producer from outside for a while."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from spark_kafka_sink.client.connection import Connection
+from spark_kafka_sink.producer.send import response_handler as answers
+from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
+from spark_kafka_sink.producer.send.response_handler import Answers
+from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.protocol.messages import read_correlation_id
+from tools.torture.faults import DUPLICATE_SEQUENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.producer_state import Identity
+    from spark_kafka_sink.producer.send.error_policy import Facts
+    from spark_kafka_sink.producer.send.in_flight import Lane
+
+
+@contextmanager
+def sequence_reused_after_a_timeout() -> Iterator[None]:
+    """What got no answer is taken for not sent: its sequence is given to the next batch."""
+    original = Sender._complete
+
+    def complete(self: Sender, completion: Completion) -> None:
+        original(self, completion)
+        for lane in self._lanes.values():
+            for batch in reversed(lane.again):
+                if batch.ambiguous and batch.sequence >= 0:
+                    _take_back(self._identity, batch)
+
+    with patch.object(Sender, "_complete", complete):
+        yield
+
+
+@contextmanager
+def duplicate_is_a_failure() -> Iterator[None]:
+    """DUPLICATE_SEQUENCE_NUMBER is an error like any other."""
+
+    def wrong(code: int, facts: Facts) -> Decision:
+        if code == DUPLICATE_SEQUENCE:
+            return Decision(Action.FAIL)
+        return decide(code, facts)
+
+    with patch.object(answers, "decide", wrong):
+        yield
+
+
+@contextmanager
+def split_without_drain() -> Iterator[None]:
+    """The pieces are numbered anew as if nothing had been sent behind the batch."""
+    original = Answers._split
+
+    def split(self: Answers, lane: Lane, batch: ProducerBatch, size: int) -> None:
+        original(self, lane, batch, size)
+        for piece in [one for one in lane.again if one.order[:-1] == batch.order]:
+            piece.unnumber()
+        self._identity.sequences[batch.partition].next = batch.sequence
+
+    with patch.object(Answers, "_split", split):
+        yield
+
+
+@contextmanager
+def answers_matched_to_the_wrong_request() -> Iterator[None]:
+    """Whatever comes answers the request that was sent last."""
+    original = Connection.received
+
+    def received(self: Connection, data: bytes, now: float) -> Any:
+        if len(self.in_flight) > 1 and self._frames.held == 0:
+            self.in_flight.rotate(1)
+        return original(self, data, now)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Connection, "received", received))
+        stack.enter_context(
+            patch("spark_kafka_sink.client.connection.read_correlation_id", _Anything())
+        )
+        yield
+
+
+@contextmanager
+def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
+    """The new epoch begins at once, not when all that was sent is answered."""
+    original = Answers._retry
+
+    def retry(self: Answers, lane: Lane, batch: ProducerBatch, *rest: Any) -> None:
+        original(self, lane, batch, *rest)
+        if lane.renumber:
+            under_way, lane.under_way = lane.under_way, []
+            self.renumber(lane)
+            lane.under_way, lane.proven = under_way, True
+
+    with patch.object(Answers, "_retry", retry):
+        yield
+
+
+class _Anything(int):
+    """Equal to every correlation id."""
+
+    def __call__(self, frame: memoryview) -> _Anything:
+        read_correlation_id(frame)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
+def _take_back(identity: Identity, batch: ProducerBatch) -> None:
+    place = identity.sequences.get(batch.partition)
+    if place is not None:
+        place.next = batch.sequence
+    batch.unnumber()

@@ -1,0 +1,169 @@
+"""One session after the other on the same identity, and what each was told."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.producer import session_pool as pool
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from tools.torture.plan import Placing, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.report.builder import BatchDone
+
+_MANY_RECORDS = 20_000
+_SLOW_S = 0.05
+_EMPTY_SESSIONS = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A batch that the producer was told is in the log; `base_offset` is -1 where nobody said."""
+
+    partition: int
+    base_offset: int
+    records: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Written:
+    """A session: rows 0 .. `tried` - 1, of which the first `taken` were surely taken over.
+
+    `error` ended it, `trouble` is what `append` raised without ending it; times in seconds.
+    """
+
+    session: int
+    tried: int = 0
+    taken: int = 0
+    error: BaseException | None = None
+    trouble: KafkaProdError | None = None
+    report: DeliveryReport = field(default_factory=DeliveryReport)
+    acks: list[Ack] = field(default_factory=list)
+    longest_flush: float = 0.0
+
+
+class Writer:
+    """Writes until `is_over`, in a thread of its own."""
+
+    def __init__(self, plan: Plan, servers: str, topic: str, debug: str) -> None:
+        self.done: list[Written] = []
+        self.records = 0
+        self._plan = plan
+        self._topic = topic
+        self._random = Random(f"{plan.seed}/writer")
+        named = {f"kafka.{name}": value for name, value in plan.options}
+        extra = {"kafka.bootstrap.servers": servers, "kafka.client.id": topic}
+        if debug:
+            extra["kafka.debug"] = debug
+        self._config = ProducerConfig.parse({**named, **extra})
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """At least as many sessions as planned."""
+        while len(self.done) < self._plan.sessions or not is_over():
+            if self._random.random() < _EMPTY_SESSIONS:
+                pool.give_back_session(pool.borrow_session(self._config))
+            self._session(Written(session=len(self.done)), is_over)
+
+    def _session(self, written: Written, is_over: Callable[[], bool]) -> None:
+        self.done.append(written)
+        session = pool.borrow_session(self._config)
+        _listen(session, written)
+        try:
+            try:
+                self._fill(session, written, is_over)
+            finally:
+                self._flush(session, written)
+        except KafkaProdError as error:
+            written.error = error
+        except BaseException as error:
+            written.error = error
+            pool.discard_session(session)
+            raise
+        written.report = session.report(TaskInfo())
+        if written.error is None and written.trouble is None:
+            pool.give_back_session(session)
+        else:
+            pool.discard_session(session)
+            time.sleep(0.2)
+
+    def _fill(
+        self, session: ProducerSession, written: Written, is_over: Callable[[], bool]
+    ) -> None:
+        plan = self._plan
+        for _ in range(plan.chunks):
+            chunk = self._rows(written)
+            written.tried += plan.rows
+            self.records += plan.rows
+            try:
+                session.append(chunk)
+            except KafkaProdError as error:
+                written.trouble = error
+                return
+            written.taken = written.tried
+            time.sleep(plan.pause_ms / 1000 if self.records < _MANY_RECORDS else _SLOW_S)
+            if self.records >= _MANY_RECORDS and is_over():
+                return
+
+    def _flush(self, session: ProducerSession, written: Written) -> None:
+        started = time.monotonic()
+        try:
+            session.flush()
+        finally:
+            written.longest_flush = time.monotonic() - started
+
+    def _rows(self, written: Written) -> Rows:
+        plan = self._plan
+        numbers = range(written.tried, written.tried + plan.rows)
+        values = [value(plan, written.session, number) for number in numbers]
+        keys = [b"key-%d" % (number % 17) for number in numbers]
+        places = [place(plan, number) for number in numbers]
+        return Rows(
+            columns=Columns(
+                value=pa.array(values, pa.binary()),
+                key=pa.array(keys, pa.binary()) if plan.placing is Placing.KEYED else None,
+            ),
+            topics=(self._topic,),
+            partition=(pa.array(places, pa.int32()) if plan.placing is Placing.EXPLICIT else None),
+        )
+
+
+def value(plan: Plan, session: int, number: int) -> bytes:
+    """What a row says: its session, its number, and something to fill it up."""
+    text = b"%d:%d:" % (session, number)
+    return text + b"." * (number * 7 % (plan.value_size + 1))
+
+
+def place(plan: Plan, number: int) -> int:
+    """The partition of a row, where rows name theirs: in turn, but with some in a row."""
+    return number // 3 % plan.partitions
+
+
+def forget_sessions() -> None:
+    """Close the clients that the pool keeps."""
+    while pool._cache:
+        _, (client, _) = pool._cache.popitem()
+        client.close()
+
+
+def _listen(session: ProducerSession, written: Written) -> None:
+    report = session._report
+    original = report.acknowledged
+
+    def acknowledged(batch: BatchDone, base_offset: int | None) -> None:
+        offset = -1 if base_offset is None else base_offset
+        written.acks.append(Ack(batch.partition, offset, batch.records))
+        original(batch, base_offset)
+
+    report.acknowledged = acknowledged  # type: ignore[method-assign]
