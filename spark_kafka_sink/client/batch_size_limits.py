@@ -27,7 +27,7 @@ class _Ceiling:
     learned_at: float
 
 
-class BatchCeilings:
+class BatchSizeLimits:
     """One client's; the sender thread learns, any thread may ask."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ CLOSED_IN_HANDSHAKE = (
 
 
 @dataclass(slots=True)
-class Link:
+class BrokerConnection:
     """Everything about one broker; times in seconds of the monotonic clock.
 
     `failures` counts connection attempts since the last that worked; until `retry_at` there is no
@@ -111,9 +111,9 @@ class Link:
 
     def take_over(self) -> list[InFlight]:
         """Forget the connection; the requests that will get no answer any more."""
-        under_way = [*self.connection.in_flight, *self.connection.silent]
+        in_flight = [*self.connection.in_flight, *self.connection.silent]
         # The connection's own ApiVersions request has no context: nobody waits for it.
-        lost = [asked for asked in under_way if asked.request.context is not None]
+        lost = [asked for asked in in_flight if asked.request.context is not None]
         if self.transport is not None:
             self.transport.close()
         self.transport = None

@@ -12,8 +12,8 @@ from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.client.batch_size_limits import BatchCeilings
-from spark_kafka_sink.client.connection_metrics import Observer
+from spark_kafka_sink.client.batch_size_limits import BatchSizeLimits
+from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.transport import TcpTransport
@@ -58,10 +58,10 @@ class Client:
         self.random = random or Random()
         self.network = Network(config, self.random, connect, resolver)
         self.metadata = Metadata(config, self.random)
-        self.ceilings = BatchCeilings()
+        self.ceilings = BatchSizeLimits()
         self.name = new_id()
         """What debug events call the client."""
-        self.network.observer = Observer(Debug(config.debug, client=self.name))
+        self.network.observer = ConnectionMetrics(Debug(config.debug, client=self.name))
         self.metadata.debug = Debug(config.debug, client=self.name)
         self.late: deque[Completion] = deque()
         """What completed between tasks: a loop may still have been waiting for it."""

@@ -14,7 +14,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node, error_number
 from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.client.outage_schedule import Troubles
-from spark_kafka_sink.client.rebootstrap import REBOOTSTRAP_REQUIRED, Recovery
+from spark_kafka_sink.client.rebootstrap import REBOOTSTRAP_REQUIRED, Rebootstrap
 from spark_kafka_sink.client.removed_partitions import Vanished
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
@@ -81,7 +81,7 @@ class Metadata:
         self._troubles = Troubles()
         self._begins_anew = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
         trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
-        self._recovery = Recovery(trigger if self._begins_anew else None)
+        self._recovery = Rebootstrap(trigger if self._begins_anew else None)
         self._bootstrap = [
             Node(-1 - index, *_split(server))
             for index, server in enumerate(config.bootstrap_servers)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.broker_connection import Link, reason_of
+from spark_kafka_sink.client.broker_connection import BrokerConnection, reason_of
 from spark_kafka_sink.client.connection import State
-from spark_kafka_sink.client.connection_metrics import Observer
-from spark_kafka_sink.client.outages import Outages
+from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
+from spark_kafka_sink.client.outages import OutageLog
 from spark_kafka_sink.client.resolver import ThreadResolver, literal
 from spark_kafka_sink.client.transport import TcpTransport
 from spark_kafka_sink.common.errors import ProtocolError
@@ -72,15 +72,15 @@ class Network:
         connect: Connect = TcpTransport,
         resolver: Resolver | None = None,
     ) -> None:
-        self.observer = Observer()
-        self.outages = Outages()
+        self.observer = ConnectionMetrics()
+        self.outages = OutageLog()
         self.failures: dict[str, str] = {}
         """Why the latest attempt failed, by address, until one works there."""
         self._config = config
         self._random = random
         self._connect = connect
         self._resolver = resolver or ThreadResolver()
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, BrokerConnection] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -93,7 +93,7 @@ class Network:
         link = self._links.get(node.node_id)
         if link is None or link.node != node:
             self._forget(node.node_id, "the broker has a new address", now)
-            link = self._links[node.node_id] = Link(node, self._config.client_id)
+            link = self._links[node.node_id] = BrokerConnection(node, self._config.client_id)
         if link.connection.state is State.DISCONNECTED and now >= link.retry_at:
             self._open(link, now)
         return link.is_ready and now >= link.throttled_until
@@ -133,7 +133,7 @@ class Network:
         waiting = (link.connection.in_flight, link.connection.silent)
         return min((flights[0].sent_at for flights in waiting if flights), default=None)
 
-    def link(self, node_id: int) -> Link:
+    def link(self, node_id: int) -> BrokerConnection:
         """The link to a broker that `ready` was asked about."""
         return self._links[node_id]
 
@@ -192,7 +192,7 @@ class Network:
         except (BlockingIOError, OSError):
             return  # full: it is awake, closed: nobody waits
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[BrokerConnection]:
         """Every broker that was ever asked for, connected or not."""
         return list(self._links.values())
 
@@ -218,7 +218,7 @@ class Network:
         except BlockingIOError:
             return
 
-    def _open(self, link: Link, now: float) -> None:
+    def _open(self, link: BrokerConnection, now: float) -> None:
         """Begin to connect, to the next address of the name; a name is looked up first."""
         link.last_used, link.connect_by = now, self._patience(now)
         host, port = link.node.host, link.node.port
@@ -248,7 +248,7 @@ class Network:
                     link.resolved(found.addresses)
                     self._dial(link, now)
 
-    def _dial(self, link: Link, now: float) -> None:
+    def _dial(self, link: BrokerConnection, now: float) -> None:
         buffers = (self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
         address = link.next_address()
         link.connection.move(State.CONNECTING)
@@ -265,7 +265,7 @@ class Network:
         """Until when a name must have been looked up, or a connection be ready."""
         return now + self._config.socket_connection_setup_timeout_ms / 1000
 
-    def _serve(self, link: Link, events: int, now: float) -> None:
+    def _serve(self, link: BrokerConnection, events: int, now: float) -> None:
         if link.transport is None:
             return
         try:
@@ -283,7 +283,7 @@ class Network:
         else:
             self._watch(link, now)
 
-    def _receive(self, link: Link, now: float) -> None:
+    def _receive(self, link: BrokerConnection, now: float) -> None:
         for asked, response in link.receive(now):
             self.observer.answered(link, asked, now)
             self._done.append(_completion(link, asked, (response, None), now))
@@ -294,7 +294,7 @@ class Network:
             self.outages.answered(link, now)
             self.failures.pop(str(link.node), None)
 
-    def _watch(self, link: Link, now: float) -> None:
+    def _watch(self, link: BrokerConnection, now: float) -> None:
         self.observer.moved(link, now)
         self._complete_silent(link)
         if link.transport is not None:
@@ -318,7 +318,7 @@ class Network:
             elif oldest is not None:
                 self.outages.silent(link, oldest, patience, now)
 
-    def _fail(self, link: Link, error: Exception, now: float) -> None:
+    def _fail(self, link: BrokerConnection, error: Exception, now: float) -> None:
         """Give the connection up: back off, or go on with the name's next address."""
         reason, was_ready, was_idle = reason_of(error), link.is_ready, link.is_idle
         if was_idle:
@@ -340,7 +340,7 @@ class Network:
         if not was_idle:
             self.outages.failed(link, reason, lost, delay, now)
 
-    def _drop(self, link: Link, reason: str, now: float) -> list[InFlight]:
+    def _drop(self, link: BrokerConnection, reason: str, now: float) -> list[InFlight]:
         if link.transport is not None:
             self._selector.unregister(link.transport)
         link.connect_by = 0.0
@@ -353,7 +353,7 @@ class Network:
             self._done.append(replace(completion, written=connection.has_written(asked)))
         return lost
 
-    def _complete_silent(self, link: Link) -> None:
+    def _complete_silent(self, link: BrokerConnection) -> None:
         for written in link.connection.written_silently():
             self._done.append(_completion(link, written, (None, None), written.sent_at))
 
@@ -364,7 +364,7 @@ class Network:
 
 
 def _completion(
-    link: Link, asked: InFlight, outcome: tuple[Any | None, str | None], now: float
+    link: BrokerConnection, asked: InFlight, outcome: tuple[Any | None, str | None], now: float
 ) -> Completion:
     response, failure = outcome
     return Completion(

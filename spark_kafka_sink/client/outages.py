@@ -14,7 +14,7 @@ from spark_kafka_sink.client.outage_schedule import Troubles
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spark_kafka_sink.client.broker_connection import Link
+    from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.connection import InFlight
 
 _LOG = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ SILENCE = 10.0
 """Seconds without the answer to a request after which a broker is said to be silent."""
 
 
-class Outages:
+class OutageLog:
     """What the network has to say of its brokers.
 
     A bootstrap server and the broker at the same address are two: only for the latter does
@@ -36,7 +36,12 @@ class Outages:
         self._troubles = Troubles()
 
     def failed(
-        self, link: Link, reason: str, lost: Sequence[InFlight], delay: float, now: float
+        self,
+        link: BrokerConnection,
+        reason: str,
+        lost: Sequence[InFlight],
+        delay: float,
+        now: float,
     ) -> None:
         """A connection broke, or could not be made; the next attempt is `delay` seconds away."""
         trouble = self._troubles.meet(_key(link), now)
@@ -53,7 +58,7 @@ class Outages:
         plan = f"connecting again in {delay:.2f} s, and until it works"
         self._say(link, f"{what}: {reason}; {plan}", now)
 
-    def silent(self, link: Link, oldest: float, patience: float, now: float) -> None:
+    def silent(self, link: BrokerConnection, oldest: float, patience: float, now: float) -> None:
         """A request that was sent at `oldest` has no answer yet, and may have none for a while."""
         if now - oldest < SILENCE:
             return
@@ -64,7 +69,7 @@ class Outages:
         plan = f"the connection is given up after request.timeout.ms = {patience * 1000:.0f}"
         self._say(link, f"{what}; {plan}", now)
 
-    def answered(self, link: Link, now: float) -> None:
+    def answered(self, link: BrokerConnection, now: float) -> None:
         """A broker has connected, or answered."""
         if not self._troubles:
             return
@@ -76,7 +81,7 @@ class Outages:
         elif silence is not None:
             _LOG.warning("%s: answers again", _name(link))
 
-    def _say(self, link: Link, text: str, now: float) -> None:
+    def _say(self, link: BrokerConnection, text: str, now: float) -> None:
         waiting = self.backlog(link.node.node_id, now)
         _LOG.warning("%s: %s%s%s", _name(link), text, waiting, self._troubles.rest())
 
@@ -85,15 +90,15 @@ def _nothing(_node_id: int, _now: float) -> str:
     return ""
 
 
-def _key(link: Link) -> str:
+def _key(link: BrokerConnection) -> str:
     return f"{link.node.node_id} {link.node}"
 
 
-def _silence(link: Link) -> str:
+def _silence(link: BrokerConnection) -> str:
     return f"{_key(link)} silent"
 
 
-def _name(link: Link) -> str:
+def _name(link: BrokerConnection) -> str:
     node = link.node
     what = "Kafka bootstrap server" if node.node_id < 0 else f"Kafka broker {node.node_id} at"
     if link.address is None or link.address[1][0] == node.host.strip("[]"):

@@ -13,7 +13,7 @@ REBOOTSTRAP_REQUIRED = 129
 
 
 @dataclass(slots=True)
-class Recovery:
+class Rebootstrap:
     """`trigger`: seconds without an answer to any Metadata request; None: never begin anew."""
 
     trigger: float | None

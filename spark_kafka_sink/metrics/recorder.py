@@ -122,7 +122,7 @@ class BrokerMeters(dict[int, BrokerMeter]):
         return meter
 
 
-class Meters:
+class MetricsRecorder:
     """One session's meters."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import EXAMPLES_KEPT, PoisonCount, PoisonPolicy
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,15 +26,15 @@ _ENOUGH_ROWS = 1_000
 """Rows that a task must have seen before their share of poison ones can fail it."""
 
 
-class PoisonWard:
+class BadRows:
     """Counts poison rows by reason, keeps examples, and stops a task that has little else."""
 
     def __init__(self, policy: PoisonPolicy) -> None:
         self.policy = policy
         self._lock = Lock()
         """Guards everything below."""
-        self._counts: Counter[Flaw] = Counter()
-        self._examples: dict[Flaw, list[str]] = {}
+        self._counts: Counter[RowError] = Counter()
+        self._examples: dict[RowError, list[str]] = {}
         self._rows = 0
 
     def seen(self, count: int) -> None:
@@ -48,15 +48,15 @@ class PoisonWard:
         Raises:
             DeliveryError: too large a share of the task's rows is poison.
         """
-        found, counts = np.unique(flaws[flaws != Flaw.NONE], return_counts=True)
+        found, counts = np.unique(flaws[flaws != RowError.NONE], return_counts=True)
         for code, count in zip(found.tolist(), counts.tolist(), strict=True):
-            flaw = Flaw(code)
+            flaw = RowError(code)
             firsts = np.flatnonzero(flaws == code)[:EXAMPLES_KEPT].tolist()
             examples = [f"row {rows.first_row + row}: {flaw.message}" for row in firsts]
             self.refused(flaw, count, examples)
         self.check_ratio()
 
-    def refused(self, flaw: Flaw, count: int, examples: list[str]) -> None:
+    def refused(self, flaw: RowError, count: int, examples: list[str]) -> None:
         """Count records of one flaw; log the first of them."""
         with self._lock:
             first = not self._counts[flaw]

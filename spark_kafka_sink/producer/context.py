@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.producer.bad_rows import PoisonWard
+    from spark_kafka_sink.producer.bad_rows import BadRows
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-    from spark_kafka_sink.producer.events import Trace
+    from spark_kafka_sink.producer.events import ProducerEvents
     from spark_kafka_sink.report.builder import ReportBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class SessionContext:
     """Shared by the parts of one session; `letters` is None without a dead letter topic."""
 
     report: ReportBuilder
-    trace: Trace
-    ward: PoisonWard
+    trace: ProducerEvents
+    ward: BadRows
     letters: DeadLetterTopic | None

@@ -21,7 +21,7 @@ from spark_kafka_sink.producer.dead_letter_fields import (
     omitted_words,
     omitting_more,
 )
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import nullable_lengths
 from spark_kafka_sink.records.encoder import encode_headers, size_bounds
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """Header columns in this shape can become dead letters."""
 
-_OVERSIZED = (Flaw.OVERSIZED, Flaw.TOO_LARGE)
+_OVERSIZED = (RowError.OVERSIZED, RowError.TOO_LARGE)
 _LONGEST_DETAILS = 500
 """Characters of what a broker says."""
 
@@ -128,7 +128,7 @@ class DeadLetterTopic:
     ) -> list[tuple[str, pa.Array[Any]]]:
         """The name and the n values of each context header."""
         count = len(rows)
-        classes = pa.array([flaw.error_class.encode() for flaw in Flaw], pa.binary())
+        classes = pa.array([flaw.error_class.encode() for flaw in RowError], pa.binary())
         return [
             ("topic", _topic_names(rows)),
             ("partition", _partitions(rows)),
@@ -156,13 +156,13 @@ def _messages(
     """What is wrong with each row, and what its letter leaves out."""
     if details is not None:
         told = zip(flaws.tolist(), left_out.tolist(), details, strict=True)
-        return pa.array([_message(Flaw(flaw), Part(parts), text) for flaw, parts, text in told])
-    texts = [_message(flaw, Part(parts)) for flaw in Flaw for parts in range(ALL_PARTS + 1)]
+        return pa.array([_message(RowError(flaw), Part(parts), text) for flaw, parts, text in told])
+    texts = [_message(flaw, Part(parts)) for flaw in RowError for parts in range(ALL_PARTS + 1)]
     numbers = flaws.astype(np.int32) * (ALL_PARTS + 1) + left_out
     return pa.array(texts, pa.binary()).take(numbers)
 
 
-def _message(flaw: Flaw, left_out: Part, details: str = "") -> bytes:
+def _message(flaw: RowError, left_out: Part, details: str = "") -> bytes:
     more = f": {details[:_LONGEST_DETAILS]}" if details else ""
     return f"{flaw.message}{more}{omitted_words(left_out)}".encode()
 
@@ -233,7 +233,7 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
     else:
         numbers = rows.topic_of.astype(np.int32)
     if rows.flaws is not None:
-        numbers = np.where(rows.flaws == Flaw.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
+        numbers = np.where(rows.flaws == RowError.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
     return names.take(numbers)
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.common.debug_log import Context
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
-    from spark_kafka_sink.producer.producer_state import Identity
+    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.error_policy import Action
 
 
-class Trace:
+class ProducerEvents:
     """One session's events.
 
     Args:
@@ -126,7 +126,7 @@ class Trace:
         if (tell := self._debug.queue) is not None:
             tell("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 
-    def identified(self, identity: Identity) -> None:
+    def identified(self, identity: ProducerState) -> None:
         """The answer to InitProducerId was taken."""
         if (tell := self._debug.eos) is not None:
             tell(
@@ -148,7 +148,7 @@ class Trace:
                 next_sequence=batch.next_sequence,
             )
 
-    def renumbered(self, partition: TopicPartition, identity: Identity) -> None:
+    def renumbered(self, partition: TopicPartition, identity: ProducerState) -> None:
         """The partition starts over at sequence 0."""
         if (tell := self._debug.eos) is not None:
             tell(

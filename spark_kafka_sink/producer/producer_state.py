@@ -1,6 +1,6 @@
 """Who the producer is to the brokers: producer id, epoch, and each partition's next sequence.
 
-Owned by the sender thread. A healthy session hands its `Identity` to the next one, so that a
+Owned by the sender thread. A healthy session hands its `ProducerState` to the next one, so that a
 worker process that runs many tasks leaves one producer state on each broker and not many.
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LAST_EPOCH = (1 << 15) - 1
 
 
-class IdentityState(Enum):
+class ProducerIdState(Enum):
     """Where the producer id stands."""
 
     MISSING = auto()
@@ -29,10 +29,10 @@ class IdentityState(Enum):
     KNOWN = auto()
 
 
-_NEXT: dict[IdentityState, frozenset[IdentityState]] = {
-    IdentityState.MISSING: frozenset({IdentityState.REQUESTED}),
-    IdentityState.REQUESTED: frozenset({IdentityState.KNOWN, IdentityState.MISSING}),
-    IdentityState.KNOWN: frozenset({IdentityState.MISSING}),
+_NEXT: dict[ProducerIdState, frozenset[ProducerIdState]] = {
+    ProducerIdState.MISSING: frozenset({ProducerIdState.REQUESTED}),
+    ProducerIdState.REQUESTED: frozenset({ProducerIdState.KNOWN, ProducerIdState.MISSING}),
+    ProducerIdState.KNOWN: frozenset({ProducerIdState.MISSING}),
 }
 
 
@@ -50,19 +50,19 @@ class Sequence:
 
 
 @dataclass(slots=True)
-class Identity:
+class ProducerState:
     """The producer id and epoch, and where each partition stands under them.
 
     `transactional_id` is None for a producer that is idempotent and no more.
     """
 
-    state: IdentityState = IdentityState.MISSING
+    state: ProducerIdState = ProducerIdState.MISSING
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
     transactional_id: str | None = None
     sequences: dict[TopicPartition, Sequence] = field(default_factory=dict)
 
-    def move(self, state: IdentityState) -> None:
+    def move(self, state: ProducerIdState) -> None:
         """Change state; anything not in the table is a bug."""
         if state not in _NEXT[self.state]:
             raise AssertionError(f"identity cannot go from {self.state} to {state}")
@@ -70,12 +70,12 @@ class Identity:
 
     def granted(self, producer_id: int, epoch: int) -> None:
         """InitProducerId was answered."""
-        self.move(IdentityState.KNOWN)
+        self.move(ProducerIdState.KNOWN)
         self.producer_id, self.epoch = producer_id, epoch
 
     def number(self, batch: ProducerBatch) -> None:
         """Give a batch that was never sent its place; retries keep theirs."""
-        if self.state is not IdentityState.KNOWN:
+        if self.state is not ProducerIdState.KNOWN:
             raise AssertionError("a batch can't be numbered without a producer id")
         place = self.sequences.get(batch.partition)
         if place is None:
@@ -91,9 +91,9 @@ class Identity:
         After the last epoch a new producer id is needed.
         """
         self.sequences.pop(partition, None)
-        if self.state is not IdentityState.KNOWN:
+        if self.state is not ProducerIdState.KNOWN:
             return  # a new producer id is on its way
         if self.epoch >= LAST_EPOCH:
-            self.move(IdentityState.MISSING)
+            self.move(ProducerIdState.MISSING)
         else:
             self.epoch += 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
 
 
-class Flaw(IntEnum):
+class RowError(IntEnum):
     """Why a row can't be written; the number stands in a row's place in a mask of int8."""
 
     NONE = 0
@@ -49,36 +49,40 @@ class Flaw(IntEnum):
 
 _ERRORS = "spark_kafka_sink."
 _ERROR_CLASSES = {
-    Flaw.NONE: "",
-    Flaw.NULL_TOPIC: f"{_ERRORS}ColumnError",
-    Flaw.NULL_HEADER_KEY: f"{_ERRORS}ColumnError",
-    Flaw.PARTITION_OUT_OF_RANGE: f"{_ERRORS}ColumnError",
-    Flaw.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
-    Flaw.REFUSED: f"{_ERRORS}DeliveryError",
-    Flaw.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
-    Flaw.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
-    Flaw.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
-    Flaw.INVALID_TOPIC: f"{_ERRORS}ColumnError",
-    Flaw.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
-    Flaw.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
-    Flaw.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
+    RowError.NONE: "",
+    RowError.NULL_TOPIC: f"{_ERRORS}ColumnError",
+    RowError.NULL_HEADER_KEY: f"{_ERRORS}ColumnError",
+    RowError.PARTITION_OUT_OF_RANGE: f"{_ERRORS}ColumnError",
+    RowError.OVERSIZED: f"{_ERRORS}RecordTooLargeError",
+    RowError.REFUSED: f"{_ERRORS}DeliveryError",
+    RowError.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
+    RowError.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
+    RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
+    RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
+    RowError.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
+    RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",
+    RowError.NEGATIVE_TIMESTAMP: f"{_ERRORS}ColumnError",
 }
 _MESSAGES = {
-    Flaw.NONE: "",
-    Flaw.NULL_TOPIC: "the topic is null",
-    Flaw.NULL_HEADER_KEY: "a header has no key",
-    Flaw.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
-    Flaw.OVERSIZED: "the record is larger than max.request.size",
-    Flaw.REFUSED: "the broker refused the record",
-    Flaw.BREAKER_OPEN: "the circuit breaker of the partition is open",
-    Flaw.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
-    Flaw.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
-    Flaw.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
-    Flaw.TOO_LARGE: "the record is larger than the broker accepts",
-    Flaw.INVALID_HEADER_KEY: "a header's key is not UTF-8",
-    Flaw.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
+    RowError.NONE: "",
+    RowError.NULL_TOPIC: "the topic is null",
+    RowError.NULL_HEADER_KEY: "a header has no key",
+    RowError.PARTITION_OUT_OF_RANGE: "the topic has no such partition",
+    RowError.OVERSIZED: "the record is larger than max.request.size",
+    RowError.REFUSED: "the broker refused the record",
+    RowError.BREAKER_OPEN: "the circuit breaker of the partition is open",
+    RowError.UNKNOWN_TOPIC: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
+    RowError.TOPIC_UNAUTHORIZED: "no right to write to the topic (TOPIC_AUTHORIZATION_FAILED)",
+    RowError.INVALID_TOPIC: "the name of the topic is not allowed (INVALID_TOPIC_EXCEPTION)",
+    RowError.TOO_LARGE: "the record is larger than the broker accepts",
+    RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
+    RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }
-TOPIC_FLAWS = {3: Flaw.UNKNOWN_TOPIC, 17: Flaw.INVALID_TOPIC, 29: Flaw.TOPIC_UNAUTHORIZED}
+TOPIC_FLAWS = {
+    3: RowError.UNKNOWN_TOPIC,
+    17: RowError.INVALID_TOPIC,
+    29: RowError.TOPIC_UNAUTHORIZED,
+}
 """What the rows of a topic have that the metadata has such an error of, by its code."""
 
 
@@ -90,7 +94,7 @@ class Limits:
     bytes of the largest record.
     """
 
-    topics: tuple[TopicInfo | Flaw, ...]
+    topics: tuple[TopicInfo | RowError, ...]
     largest: int
 
 
@@ -109,30 +113,30 @@ def find_flaws(rows: Rows, sizes: NDArray[np.int64], limits: Limits) -> NDArray[
         return None
     flaws = np.zeros(len(rows), np.int8) if rows.flaws is None else rows.flaws.copy()
     if of_topic is not None:
-        flaws = np.where(flaws == Flaw.NONE, of_topic, flaws)
+        flaws = np.where(flaws == RowError.NONE, of_topic, flaws)
     if wrong is not None:
-        flaws[(flaws == Flaw.NONE) & wrong] = Flaw.PARTITION_OUT_OF_RANGE
-    flaws[(flaws == Flaw.NONE) & oversized] = Flaw.OVERSIZED
+        flaws[(flaws == RowError.NONE) & wrong] = RowError.PARTITION_OUT_OF_RANGE
+    flaws[(flaws == RowError.NONE) & oversized] = RowError.OVERSIZED
     return flaws if flaws.any() else None
 
 
-def _of_topic(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.int8] | None:
+def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
     """The flaw that each row has from its topic; None where every topic can be written."""
-    if not any(isinstance(topic, Flaw) for topic in topics):
+    if not any(isinstance(topic, RowError) for topic in topics):
         return None
-    found = [topic if isinstance(topic, Flaw) else Flaw.NONE for topic in topics]
+    found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
     flaws = np.array(found, np.int8)
     if rows.topic_of is None:
         return np.full(len(rows), flaws[0])
     return flaws[rows.topic_of]
 
 
-def out_of_range(rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> NDArray[np.bool_] | None:
+def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:
     """Rows with an explicit partition that their topic lacks; None when there is none."""
     column = rows.partition
     if column is None or not topics or column.null_count == len(column):
         return None
-    known = [0 if isinstance(topic, Flaw) else topic.partition_count for topic in topics]
+    known = [0 if isinstance(topic, RowError) else topic.partition_count for topic in topics]
     counts = np.array(known, np.int32)
     count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
     asked = np.asarray(column.fill_null(0))

@@ -22,8 +22,8 @@ class Rows:
 
     `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
     `partition` is int32 with null where the partitioner is to decide (None: everywhere).
-    `first_row` is the number that errors give to the first row. `flaws` is a `Flaw` per row, int8
-    of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
+    `first_row` is the number that errors give to the first row. `flaws` is a `RowError` per row,
+    int8 of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
     before they were encoded, kept for dead letters, as is `topic_names`, the topic column's text.
     """
 

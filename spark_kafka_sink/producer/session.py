@@ -13,22 +13,22 @@ import numpy as np
 
 from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
-from spark_kafka_sink.producer.append.admission import Gate, Routed
+from spark_kafka_sink.producer.append.admission import AdmissionControl, Routed
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
 from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
-from spark_kafka_sink.producer.append.sticky_partitioner import Sticky
-from spark_kafka_sink.producer.append.topic_metadata import TopicDirectory
-from spark_kafka_sink.producer.bad_rows import PoisonWard
+from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
+from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
+from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
-from spark_kafka_sink.producer.buffer.compressor import CodecThread
-from spark_kafka_sink.producer.buffer.piece import Piece
-from spark_kafka_sink.producer.context import Books
+from spark_kafka_sink.producer.buffer.compressor import Compressor
+from spark_kafka_sink.producer.buffer.piece import EncodedSlice
+from spark_kafka_sink.producer.context import SessionContext
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.events import Trace
-from spark_kafka_sink.producer.producer_state import Identity
-from spark_kafka_sink.producer.row_errors import Flaw, Limits, find_flaws, out_of_range
+from spark_kafka_sink.producer.events import ProducerEvents
+from spark_kafka_sink.producer.producer_state import ProducerState
+from spark_kafka_sink.producer.row_errors import Limits, RowError, find_flaws, out_of_range
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
@@ -56,10 +56,10 @@ class ProducerSession:
     def __init__(
         self,
         client: Client,
-        identity: Identity | None = None,
+        identity: ProducerState | None = None,
         settings: SessionSettings | None = None,
     ) -> None:
-        self.identity = identity or Identity()
+        self.identity = identity or ProducerState()
         self.client = client
         self._settings = settings or SessionSettings()
         self.name = new_id()
@@ -72,20 +72,20 @@ class ProducerSession:
         """When the rows came that are being written: their time, where they have none."""
         self._report = ReportBuilder()
         self._report.meters.settings = client.config.pipeline() + self._settings.hand_over
-        self._trace = Trace(self.name, client.config.debug)
-        self._codec = CodecThread()
+        self._trace = ProducerEvents(self.name, client.config.debug)
+        self._codec = Compressor()
         self._accumulator = Accumulator(
             client.config, client.clock, self._compress_later, client.network.wakeup, self._trace
         )
         self._accumulator.look_after = self._look_after_threads
-        self._ward = PoisonWard(self._settings.poison)
+        self._ward = BadRows(self._settings.poison)
         self._dead_letters = _dead_letter_topic(self._settings, self._largest_record())
-        self._topics = TopicDirectory(client, self._accumulator)
-        self._gate = Gate(client, self._accumulator, self._settings.pressure)
+        self._topics = TopicMetadata(client, self._accumulator)
+        self._gate = AdmissionControl(client, self._accumulator, self._settings.pressure)
         self._partitioner = Partitioner(client.config, client.random)
-        self._sticky = Sticky(client, self._accumulator, self._gate)
+        self._sticky = StickyPartitioner(client, self._accumulator, self._gate)
         self._trace.opened(client.name, client.config.buffer_memory)
-        books = Books(self._report, self._trace, self._ward, self._dead_letters)
+        books = SessionContext(self._report, self._trace, self._ward, self._dead_letters)
         self._sender = Sender(client, self._accumulator, self.identity, books)
         if self._dead_letters is not None:
             self._accumulator.want_topics((self._dead_letters.name,))
@@ -116,12 +116,12 @@ class ProducerSession:
         flaws = find_flaws(rows, sizes, Limits(topics, self._largest_record() - HEADER_SIZE))
         if flaws is not None:
             self._bury(rows, flaws)
-            good = np.flatnonzero(flaws == Flaw.NONE)
+            good = np.flatnonzero(flaws == RowError.NONE)
             rows, sizes = rows.take(good), sizes[good]
-        sound = [number for number, topic in enumerate(topics) if not isinstance(topic, Flaw)]
+        sound = [number for number, topic in enumerate(topics) if not isinstance(topic, RowError)]
         if len(sound) < len(topics):
             rows = rows.with_topics(sound)
-        self._write(rows, tuple(t for t in topics if not isinstance(t, Flaw)), sizes)
+        self._write(rows, tuple(t for t in topics if not isinstance(t, RowError)), sizes)
 
     def _bury(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
         """Count the rows that have a flaw; write them to the dead letter topic, if there is one."""
@@ -140,7 +140,7 @@ class ProducerSession:
         topics = self._topics.lookup(rows.topics)
         return self._topics.lookup(rows.topics) if self._has_news(rows, topics) else topics
 
-    def _has_news(self, rows: Rows, topics: tuple[TopicInfo | Flaw, ...]) -> bool:
+    def _has_news(self, rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> bool:
         """Rows name partitions that were not known, and the brokers have been asked again."""
         return out_of_range(rows, topics) is not None and self._topics.look_again()
 
@@ -185,7 +185,7 @@ class ProducerSession:
             route = self._sticky.settle(self._partitioner.assign(rows, topics), sizes)
             whole = Routed(rows, sizes, route, reserved)
             broken = self._broken(whole)
-            sound = whole if broken is None else whole.take(np.flatnonzero(broken == Flaw.NONE))
+            sound = whole if broken is None else whole.take(np.flatnonzero(broken == RowError.NONE))
             for chunk in self._gate.in_turn(sound) if len(sound.rows) else ():
                 pieces, charge = self._encode(chunk)
                 self._accumulator.append(pieces, charge, chunk.size)
@@ -213,9 +213,9 @@ class ProducerSession:
         broken = self._gate.broken_rows(routed)
         if broken is None:
             return None
-        return np.where(broken, np.int8(Flaw.BREAKER_OPEN), np.int8(Flaw.NONE))
+        return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))
 
-    def _encode(self, chunk: Routed) -> tuple[list[Piece], Charge]:
+    def _encode(self, chunk: Routed) -> tuple[list[EncodedSlice], Charge]:
         rows, sizes, route, _ = chunk
         own = rows.columns.timestamps
         stamps = self._arrived_ms if own is None else own
@@ -253,7 +253,7 @@ class ProducerSession:
             f"row {rows.first_row + row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when "
             f"serialized, more than {name} = {limit:,}",
             topic=topic.name,
-            partition=None if partition == UNDESIGNATED else partition,
+            partition=None if partition == UNASSIGNED else partition,
             hint=f"raise kafka.{name} (and the topic's max.message.bytes), or make the row smaller",
         )
 
@@ -307,12 +307,12 @@ class _Names(dict[int, TopicPartition]):
 
 def _cut(
     framed: pa.BinaryArray, layout: Plan, names: _Names, stamps: NDArray[np.int64] | int
-) -> tuple[list[Piece], Charge]:
+) -> tuple[list[EncodedSlice], Charge]:
     """The planned slices of the encoded rows, and the charge for the buffer that they share."""
     if layout.order is not None and not isinstance(stamps, int):
         stamps = stamps[layout.order]
     pieces = [
-        Piece(
+        EncodedSlice(
             names[segment.target],
             records_section(framed, segment.start, segment.stop),
             segment.stop - segment.start,

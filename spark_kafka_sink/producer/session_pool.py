@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.client import Client
-from spark_kafka_sink.producer.producer_state import Identity
+from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.session import ProducerSession
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_KEPT = 4
 """Clients that a process keeps: one per configuration, the one unused longest goes first."""
 
-_cache: dict[tuple[int, str], tuple[Client, Identity]] = {}
+_cache: dict[tuple[int, str], tuple[Client, ProducerState]] = {}
 """The healthy client and identity that the last task left, by process and configuration."""
 
 
@@ -32,7 +32,7 @@ def borrow_session(
     if kept and kept[0].gone:
         kept[0].close()
         kept = None
-    client, identity = kept or (Client(config), Identity())
+    client, identity = kept or (Client(config), ProducerState())
     return ProducerSession(client, identity, settings)
 
 

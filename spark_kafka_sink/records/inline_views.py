@@ -1,8 +1,8 @@
 """Short pieces of rows, at most twelve bytes each, put together in registers.
 
 Arrow's binary view holds a value of up to twelve bytes within itself, in two 64-bit numbers: size
-and first four bytes, then the other eight. A `Word` builds such views for all rows at once with
-shifts; the first byte is always the lowest one. Source: the Arrow columnar format's
+and first four bytes, then the other eight. An `InlineView` builds such views for all rows at once
+with shifts; the first byte is always the lowest one. Source: the Arrow columnar format's
 "Variable-size Binary View Layout".
 """
 
@@ -27,7 +27,7 @@ _HALF = np.uint64(32)
 _WHOLE = np.uint64(64)
 
 
-class Code(NamedTuple):
+class VarintBytes(NamedTuple):
     """Up to eight bytes of every row; both arrays of shape (n,), or (1,) if all rows have the same.
 
     `bytes` has the first byte lowest, and zeros behind its `size`, which is at most `largest`.
@@ -39,26 +39,26 @@ class Code(NamedTuple):
 
 
 @cache
-def constant_code(value: bytes) -> Code:
+def constant_code(value: bytes) -> VarintBytes:
     """The same bytes in every row, eight at most; for values of which there are few."""
     number = np.array([int.from_bytes(value, "little")], np.uint64)
-    return Code(number, np.array([len(value)], np.uint64), len(value))
+    return VarintBytes(number, np.array([len(value)], np.uint64), len(value))
 
 
-class Word:
+class InlineView:
     """Codes one behind the other, up to `WORD_SIZE` bytes; its size may differ from row to row."""
 
     __slots__ = ("_high", "_largest", "_low", "_size")
 
-    def __init__(self, first: Code) -> None:
+    def __init__(self, first: VarintBytes) -> None:
         self._low, self._size, self._largest = first
         self._high = _NOTHING
 
-    def fits(self, code: Code) -> bool:
+    def fits(self, code: VarintBytes) -> bool:
         """Whether there is room for the code in every row."""
         return self._largest + code.largest <= WORD_SIZE
 
-    def add(self, code: Code) -> None:
+    def add(self, code: VarintBytes) -> None:
         """Put the code behind what is there.
 
         Shifts by 64 and more give 0, and so do negative ones, which wrap around.

@@ -14,7 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.records.columns import nullable_lengths
-from spark_kafka_sink.records.inline_views import CODE_SIZE, WORD_SIZE, Code, Word, constant_code
+from spark_kafka_sink.records.inline_views import (
+    CODE_SIZE,
+    WORD_SIZE,
+    InlineView,
+    VarintBytes,
+    constant_code,
+)
 from spark_kafka_sink.records.varint import (
     binary_array,
     build_varints,
@@ -44,7 +50,7 @@ class Row:
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._fields: list[Code | pa.BinaryArray] = []
+        self._fields: list[VarintBytes | pa.BinaryArray] = []
         self._constant = b""
         self._size = 0
         self._sizes = np.zeros(1, np.int32)
@@ -99,7 +105,7 @@ class Row:
         fields = [constant_code(tail), *(front.fields() if front else ()), *self._fields]
         return _joined(_pieces(fields), self._rows, order, tail)
 
-    def fields(self) -> list[Code | pa.BinaryArray]:
+    def fields(self) -> list[VarintBytes | pa.BinaryArray]:
         """The fields so far."""
         self._end_constant()
         return self._fields
@@ -113,23 +119,26 @@ class Row:
             self._fields.append(constant_code(value[start : start + CODE_SIZE]))
 
 
-def _pieces(fields: list[Code | pa.BinaryArray]) -> list[Word | pa.BinaryArray]:
+def _pieces(fields: list[VarintBytes | pa.BinaryArray]) -> list[InlineView | pa.BinaryArray]:
     """The fields, as many codes as fit together in one word."""
-    pieces: list[Word | pa.BinaryArray] = []
+    pieces: list[InlineView | pa.BinaryArray] = []
     for field in fields:
-        if not isinstance(field, Code):
+        if not isinstance(field, VarintBytes):
             pieces.append(field)
             continue
         word = pieces[-1] if pieces else None
-        if isinstance(word, Word) and word.fits(field):
+        if isinstance(word, InlineView) and word.fits(field):
             word.add(field)
         else:
-            pieces.append(Word(field))
+            pieces.append(InlineView(field))
     return pieces
 
 
 def _joined(
-    pieces: list[Word | pa.BinaryArray], rows: int, order: NDArray[np.intp] | None, tail: bytes
+    pieces: list[InlineView | pa.BinaryArray],
+    rows: int,
+    order: NDArray[np.intp] | None,
+    tail: bytes,
 ) -> pa.BinaryArray:
     """Row i is the pieces i of all columns, one behind the other, from the end of `tail` on."""
     count = len(pieces)
@@ -138,13 +147,13 @@ def _joined(
     target = views if order is None else _new_views(rows * count).reshape(rows, count, 2)
     buffers: list[pa.Buffer] = []
     for place, piece in enumerate(pieces):
-        if isinstance(piece, Word):
+        if isinstance(piece, InlineView):
             piece.write(target[:, place])
         else:
             buffers += _point(piece, target[:, place], len(buffers))
     if order is not None:
         np.take(target, order, axis=0, out=views, mode="clip")
-    Word(constant_code(tail)).write(flat[-1:])
+    InlineView(constant_code(tail)).write(flat[-1:])
     whole = [None, pa.py_buffer(flat.data), *buffers]
     array = pa.Array.from_buffers(pa.binary_view(), len(flat), whole)
     joined = cast("pa.BinaryArray", pc.cast(array, pa.binary(), safe=False))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.records.inline_views import CODE_SIZE, Code, constant_code
+from spark_kafka_sink.records.inline_views import CODE_SIZE, VarintBytes, constant_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,9 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
     return binary_array(offsets, data)
 
 
-def varint_codes(values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> Code | None:
+def varint_codes(
+    values: NDArray[np.int32] | NDArray[np.int64], room: int = 0
+) -> VarintBytes | None:
     """The zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
 
     They count as `room` bytes at least.
@@ -95,7 +97,7 @@ def varint_codes(values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -
         return constant_code(varint(low)) if largest <= CODE_SIZE else None
     if low >= -1 and high < TABLE_SIZE - 1:
         entries = values.astype(np.intp) + 1
-        return Code(_table().take(entries), _sizes(values, low, high), max(largest, room))
+        return VarintBytes(_table().take(entries), _sizes(values, low, high), max(largest, room))
     if largest > CODE_SIZE:
         return None
     return _built(values, largest)
@@ -121,7 +123,7 @@ def _sizes(
     return sizes
 
 
-def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Code:
+def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> VarintBytes:
     """The varints of any values that take at most `largest` bytes, up to eight."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
@@ -133,4 +135,4 @@ def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Code:
         codes |= (rest & _SEVEN_BITS) << np.uint64(8 * place)
         codes |= goes_on.astype(np.uint64) << np.uint64(8 * place - 1)
         sizes += goes_on
-    return Code(codes, sizes, largest)
+    return VarintBytes(codes, sizes, largest)

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.metrics.histogram import HistogramBuilder
-from spark_kafka_sink.metrics.recorder import Meters
+from spark_kafka_sink.metrics.recorder import MetricsRecorder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_info import TaskInfo
@@ -103,7 +103,7 @@ class ReportBuilder:
     """Collects one task's counters. Only the sender thread calls it, until `build`."""
 
     def __init__(self) -> None:
-        self.meters = Meters()
+        self.meters = MetricsRecorder()
         self._tallies: dict[tuple[str, int], _Tally] = {}
         self._failures: Counter[tuple[str, int, DeliveryStatus, str]] = Counter()
         self._errors: Counter[str] = Counter()

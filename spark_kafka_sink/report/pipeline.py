@@ -113,8 +113,8 @@ class PipelineFacts:
     @property
     def ceiling(self) -> float:
         """Bytes a second that a task can send at most with so many requests under way."""
-        under_way = self.number("max.in.flight.requests.per.connection") * self.leaders
-        return under_way * self.request / self.quick_round_trip if self.quick_round_trip else 0.0
+        in_flight = self.number("max.in.flight.requests.per.connection") * self.leaders
+        return in_flight * self.request / self.quick_round_trip if self.quick_round_trip else 0.0
 
     @property
     def compressing(self) -> float:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.producer.dead_letter import without_null_keys
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.spark.bytes_column import read_bytes
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
     if null is not None:
         checks.found(
             _rows_with(column, null),
-            Flaw.NULL_HEADER_KEY,
+            RowError.NULL_HEADER_KEY,
             "a header without a key in",
             "every entry of `headers` needs a key; drop entries whose key is null",
         )
@@ -39,7 +39,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
         text, wrong = _repaired(keys)
         checks.found(
             _rows_with(column, wrong),
-            Flaw.INVALID_HEADER_KEY,
+            RowError.INVALID_HEADER_KEY,
             "a header key that is not UTF-8 in",
             "header keys are text; put other bytes into the header's value",
         )

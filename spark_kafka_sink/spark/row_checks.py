@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class RowChecks:
         self._first_row = first_row
         self._flaws = np.zeros(rows, np.int8)
 
-    def found(self, rows: NDArray[np.intp], flaw: Flaw, problem: str, hint: str) -> None:
+    def found(self, rows: NDArray[np.intp], flaw: RowError, problem: str, hint: str) -> None:
         """These rows, in order, have a flaw; `problem` ends where the row's number comes.
 
         Raises:
@@ -37,9 +37,9 @@ class RowChecks:
             return
         if not self._tolerant:
             raise ColumnError(f"{problem} row {self._first_row + int(rows[0])}", hint=hint)
-        self._flaws[rows[self._flaws[rows] == Flaw.NONE]] = flaw
+        self._flaws[rows[self._flaws[rows] == RowError.NONE]] = flaw
 
     @property
     def flaws(self) -> NDArray[np.int8] | None:
-        """A `Flaw` per row, shape (n,); None when there is none."""
+        """A `RowError` per row, shape (n,); None when there is none."""
         return self._flaws if self._flaws.any() else None

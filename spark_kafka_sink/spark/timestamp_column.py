@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def read_timestamps(
     if len(early):
         checks.found(
             early,
-            Flaw.NEGATIVE_TIMESTAMP,
+            RowError.NEGATIVE_TIMESTAMP,
             f"a timestamp before 1970 ({int(millis[early[0]])} ms) in",
             "Kafka has no such timestamps; use null for the time of writing",
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.spark.bytes_column import read_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read_topics(
     numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
     checks.found(
         np.flatnonzero(numbers == _NONE),
-        Flaw.NULL_TOPIC,
+        RowError.NULL_TOPIC,
         "null topic present in the data, first in",
         "use the topic option for setting a default topic, or filter such rows out",
     )
@@ -39,7 +39,7 @@ def read_topics(
         shown = raw[wrong[0]].decode(errors="backslashreplace")[:_SHOWN]
         checks.found(
             np.flatnonzero(np.isin(numbers, wrong)),
-            Flaw.INVALID_TOPIC,
+            RowError.INVALID_TOPIC,
             f"the column `topic` has {shown!r}, which is no name for a topic, first in",
             TOPIC_NAMES,
         )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.broker.net.frame_buffer import Inbox
+from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
 from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
 from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
 from spark_kafka_sink.broker.storage.data_dir import DataDir
@@ -236,7 +236,7 @@ def test_a_journal_without_a_file_keeps_nothing():
 def test_an_inbox_puts_frames_together(sizes, data):
     frames = [bytes([number]) * size for number, size in enumerate(sizes)]
     stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
-    shared, inbox, got, at = memoryview(bytearray(50_000)), Inbox(), [], 0
+    shared, inbox, got, at = memoryview(bytearray(50_000)), FrameBuffer(), [], 0
     while at < len(stream):
         room = inbox.room(shared)
         count = min(data.draw(st.integers(1, 90_000)), len(room), len(stream) - at)
@@ -247,7 +247,7 @@ def test_an_inbox_puts_frames_together(sizes, data):
 
 
 def test_an_inbox_refuses_absurd_sizes():
-    inbox, shared = Inbox(limit=1000), memoryview(bytearray(100))
+    inbox, shared = FrameBuffer(limit=1000), memoryview(bytearray(100))
     shared[:4] = (1001).to_bytes(4, "big")
     with pytest.raises(ProtocolError):
         inbox.received(shared, 4)

@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.coordinator.transaction import (
     BEFORE,
     LAST_EPOCH,
     MAX_EPOCH,
-    Claim,
+    ProducerIdAndEpoch,
     Transaction,
     TransactionState,
 )
@@ -34,7 +34,7 @@ def opened(epoch=0):
 
 
 def ended(txn, *, commit=True):
-    decide = rules.end_v2(txn, Claim(txn.producer_id, txn.epoch), NOW, commit=commit)
+    decide = rules.end_v2(txn, ProducerIdAndEpoch(txn.producer_id, txn.epoch), NOW, commit=commit)
     assert isinstance(decide, Transaction)
     return decide
 
@@ -59,27 +59,27 @@ class TestTheLastEpochs:
         done = rules.complete(prepared, NOW)
         assert done.producer_id == prepared.next_producer_id > 1
         assert (done.epoch, done.previous_producer_id, done.next_producer_id) == (0, 1, -1)
-        again = rules.end_v2(done, Claim(1, LAST_EPOCH), NOW, commit=True)
+        again = rules.end_v2(done, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
         assert again is ErrorCode.none
         later = rules.complete(ended(rules.add(done, [PLACE], NOW)), NOW)
-        late = rules.end_v2(later, Claim(1, LAST_EPOCH), NOW, commit=True)
+        late = rules.end_v2(later, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
         assert late is ErrorCode.invalid_producer_id_mapping
 
     def test_the_epoch_before_is_an_ordinary_one(self):
         done = rules.complete(ended(opened(LAST_EPOCH - 1)), NOW)
         assert (done.producer_id, done.epoch) == (1, LAST_EPOCH)
 
-    @pytest.mark.parametrize("expected", [None, Claim(1, LAST_EPOCH)])
+    @pytest.mark.parametrize("expected", [None, ProducerIdAndEpoch(1, LAST_EPOCH)])
     def test_an_init_brings_a_new_producer_id(self, expected):
         fresh = rules.initialize(known(LAST_EPOCH), expected, 1, NOW)
         assert isinstance(fresh, Transaction)
         assert (fresh.previous_producer_id, fresh.epoch) == (1, 0)
-        repeated = Claim(1, LAST_EPOCH)
+        repeated = ProducerIdAndEpoch(1, LAST_EPOCH)
         assert rules.may_initialize(fresh, repeated) is ErrorCode.none
         again = rules.initialize(fresh, repeated, 1, NOW)
         wanted = ErrorCode.producer_fenced if expected is None else fresh
         assert again == wanted
-        older = Claim(1, LAST_EPOCH - 1)
+        older = ProducerIdAndEpoch(1, LAST_EPOCH - 1)
         assert rules.may_initialize(fresh, older) is ErrorCode.producer_fenced
 
     def test_a_fence_of_v2_brings_a_new_producer_id(self):
@@ -106,15 +106,18 @@ class TestMarkersOnTheirWay:
             (1, commit): ErrorCode.producer_fenced,
         }
         for (epoch, wish), error in claims.items():
-            assert rules.end_v2(prepared, Claim(1, epoch), NOW, commit=wish) is error
-        assert rules.speaks_for(prepared, Claim(1, 1)) is ErrorCode.concurrent_transactions
+            assert rules.end_v2(prepared, ProducerIdAndEpoch(1, epoch), NOW, commit=wish) is error
+        assert (
+            rules.speaks_for(prepared, ProducerIdAndEpoch(1, 1))
+            is ErrorCode.concurrent_transactions
+        )
         assert rules.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
 
     def test_v1(self):
-        prepared = rules.end_v1(opened(), Claim(1, 0), NOW, commit=True)
+        prepared = rules.end_v1(opened(), ProducerIdAndEpoch(1, 0), NOW, commit=True)
         assert isinstance(prepared, Transaction)
-        again = rules.end_v1(prepared, Claim(1, 0), NOW, commit=True)
-        other = rules.end_v1(prepared, Claim(1, 0), NOW, commit=False)
+        again = rules.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=True)
+        other = rules.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=False)
         assert (again, other) == (ErrorCode.concurrent_transactions, ErrorCode.invalid_txn_state)
 
 

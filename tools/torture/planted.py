@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_state import Identity
+    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.error_policy import Facts
-    from spark_kafka_sink.producer.send.in_flight import Lane
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def split_without_drain() -> Iterator[None]:
     """The pieces are numbered anew as if nothing had been sent behind the batch."""
     original = Answers._split
 
-    def split(self: Answers, lane: Lane, batch: ProducerBatch, size: int) -> None:
+    def split(self: Answers, lane: InFlightBatches, batch: ProducerBatch, size: int) -> None:
         original(self, lane, batch, size)
         for piece in [one for one in lane.again if one.order[:-1] == batch.order]:
             piece.unnumber()
@@ -91,12 +91,12 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     """The new epoch begins at once, not when all that was sent is answered."""
     original = Answers._retry
 
-    def retry(self: Answers, lane: Lane, batch: ProducerBatch, *rest: Any) -> None:
+    def retry(self: Answers, lane: InFlightBatches, batch: ProducerBatch, *rest: Any) -> None:
         original(self, lane, batch, *rest)
         if lane.renumber:
-            under_way, lane.under_way = lane.under_way, []
+            in_flight, lane.in_flight = lane.in_flight, []
             self.renumber(lane)
-            lane.under_way, lane.proven = under_way, True
+            lane.in_flight, lane.proven = in_flight, True
 
     with patch.object(Answers, "_retry", retry):
         yield
@@ -118,7 +118,7 @@ class _Anything(int):
     __hash__ = int.__hash__
 
 
-def _take_back(identity: Identity, batch: ProducerBatch) -> None:
+def _take_back(identity: ProducerState, batch: ProducerBatch) -> None:
     place = identity.sequences.get(batch.partition)
     if place is not None:
         place.next = batch.sequence

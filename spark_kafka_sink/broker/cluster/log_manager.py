@@ -14,7 +14,7 @@ FLUSH_LOOK_MS: Final = 100
 """Milliseconds between two looks for logs whose flush.ms has passed."""
 
 
-class Housekeeping:
+class LogManager:
     """Looks after logs.
 
     Args:

@@ -35,7 +35,7 @@ class NodeSockets(Protocol):
         ...
 
 
-class Switch:
+class NodeControl:
     """Turns nodes off and on; `changed` hears when the nodes that live are others."""
 
     __slots__ = ("_changed", "_clock", "_elections", "_nodes", "sockets")

@@ -8,8 +8,8 @@ from zlib import crc32
 
 from spark_kafka_sink.broker.clock import JumpingClock
 from spark_kafka_sink.broker.cluster.elections import Elections
-from spark_kafka_sink.broker.cluster.log_manager import Housekeeping
-from spark_kafka_sink.broker.cluster.node_control import Switch
+from spark_kafka_sink.broker.cluster.log_manager import LogManager
+from spark_kafka_sink.broker.cluster.node_control import NodeControl
 from spark_kafka_sink.broker.cluster.node_states import NodeStates
 from spark_kafka_sink.broker.cluster.reassignments import Reassignments
 from spark_kafka_sink.broker.cluster.replicator import Replicator
@@ -69,10 +69,10 @@ class Cluster:
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
         self.topics = Topics(config, self.node_states.counting(), store, layers)
-        self.housekeeping = Housekeeping(self.topics.logs, self.clock, config.retention_check_ms)
+        self.housekeeping = LogManager(self.topics.logs, self.clock, config.retention_check_ms)
         self.delayed = DelayedAnswers()
         self.elections = Elections(self.node_states, self.topics, self.delayed)
-        self.switch = Switch(self.node_states, self.elections, clock, self._nodes_changed)
+        self.switch = NodeControl(self.node_states, self.elections, clock, self._nodes_changed)
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replicator = Replicator(self.node_states, self.topics, self.delayed, max_lag)
         self.reassignments = Reassignments(self.topics, self.elections)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
-from spark_kafka_sink.broker.coordinator.transaction import Claim
+from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.control_batch import Marker
@@ -45,22 +45,24 @@ class OffsetsPartition:
             pending = self._pending.setdefault(int(producer), {})
             pending[str(group), (str(topic), int(index))] = CommittedOffset(**value)
 
-    def is_ongoing(self, claim: Claim) -> bool:
+    def is_ongoing(self, claim: ProducerIdAndEpoch) -> bool:
         """Whether the producer's transaction has offsets here already."""
         same = self._epochs.get(claim.producer_id) == claim.epoch
         return same and claim.producer_id in self._pending
 
-    def judge(self, claim: Claim) -> ErrorCode:
+    def judge(self, claim: ProducerIdAndEpoch) -> ErrorCode:
         """Refuse an epoch that is older than the newest."""
         late = claim.epoch < self._epochs.get(claim.producer_id, claim.epoch)
         return ErrorCode.invalid_producer_epoch if late else ErrorCode.none
 
-    def begin(self, claim: Claim) -> None:
+    def begin(self, claim: ProducerIdAndEpoch) -> None:
         """Let a producer's transaction have offsets here, even none."""
         self._set_epoch(claim)
         self._pending.setdefault(claim.producer_id, {})
 
-    def add(self, claim: Claim, group_id: str, place: Place, offset: CommittedOffset) -> None:
+    def add(
+        self, claim: ProducerIdAndEpoch, group_id: str, place: Place, offset: CommittedOffset
+    ) -> None:
         """Keep an offset until its transaction ends."""
         self.begin(claim)
         self._pending[claim.producer_id][group_id, place] = offset
@@ -71,14 +73,14 @@ class OffsetsPartition:
         }
         self._journal.put(PENDING, (claim.producer_id, group_id, *place), value)
 
-    def _set_epoch(self, claim: Claim) -> None:
+    def _set_epoch(self, claim: ProducerIdAndEpoch) -> None:
         if self._epochs.get(claim.producer_id) != claim.epoch:
             self._epochs[claim.producer_id] = claim.epoch
             self._journal.put(EPOCHS, (claim.producer_id,), claim.epoch)
 
     def end(self, marker: Marker, groups: Groups) -> None:
         """Apply or drop a producer's offsets; one that was committed later stands."""
-        self._set_epoch(Claim(marker.producer_id, marker.epoch))
+        self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
         for (group_id, place), offset in self._pending.pop(marker.producer_id, {}).items():
             offsets = groups.get(group_id).offsets
             if marker.commit and (place not in offsets or offsets[place].order < offset.order):

@@ -57,7 +57,7 @@ BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ProducerIdAndEpoch:
     """Who a request says that it comes from."""
 
     producer_id: int

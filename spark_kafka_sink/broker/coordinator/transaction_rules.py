@@ -17,8 +17,8 @@ from spark_kafka_sink.broker.coordinator.transaction import (
     NO_EPOCH,
     NO_ID,
     NO_TIME,
-    Claim,
     Place,
+    ProducerIdAndEpoch,
     Transaction,
     TransactionState,
 )
@@ -38,14 +38,16 @@ class Now:
     new_producer_id: Callable[[], int]
 
 
-def initialize(txn: Transaction, expected: Claim | None, timeout_ms: int, now: Now) -> Decision:
+def initialize(
+    txn: Transaction, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
+) -> Decision:
     """Decide about an InitProducerId of an id at rest: a new epoch, or a new producer id.
 
     `expected` is what the producer believes to be (KIP-360).
     """
     settled = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
     settled["updated_ms"] = now.ms
-    current = Claim(txn.producer_id, txn.epoch)
+    current = ProducerIdAndEpoch(txn.producer_id, txn.epoch)
     if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):
         return txn.to(
             TransactionState.EMPTY,
@@ -63,7 +65,7 @@ def initialize(txn: Transaction, expected: Claim | None, timeout_ms: int, now: N
     return ErrorCode.producer_fenced
 
 
-def may_initialize(txn: Transaction, expected: Claim | None) -> ErrorCode:
+def may_initialize(txn: Transaction, expected: ProducerIdAndEpoch | None) -> ErrorCode:
     """Judge who asks for a producer id, and whether it is a good moment."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
@@ -72,7 +74,7 @@ def may_initialize(txn: Transaction, expected: Claim | None) -> ErrorCode:
     return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
 
 
-def speaks_for(txn: Transaction | None, claim: Claim) -> ErrorCode:
+def speaks_for(txn: Transaction | None, claim: ProducerIdAndEpoch) -> ErrorCode:
     """Judge whether a producer may go on with a transaction."""
     if txn is None or txn.producer_id != claim.producer_id:
         return ErrorCode.invalid_producer_id_mapping
@@ -95,7 +97,7 @@ def add(txn: Transaction, places: Iterable[Place], now: Now) -> Transaction:
     )
 
 
-def end_v1(txn: Transaction, claim: Claim, now: Now, *, commit: bool) -> Decision:
+def end_v1(txn: Transaction, claim: ProducerIdAndEpoch, now: Now, *, commit: bool) -> Decision:
     """Decide about an EndTxn of transactions V1: the epoch stays, a repetition changes nothing."""
     if txn.producer_id != claim.producer_id:
         return ErrorCode.invalid_producer_id_mapping
@@ -109,7 +111,7 @@ def end_v1(txn: Transaction, claim: Claim, now: Now, *, commit: bool) -> Decisio
     return ErrorCode.none if done else ErrorCode.invalid_txn_state
 
 
-def end_v2(txn: Transaction, claim: Claim, now: Now, *, commit: bool) -> Decision:
+def end_v2(txn: Transaction, claim: ProducerIdAndEpoch, now: Now, *, commit: bool) -> Decision:
     """Decide about an EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
 
     So the same epoch never ends two transactions, and the epoch before is a repetition.
@@ -135,7 +137,7 @@ def end_v2(txn: Transaction, claim: Claim, now: Now, *, commit: bool) -> Decisio
     return ErrorCode.invalid_txn_state if commit else _prepare_v2(txn, now, commit=False)
 
 
-def _is_epoch_of_v2(txn: Transaction, claim: Claim, *, repeats: bool) -> bool:
+def _is_epoch_of_v2(txn: Transaction, claim: ProducerIdAndEpoch, *, repeats: bool) -> bool:
     if txn.is_prepared:
         return repeats and txn.epoch == claim.epoch + 1
     current = claim.epoch == txn.epoch

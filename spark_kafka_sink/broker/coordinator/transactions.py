@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.control_batch import Marker
 from spark_kafka_sink.broker.coordinator import transaction_rules as rules
 from spark_kafka_sink.broker.coordinator.transaction import (
-    Claim,
     Place,
+    ProducerIdAndEpoch,
     Transaction,
     TransactionState,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
     from spark_kafka_sink.common.clock import Clock
 
-Named: TypeAlias = Claim | ErrorCode
+Named: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer that a request is answered with, or the error."""
 
 LOOK_EVERY_MS = 50
@@ -92,7 +92,9 @@ class Transactions:
         self._store.put(txn)
         self._by_id[txn.id] = txn
 
-    def initialize(self, transactional_id: str, expected: Claim | None, timeout_ms: int) -> Named:
+    def initialize(
+        self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int
+    ) -> Named:
         """Give a producer its id and epoch, and fence those before it (KIP-98, KIP-360).
 
         A transaction that is still open is aborted first: CONCURRENT_TRANSACTIONS asks the client
@@ -117,9 +119,11 @@ class Transactions:
         if isinstance(decision, ErrorCode):
             return decision
         self._keep(decision)
-        return Claim(decision.producer_id, decision.epoch)
+        return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
 
-    def add(self, transactional_id: str, claim: Claim, places: Iterable[Place]) -> ErrorCode:
+    def add(
+        self, transactional_id: str, claim: ProducerIdAndEpoch, places: Iterable[Place]
+    ) -> ErrorCode:
         """Take partitions into a producer's transaction."""
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -129,7 +133,7 @@ class Transactions:
             self._keep(rules.add(txn, places, self._now()))
         return error
 
-    def verify(self, transactional_id: str, claim: Claim, place: Place) -> ErrorCode:
+    def verify(self, transactional_id: str, claim: ProducerIdAndEpoch, place: Place) -> ErrorCode:
         """Judge whether a partition is part of a producer's transaction (KIP-890)."""
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -139,7 +143,9 @@ class Transactions:
         known = txn is not None and place in txn.partitions
         return ErrorCode.none if known else ErrorCode.transaction_abortable
 
-    def end(self, transactional_id: str, claim: Claim, *, commit: bool, bumps: bool) -> Named:
+    def end(
+        self, transactional_id: str, claim: ProducerIdAndEpoch, *, commit: bool, bumps: bool
+    ) -> Named:
         """Commit or abort; with `bumps` (transactions V2) the answer has the next epoch."""
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -149,12 +155,12 @@ class Transactions:
         decide = rules.end_v2 if bumps else rules.end_v1
         decision = decide(txn, claim, self._now(), commit=commit)
         if isinstance(decision, ErrorCode):
-            return decision or Claim(txn.producer_id, txn.epoch)
+            return decision or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
         self._finish(decision)
         rotates = decision.next_producer_id >= 0
         if rotates:
-            return Claim(decision.next_producer_id, 0)
-        return Claim(decision.producer_id, decision.epoch)
+            return ProducerIdAndEpoch(decision.next_producer_id, 0)
+        return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
 
     def _fence(self, txn: Transaction, now: rules.Now) -> None:
         self._finish(rules.fence(txn, now, bumps=self._settings.ends_bump))

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction import Claim, Place
+    from spark_kafka_sink.broker.coordinator.transaction import Place, ProducerIdAndEpoch
     from spark_kafka_sink.broker.coordinator.transactions import Transactions
 
 
-class Support(Enum):
+class TransactionSupport(Enum):
     """What the client's version of a request can do."""
 
     OLD = auto()
@@ -32,18 +32,18 @@ class Writer:
     """Who writes inside a transaction."""
 
     transactional_id: str
-    claim: Claim
-    support: Support
+    claim: ProducerIdAndEpoch
+    support: TransactionSupport
 
 
 def verify(transactions: Transactions, writer: Writer, place: Place) -> ErrorCode:
     """Add a place to the writer's transaction, or see whether it is part of it."""
-    if writer.support is Support.ADDS:
+    if writer.support is TransactionSupport.ADDS:
         error = transactions.add(writer.transactional_id, writer.claim, [place])
     else:
         error = transactions.verify(writer.transactional_id, writer.claim, place)
     if error is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
-    if error is ErrorCode.transaction_abortable and writer.support is Support.OLD:
+    if error is ErrorCode.transaction_abortable and writer.support is TransactionSupport.OLD:
         return ErrorCode.invalid_txn_state
     return error

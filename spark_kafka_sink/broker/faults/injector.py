@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.state import Cluster
-    from spark_kafka_sink.broker.net.request_context import Call
-    from spark_kafka_sink.broker.net.response_channel import Exchange
+    from spark_kafka_sink.broker.net.request_context import RequestContext
+    from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.message_builder import Values
 
@@ -43,7 +43,7 @@ class Injector:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def serve(self, exchange: Exchange, call: Call) -> None:
+    def serve(self, exchange: ResponseChannel, call: RequestContext) -> None:
         """Handle a request, with the faults that befall it.
 
         Raises:
@@ -72,14 +72,14 @@ class Injector:
             )
         )
 
-    def _resume(self, exchange: Exchange, call: Call, struck: list[Fault]) -> None:
+    def _resume(self, exchange: ResponseChannel, call: RequestContext, struck: list[Fault]) -> None:
         try:
             self._go_on(exchange, call, struck)
         except ProtocolError:
             exchange.end()
         exchange.went_on()
 
-    def _go_on(self, exchange: Exchange, call: Call, struck: list[Fault]) -> None:
+    def _go_on(self, exchange: ResponseChannel, call: RequestContext, struck: list[Fault]) -> None:
         effects = {fault.effect for fault in struck}
         for fault in struck:
             self._disturb(fault, exchange.api, call)
@@ -99,7 +99,7 @@ class Injector:
         else:
             exchange.handle(call)
 
-    def _disturb(self, fault: Fault, api: int, call: Call) -> None:
+    def _disturb(self, fault: Fault, api: int, call: RequestContext) -> None:
         """What happens to the cluster before the request is handled."""
         cluster = self._cluster
         match fault.effect:
@@ -129,7 +129,7 @@ class Injector:
         if wanted:
             self._cluster.elections.move(partition, wanted)
 
-    def _befallen(self, fault: Fault, api: int, call: Call) -> list[Partition]:
+    def _befallen(self, fault: Fault, api: int, call: RequestContext) -> list[Partition]:
         found = []
         for place in places_of(api, call.request, self._name_of):
             topic = self._cluster.topics.named(place.topic)
@@ -138,7 +138,7 @@ class Injector:
                 found += [p for p in some if fault.partition in {None, p.index}]
         return found
 
-    def _fail(self, exchange: Exchange, call: Call, fault: Fault) -> None:
+    def _fail(self, exchange: ResponseChannel, call: RequestContext, fault: Fault) -> None:
         error, api, request = _code(fault.value), exchange.api, call.request
         shape = BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
@@ -152,7 +152,10 @@ class Injector:
             exchange.send(failed_items(api, request, error) or {"error_code": error})
 
     def _fail_partitions(
-        self, exchange: Exchange, call: Call, how: tuple[PartitionShape, Fault, ErrorCode]
+        self,
+        exchange: ResponseChannel,
+        call: RequestContext,
+        how: tuple[PartitionShape, Fault, ErrorCode],
     ) -> None:
         shape, fault, error = how
 

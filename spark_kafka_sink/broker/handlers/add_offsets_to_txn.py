@@ -8,19 +8,19 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_PLACE
-from spark_kafka_sink.broker.coordinator.transaction import Claim
+from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 FENCED_VERSION = 2
 """Since then clients know PRODUCER_FENCED."""
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
-    claim = Claim(request.producer_id, request.producer_epoch)
+    claim = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     error = coordinates(call, request.transactional_id)
     error = error or call.cluster.transactions.add(request.transactional_id, claim, [OFFSETS_PLACE])
     if error is ErrorCode.producer_fenced and call.version < FENCED_VERSION:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import Claim
+from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ FENCED_VERSION = 2
 BATCHED_VERSION = 4
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     if call.version >= BATCHED_VERSION:
         results = [_transaction(call, item) for item in request.transactions]
         return {"results_by_transaction": results}
     transactional_id = request.v3_and_below_transactional_id
-    claim = Claim(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    claim = ProducerIdAndEpoch(
+        request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+    )
     places = _places(request.v3_and_below_topics)
 
     def add() -> dict[Place, ErrorCode]:
@@ -45,8 +47,8 @@ def handle(call: Call) -> Answer:
     return {"results_by_topic_v3_and_below": _results(request.v3_and_below_topics, errors)}
 
 
-def _transaction(call: Call, item: Any) -> Values:
-    claim = Claim(item.producer_id, item.producer_epoch)
+def _transaction(call: RequestContext, item: Any) -> Values:
+    claim = ProducerIdAndEpoch(item.producer_id, item.producer_epoch)
     places = _places(item.topics)
     errors = _unservable(call, item.transactional_id, places)
     if not errors and item.verify_only:
@@ -65,7 +67,9 @@ def _places(topics: Any) -> list[Place]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _unservable(call: Call, transactional_id: str, places: list[Place]) -> dict[Place, ErrorCode]:
+def _unservable(
+    call: RequestContext, transactional_id: str, places: list[Place]
+) -> dict[Place, ErrorCode]:
     """Errors that keep all from being added; empty if there are none."""
     found = {name: call.cluster.topics.named(name) for name, _ in places}
     missing = {

@@ -12,20 +12,20 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
 from spark_kafka_sink.broker.handlers.config_resources import find_resource, invalid_request
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     named = Counter((item.resource_type, item.resource_name) for item in call.request.resources)
     return {"responses": [_resource(call, item, named) for item in call.request.resources]}
 
 
-def _resource(call: Call, item: Any, named: Counter[tuple[int, str]]) -> Values:
+def _resource(call: RequestContext, item: Any, named: Counter[tuple[int, str]]) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
         _replace(call, item, named[item.resource_type, item.resource_name])
@@ -34,7 +34,7 @@ def _resource(call: Call, item: Any, named: Counter[tuple[int, str]]) -> Values:
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _replace(call: Call, item: Any, times: int) -> None:
+def _replace(call: RequestContext, item: Any, times: int) -> None:
     if times > 1:
         raise invalid_request("Each resource must appear at most once.")
     resource = find_resource(call, item.resource_type, item.resource_name)

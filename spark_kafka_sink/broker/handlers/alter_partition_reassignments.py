@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {
         "allow_replication_factor_change": call.get("allow_replication_factor_change", True),
@@ -28,7 +28,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _one(call: Call, name: str, asked: Any) -> Values:
+def _one(call: RequestContext, name: str, asked: Any) -> Values:
     about = {"partition_index": asked.partition_index}
     try:
         _reassign(call, name, asked)
@@ -37,7 +37,7 @@ def _one(call: Call, name: str, asked: Any) -> Values:
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _reassign(call: Call, name: str, asked: Any) -> None:
+def _reassign(call: RequestContext, name: str, asked: Any) -> None:
     topic = call.cluster.topics.named(name)
     partition = topic.partition(asked.partition_index) if topic else None
     if topic is None or partition is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Call, Handler
+from spark_kafka_sink.broker.net.request_context import Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def entry(api: ApiKey, versions: VersionRange) -> Values:
     }
 
 
-def _features(call: Call) -> Values:
+def _features(call: RequestContext) -> Values:
     """Up to version 3 clients can't read that a feature may be at level 0, so it is left out."""
     config = call.cluster.config
     if not config.has_transaction_version:
@@ -71,7 +71,7 @@ def make(others: Iterable[Handler], versions: VersionRange = VERSIONS) -> Handle
     announced[ApiKey.API_VERSIONS] = versions
     keys = [entry(api, announced[api]) for api in sorted(announced)]
 
-    def handle(call: Call) -> Answer:
+    def handle(call: RequestContext) -> Answer:
         software = (call.get("client_software_name", "a"), call.get("client_software_version", "1"))
         if not all(map(_SOFTWARE.fullmatch, software)):
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.net.request_context import Call
+    from spark_kafka_sink.broker.net.request_context import RequestContext
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _CLUSTER_ACTION = range(3, 10)
 _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(10, 13)
@@ -29,17 +29,17 @@ NOT_ASKED: Final = -(2**31)
 """The bit field that nobody asked for."""
 
 
-def of_topic(call: Call) -> int:
+def of_topic(call: RequestContext) -> int:
     """Operations on a topic, where Metadata is asked for them."""
     return TOPIC_OPERATIONS if call.get("include_topic_authorized_operations", False) else NOT_ASKED
 
 
-def of_group(call: Call) -> int:
+def of_group(call: RequestContext) -> int:
     """Operations on a group, where DescribeGroups is asked for them."""
     return GROUP_OPERATIONS if call.get("include_authorized_operations", False) else NOT_ASKED
 
 
-def of_cluster(call: Call) -> int:
+def of_cluster(call: RequestContext) -> int:
     """Operations on the cluster, where Metadata or DescribeCluster is asked for them."""
     asked = call.get("include_cluster_authorized_operations", False)
     return CLUSTER_OPERATIONS if asked else NOT_ASKED

@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigType, TopicCo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_kafka_sink.broker.net.request_context import Call
+    from spark_kafka_sink.broker.net.request_context import RequestContext
     from spark_kafka_sink.broker.topic_config import ConfigKey
 
 
@@ -59,7 +59,7 @@ def invalid_request(message: str) -> TopicError:
     return TopicError(ErrorCode.invalid_request, message)
 
 
-def find_resource(call: Call, kind: int, name: str) -> Resource:
+def find_resource(call: RequestContext, kind: int, name: str) -> Resource:
     """Find what is to be changed.
 
     Raises:
@@ -74,7 +74,7 @@ def find_resource(call: Call, kind: int, name: str) -> Resource:
     raise invalid_request(f"Unknown resource type {kind}")
 
 
-def check_node(call: Call, name: str) -> None:
+def check_node(call: RequestContext, name: str) -> None:
     """See whether a name is that of the node that was asked.
 
     Raises:
@@ -86,7 +86,7 @@ def check_node(call: Call, name: str) -> None:
         raise invalid_request(f"Unexpected broker id, expected {call.node}, but received {name}")
 
 
-def _topic(call: Call, name: str) -> Resource:
+def _topic(call: RequestContext, name: str) -> Resource:
     topics = call.cluster.topics
     topic = topics.named(name)
     if not is_topic_name(name):
@@ -110,7 +110,7 @@ def _topic(call: Call, name: str) -> Resource:
     )
 
 
-def _broker(call: Call, name: str) -> Resource:
+def _broker(call: RequestContext, name: str) -> Resource:
     if name != ALL_BROKERS:
         check_node(call, name)
     dynamic, topics = call.cluster.dynamic_configs, call.cluster.topics
@@ -146,7 +146,7 @@ def _broker(call: Call, name: str) -> Resource:
     )
 
 
-def _group(call: Call, name: str) -> Resource:
+def _group(call: RequestContext, name: str) -> Resource:
     if not name:
         raise invalid_request("Default group resources are not allowed.")
     dynamic = call.cluster.dynamic_configs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import TopicError
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     names = [item.name for item in call.request.topics]
     return {"results": [_grow(call, item, names) for item in call.request.topics]}
 
 
-def _grow(call: Call, item: Any, names: list[str]) -> Values:
+def _grow(call: RequestContext, item: Any, names: list[str]) -> Values:
     topics = call.cluster.topics
     try:
         topic = _checked(topics.named(item.name), item, names)

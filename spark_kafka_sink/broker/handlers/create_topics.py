@@ -11,19 +11,19 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.topics import NewTopic, Topic, TopicError
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     names = [item.name for item in call.request.topics]
     items = {item.name: item for item in call.request.topics}
     return {"topics": [_create(call, item, names) for item in items.values()]}
 
 
-def _create(call: Call, item: Any, names: list[str]) -> dict[str, Any]:
+def _create(call: RequestContext, item: Any, names: list[str]) -> dict[str, Any]:
     topics = call.cluster.topics
     new = NewTopic(
         name=item.name,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {
         "results": [
@@ -18,7 +18,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _delete(call: Call, group_id: str) -> ErrorCode:
+def _delete(call: RequestContext, group_id: str) -> ErrorCode:
     if call.cluster.coordinator(group_id).id != call.node:
         return ErrorCode.not_coordinator
     group = call.cluster.groups.find(group_id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ HIGH_WATERMARK = -1
 NO_OFFSET = -1
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {"topics": [_topic(call, item) for item in call.request.topics]}
 
 
-def _topic(call: Call, item: Any) -> Values:
+def _topic(call: RequestContext, item: Any) -> Values:
     partitions = [_delete(call, item.name, p) for p in item.partitions]
     return {"name": item.name, "partitions": partitions}
 
 
-def _delete(call: Call, name: str, asked: Any) -> Values:
+def _delete(call: RequestContext, name: str, asked: Any) -> Values:
     topic = call.cluster.topics.named(name)
     partition = topic.partition(asked.partition_index) if topic else None
     if topic is None or partition is None:
@@ -51,7 +51,7 @@ def _delete(call: Call, name: str, asked: Any) -> Values:
     }
 
 
-def _apply(call: Call, partition: Partition, offset: int) -> None:
+def _apply(call: RequestContext, partition: Partition, offset: int) -> None:
     if offset <= partition.log.start_offset:
         return
     partition.log.delete_records(offset)

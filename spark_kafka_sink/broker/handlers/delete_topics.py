@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.lookup import missing, topic_of
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 NOT_THERE = "This server does not host this topic."
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     if call.version >= 6:
         return {"responses": [_delete_state(call, item) for item in call.request.topics]}
     return {"responses": [_delete_name(call, name) for name in call.request.topic_names]}
 
 
-def _delete_state(call: Call, item: Any) -> Values:
+def _delete_state(call: RequestContext, item: Any) -> Values:
     topic = topic_of(call, item)
     if topic is None:
         gone = {"error_code": missing(item), "error_message": NOT_THERE}
@@ -30,7 +30,7 @@ def _delete_state(call: Call, item: Any) -> Values:
     return {"name": topic.name, "topic_id": topic.id}
 
 
-def _delete_name(call: Call, name: str) -> Values:
+def _delete_name(call: RequestContext, name: str) -> Values:
     topic = call.cluster.topics.named(name)
     if topic is None:
         return {"name": name, "error_code": missing(None), "error_message": NOT_THERE}

@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.handlers.config_resources import (
     invalid_request,
 )
 from spark_kafka_sink.broker.logger_levels import levels
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.topic_config import (
     INTERNAL_KEYS,
     TOPIC_KEYS,
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 UNKNOWN_TYPE = 0
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {"results": [_resource(call, item) for item in call.request.resources]}
 
 
-def _resource(call: Call, item: Any) -> Values:
+def _resource(call: RequestContext, item: Any) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
         configs = _configs(call, item.resource_type, item.resource_name)
@@ -53,7 +53,7 @@ def _resource(call: Call, item: Any) -> Values:
     return about | {"configs": [_chosen(call, c) for c in configs if _is_wanted(c, keys)]}
 
 
-def _configs(call: Call, kind: int, name: str) -> Iterable[Values]:
+def _configs(call: RequestContext, kind: int, name: str) -> Iterable[Values]:
     if kind == ResourceType.TOPIC:
         return _topic_configs(_topic(call, name))
     if kind == ResourceType.BROKER and name == ALL_BROKERS:
@@ -66,7 +66,7 @@ def _configs(call: Call, kind: int, name: str) -> Iterable[Values]:
     raise invalid_request(f"There are no configs of {name!r}, a resource of type {kind}.")
 
 
-def _topic(call: Call, name: str) -> TopicConfig:
+def _topic(call: RequestContext, name: str) -> TopicConfig:
     topic = call.cluster.topics.named(name)
     if topic is not None:
         return topic.config
@@ -80,7 +80,7 @@ def _is_wanted(config: Values, keys: Any) -> bool:
     return not keys or config["name"] in keys
 
 
-def _chosen(call: Call, config: Values) -> Values:
+def _chosen(call: RequestContext, config: Values) -> Values:
     wanted = call.get("include_synonyms", False)
     return config if wanted else {**config, "synonyms": ()}
 
@@ -107,7 +107,7 @@ def _is_dynamic(name: str, config: TopicConfig) -> bool:
     return any(name in layer.values for layer in config.broker)
 
 
-def _broker_configs(call: Call) -> Iterable[Values]:
+def _broker_configs(call: RequestContext) -> Iterable[Values]:
     """What the broker was started with, under what was set of it since, and of all of them."""
     dynamic = call.cluster.dynamic_configs
     own, cluster = dynamic.of(BROKER, str(call.node)), dynamic.of(BROKER, ALL_BROKERS)
@@ -133,7 +133,7 @@ def _broker_entry(name: str, started: Setting | None, said: list[Values]) -> Val
     return entry | {"read_only": name not in TOPIC_NAMES, "synonyms": all_said}
 
 
-def _cluster_configs(call: Call) -> Iterable[Values]:
+def _cluster_configs(call: RequestContext) -> Iterable[Values]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name, value in call.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
         key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
@@ -144,7 +144,7 @@ def _cluster_configs(call: Call) -> Iterable[Values]:
             yield entry | {"synonyms": [_synonym(name, value, source)]}
 
 
-def _group_configs(call: Call, group_id: str) -> Iterable[Values]:
+def _group_configs(call: RequestContext, group_id: str) -> Iterable[Values]:
     own = call.cluster.dynamic_configs.of(GROUP, group_id)
     for name, key in GROUP_KEYS.items():
         said = [_synonym(broker_name(name), key.default, ConfigSource.DEFAULT)]

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group import GroupState
 from spark_kafka_sink.broker.handlers.authorized_operations import NOT_ASKED, of_group
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 NOT_FOUND_VERSION = 6
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {"groups": [_describe(call, group_id) for group_id in call.request.groups]}
 
 
-def _describe(call: Call, group_id: str) -> Values:
+def _describe(call: RequestContext, group_id: str) -> Values:
     if call.cluster.coordinator(group_id).id != call.node:
         return {"group_id": group_id, "error_code": ErrorCode.not_coordinator}
     group = call.cluster.groups.find(group_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ IN_MEMORY = "/memory"
 """The folder that is named where there is none."""
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     folder = call.cluster.config.data_dir
     volume = shutil.disk_usage(folder) if folder else None
@@ -34,7 +34,7 @@ def handle(call: Call) -> Answer:
     return {"results": [directory]}
 
 
-def _topics(call: Call) -> Iterator[Values]:
+def _topics(call: RequestContext) -> Iterator[Values]:
     asked = call.request.topics
     wanted = None if asked is None else {item.topic: set(item.partitions) for item in asked}
     for topic in call.cluster.topics.all():
@@ -46,7 +46,7 @@ def _topics(call: Call) -> Iterator[Values]:
                 yield {"name": topic.name, "partitions": partitions}
 
 
-def _partitions(call: Call, topic: Topic, wanted: set[int] | None) -> Iterator[Values]:
+def _partitions(call: RequestContext, topic: Topic, wanted: set[int] | None) -> Iterator[Values]:
     for partition in topic.partitions:
         if call.node in partition.replicas and (wanted is None or partition.index in wanted):
             yield {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.lookup import topic_of
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {
         "topics": [
@@ -30,7 +30,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _describe(call: Call, item: Any, index: int) -> Values:
+def _describe(call: RequestContext, item: Any, index: int) -> Values:
     topic = topic_of(call, item)
     partition = topic.partition(index) if topic else None
     if partition is None:

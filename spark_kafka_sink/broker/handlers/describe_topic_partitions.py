@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from spark_kafka_sink.broker.handlers.metadata import describe_partition
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MAX_PARTITIONS = 2_000
 """Kafka's max.request.partition.size.limit."""
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     cursor = call.request.cursor
     first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
@@ -43,13 +43,13 @@ def handle(call: Call) -> Answer:
     return _page(topics, None)
 
 
-def _names(call: Call) -> list[str]:
+def _names(call: RequestContext) -> list[str]:
     if call.request.topics:
         return sorted({item.name for item in call.request.topics})
     return [topic.name for topic in call.cluster.topics.all()]
 
 
-def _topic(call: Call, name: str, wanted: range) -> Values:
+def _topic(call: RequestContext, name: str, wanted: range) -> Values:
     topic = call.cluster.topics.named(name)
     about = {"name": name, "topic_authorized_operations": TOPIC_OPERATIONS}
     if topic is None:

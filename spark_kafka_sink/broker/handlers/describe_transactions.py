@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = {"transaction_state": "", "producer_id": 0, "producer_epoch": 0}
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     names = call.request.transactional_ids
     return {"transaction_states": [_describe(call, name) for name in names]}
 
 
-def _describe(call: Call, name: str) -> Values:
+def _describe(call: RequestContext, name: str) -> Values:
     error = coordinates(call, name) if name else ErrorCode.invalid_request
     txn = call.cluster.transactions.find(name)
     if error or txn is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _TEXTS = {
 }
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     asked = call.request.topic_partitions
     if asked is not None:
@@ -42,12 +42,12 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _elect_needed(call: Call, topic: Topic) -> list[Values]:
+def _elect_needed(call: RequestContext, topic: Topic) -> list[Values]:
     results = [_elect(call, topic.name, one.index) for one in topic.partitions]
     return [one for one in results if one["error_code"] is not ErrorCode.election_not_needed]
 
 
-def _elect(call: Call, name: str, index: int) -> Values:
+def _elect(call: RequestContext, name: str, index: int) -> Values:
     kind = call.get("election_type", PREFERRED)
     topic = call.cluster.topics.named(name)
     partition = topic.partition(index) if topic else None

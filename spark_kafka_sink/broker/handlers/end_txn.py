@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, Claim
+from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 FENCED_VERSION = 2
@@ -19,16 +19,16 @@ FENCED_VERSION = 2
 BUMPING_VERSION = 5
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     named = coordinates(call, request.transactional_id) or call.cluster.transactions.end(
         request.transactional_id,
-        Claim(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         commit=request.committed,
         bumps=call.version >= BUMPING_VERSION,
     )
-    if isinstance(named, Claim):
+    if isinstance(named, ProducerIdAndEpoch):
         return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
     if named is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
         named = ErrorCode.invalid_producer_epoch

@@ -25,7 +25,7 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
     visible_end,
 )
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.gather import Pieces
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -58,7 +58,7 @@ class Wanted:
         return self.partition.log.bytes_from(self.asked.fetch_offset, limit, end)
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     if call.get("session_epoch", -1) not in FULL_EPOCHS:
@@ -82,12 +82,12 @@ def handle(call: Call) -> Answer:
     return call.wait(request.max_wait, ready, lambda: _answer(call, _judged(call)), keys)
 
 
-def _judged(call: Call) -> list[tuple[Any, list[Wanted]]]:
+def _judged(call: RequestContext) -> list[tuple[Any, list[Wanted]]]:
     topics = call.request.topics
     return [(item, [_judge(call, item, p) for p in item.partitions]) for item in topics]
 
 
-def _judge(call: Call, item: Any, asked: Any) -> Wanted:
+def _judge(call: RequestContext, item: Any, asked: Any) -> Wanted:
     topic = topic_of(call, item)
     committed = reads_committed(call)
     if topic is None:
@@ -103,7 +103,7 @@ def _judge(call: Call, item: Any, asked: Any) -> Wanted:
     return Wanted(asked, partition, error, committed)
 
 
-def _answer(call: Call, wanted: list[tuple[Any, list[Wanted]]]) -> Values:
+def _answer(call: RequestContext, wanted: list[tuple[Any, list[Wanted]]]) -> Values:
     left = call.request.max_bytes
     empty = True
     leaders = set()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ TRANSACTION = 1
 BATCHED_VERSION = 4
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     if call.version >= BATCHED_VERSION:
         return {"coordinators": [_find(call, key) for key in call.request.coordinator_keys]}
     return _find(call, call.request.key)
 
 
-def _find(call: Call, key: str) -> Values:
+def _find(call: RequestContext, key: str) -> Values:
     key_type = call.get("key_type", GROUP)
     if key_type not in {GROUP, TRANSACTION}:
         return {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     if error := coordinated(call):

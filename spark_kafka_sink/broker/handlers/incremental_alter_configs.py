@@ -22,7 +22,7 @@ from spark_kafka_sink.broker.handlers.config_resources import (
     is_list,
 )
 from spark_kafka_sink.broker.logger_levels import LEVELS, levels, set_level
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     named = Counter((item.resource_type, item.resource_name) for item in call.request.resources)
     return {"responses": [_resource(call, item, named) for item in call.request.resources]}
 
 
-def _resource(call: Call, item: Any, named: Counter[tuple[int, str]]) -> Values:
+def _resource(call: RequestContext, item: Any, named: Counter[tuple[int, str]]) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
         if named[item.resource_type, item.resource_name] > 1:
@@ -58,7 +58,7 @@ def _resource(call: Call, item: Any, named: Counter[tuple[int, str]]) -> Values:
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _change(call: Call, item: Any) -> None:
+def _change(call: RequestContext, item: Any) -> None:
     resource = find_resource(call, item.resource_type, item.resource_name)
     changes = {change.name: change for change in item.configs}
     if len(changes) < len(item.configs):
@@ -97,7 +97,7 @@ def _apply(own: dict[str, str], resource: Resource, change: Any) -> None:
     own[change.name] = ",".join(kept)
 
 
-def _change_levels(call: Call, item: Any) -> None:
+def _change_levels(call: RequestContext, item: Any) -> None:
     check_node(call, item.resource_name)
     for change in item.configs:
         if change.config_operation not in {Operation.SET, Operation.DELETE}:

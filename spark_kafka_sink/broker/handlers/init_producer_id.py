@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, Claim
+from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -24,23 +24,25 @@ FENCED_VERSION = 4
 """Since then clients know PRODUCER_FENCED."""
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
-    expected = Claim(call.get("producer_id", NO_ID), call.get("producer_epoch", NO_EPOCH))
+    expected = ProducerIdAndEpoch(
+        call.get("producer_id", NO_ID), call.get("producer_epoch", NO_EPOCH)
+    )
     if (expected.producer_id == NO_ID) != (expected.epoch == NO_EPOCH):
         return _refused(ErrorCode.invalid_request)
     transactional_id = call.request.transactional_id
     if transactional_id is None:
         return {"producer_id": call.cluster.new_producer_id(), "producer_epoch": 0}
     named = _initialize(call, None if expected.producer_id == NO_ID else expected)
-    if isinstance(named, Claim):
+    if isinstance(named, ProducerIdAndEpoch):
         return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
     if named is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
         return _refused(ErrorCode.invalid_producer_epoch)
     return _refused(named)
 
 
-def _initialize(call: Call, expected: Claim | None) -> Named:
+def _initialize(call: RequestContext, expected: ProducerIdAndEpoch | None) -> Named:
     transactional_id = call.request.transactional_id
     if error := coordinates(call, transactional_id):
         return error

@@ -11,14 +11,14 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.members import Joining
 from spark_kafka_sink.broker.handlers.membership import coordinated
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler, Outcome
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, Outcome, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 KNOWN_ID_VERSION = 4
 SKIPPING_VERSION = 9
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     config = call.cluster.config

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.dynamic_configs import GROUP
 from spark_kafka_sink.broker.handlers.config_resources import ResourceType
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ CLIENT_METRICS = 16
 ALL_TYPES_VERSION = 1
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     wanted = set(call.get("resource_types", ()))
     if wanted - {*ResourceType, CLIENT_METRICS}:
@@ -39,7 +39,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _names(call: Call, kind: ResourceType) -> Iterable[str]:
+def _names(call: RequestContext, kind: ResourceType) -> Iterable[str]:
     cluster = call.cluster
     if kind is ResourceType.TOPIC:
         return (topic.name for topic in cluster.topics.all())

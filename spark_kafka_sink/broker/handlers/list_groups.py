@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 CLASSIC = "classic"
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     states = {state.lower() for state in call.get("states_filter", ())}
     types = {kind.lower() for kind in call.get("types_filter", ())}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.lookup import reads_committed, topic_of, visible_end
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.partition.log import TimedOffset
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -28,7 +28,7 @@ LATEST_TIERED = -5
 NOTHING = TimedOffset(-1, -1)
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {
         "topics": [
@@ -38,7 +38,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _partition(call: Call, item: Any, asked: Any) -> Values:
+def _partition(call: RequestContext, item: Any, asked: Any) -> Values:
     topic = topic_of(call, item)
     partition = topic.partition(asked.partition_index) if topic else None
     if partition is None:

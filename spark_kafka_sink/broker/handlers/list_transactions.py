@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction import TransactionState
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction import Transaction
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     try:
         pattern = re.compile(call.get("transactional_id_pattern", None) or ".*", re.DOTALL)
@@ -45,12 +45,12 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _unknown(call: Call) -> list[str]:
+def _unknown(call: RequestContext) -> list[str]:
     known = set(TransactionState)
     return [state for state in call.request.state_filters if state not in known]
 
 
-def _wanted(call: Call, txn: Transaction) -> bool:
+def _wanted(call: RequestContext, txn: Transaction) -> bool:
     request = call.request
     open_ms = call.cluster.clock.wall_ms() - txn.started_ms
     return (

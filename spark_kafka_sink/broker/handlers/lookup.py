@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.topics import Topic
-    from spark_kafka_sink.broker.net.request_context import Call
+    from spark_kafka_sink.broker.net.request_context import RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def topic_of(call: Call, item: Any) -> Topic | None:
+def topic_of(call: RequestContext, item: Any) -> Topic | None:
     """The topic that an item of a request names or, in newer versions, has the id of."""
     if hasattr(item, "topic_id"):
         found = call.cluster.topics.with_id(item.topic_id)
@@ -42,13 +42,13 @@ def missing(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
-def coordinates(call: Call, transactional_id: str) -> ErrorCode:
+def coordinates(call: RequestContext, transactional_id: str) -> ErrorCode:
     """Judge whether the node that was asked looks after a transactional id."""
     here = not transactional_id or call.cluster.coordinator(transactional_id).id == call.node
     return ErrorCode.none if here else ErrorCode.not_coordinator
 
 
-def reads_committed(call: Call) -> bool:
+def reads_committed(call: RequestContext) -> bool:
     """Whether a reader wants decided transactions only; versions that can't say so do not."""
     return int(call.get("isolation_level", 0)) == 1
 
@@ -63,7 +63,7 @@ def current_leader(partition: Partition) -> Values:
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
 
 
-def endpoints(call: Call, node_ids: set[int]) -> list[Values]:
+def endpoints(call: RequestContext, node_ids: set[int]) -> list[Values]:
     """Addresses of nodes that an answer sends clients to (KIP-951)."""
     living = call.cluster.nodes
     nodes = (living[node_id] for node_id in sorted(node_ids) if node_id in living)

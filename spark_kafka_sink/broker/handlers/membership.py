@@ -10,12 +10,12 @@ from spark_kafka_sink.broker.coordinator.group import GroupState
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.group import Group
-    from spark_kafka_sink.broker.net.request_context import Call
+    from spark_kafka_sink.broker.net.request_context import RequestContext
 
 NO_GENERATION = -1
 
 
-def coordinated(call: Call) -> ErrorCode:
+def coordinated(call: RequestContext) -> ErrorCode:
     """Judge whether the node that was asked looks after the group."""
     group_id = call.request.group_id
     if not group_id:
@@ -24,7 +24,7 @@ def coordinated(call: Call) -> ErrorCode:
     return ErrorCode.none if here else ErrorCode.not_coordinator
 
 
-def speaks(call: Call, group: Group, generation: int) -> ErrorCode:
+def speaks(call: RequestContext, group: Group, generation: int) -> ErrorCode:
     """Judge whether a request's member belongs to the group's generation.
 
     A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
@@ -32,7 +32,7 @@ def speaks(call: Call, group: Group, generation: int) -> ErrorCode:
     return group.check(call.request.member_id, generation, call.get("group_instance_id", None))
 
 
-def may_commit(call: Call, generation: int, *, in_transaction: bool = False) -> ErrorCode:
+def may_commit(call: RequestContext, generation: int, *, in_transaction: bool = False) -> ErrorCode:
     """Judge whether offsets may be committed: by a member, or by anyone while there is none.
 
     As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no

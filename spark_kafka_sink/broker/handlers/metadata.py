@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.cluster.topics import NewTopic, Topic, TopicError
 from spark_kafka_sink.broker.handlers.authorized_operations import of_cluster, of_topic
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NULL_NAME_VERSION = 12
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     cluster = call.cluster
     asked = call.request.topics
@@ -44,7 +44,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _find(call: Call, item: Any) -> Values:
+def _find(call: RequestContext, item: Any) -> Values:
     topics = call.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
@@ -56,7 +56,7 @@ def _find(call: Call, item: Any) -> Values:
     return _create_or_miss(call, item.name or "")
 
 
-def _create_or_miss(call: Call, name: str) -> Values:
+def _create_or_miss(call: RequestContext, name: str) -> Values:
     new = NewTopic(name=name)
     try:
         call.cluster.topics.check(new)
@@ -67,11 +67,11 @@ def _create_or_miss(call: Call, name: str) -> Values:
     return _missing(call, ErrorCode.unknown_topic_or_partition, name)
 
 
-def _missing(call: Call, error: ErrorCode, name: str | None) -> dict[str, Any]:
+def _missing(call: RequestContext, error: ErrorCode, name: str | None) -> dict[str, Any]:
     return {"error_code": error, "name": name, "topic_authorized_operations": of_topic(call)}
 
 
-def _describe(call: Call, topic: Topic) -> Values:
+def _describe(call: RequestContext, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -80,7 +80,7 @@ def _describe(call: Call, topic: Topic) -> Values:
     }
 
 
-def describe_partition(call: Call, partition: Partition) -> Values:
+def describe_partition(call: RequestContext, partition: Partition) -> Values:
     """One partition, as Metadata and DescribeTopicPartitions name it."""
     led = partition.leader in call.cluster.nodes
     return {

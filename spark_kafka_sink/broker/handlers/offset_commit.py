@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing, name_of, topic_of
 from spark_kafka_sink.broker.handlers.membership import coordinated, may_commit
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MAX_METADATA = 4_096
 """Kafka's offset.metadata.max.bytes, counted in characters there too."""
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     generation = request.generation_id_or_member_epoch
@@ -45,7 +45,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _commit(call: Call, group: Group, place: tuple[Any, Any], error: ErrorCode) -> Values:
+def _commit(call: RequestContext, group: Group, place: tuple[Any, Any], error: ErrorCode) -> Values:
     item, asked = place
     topic = topic_of(call, item)
     if topic is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.membership import coordinated
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONSUMER = "consumer"
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     if error := coordinated(call):
         return {"error_code": error}
@@ -46,7 +46,7 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _delete(call: Call, group: Group, name: str, index: int) -> ErrorCode:
+def _delete(call: RequestContext, group: Group, name: str, index: int) -> ErrorCode:
     topic = call.cluster.topics.named(name)
     if topic is None or topic.partition(index) is None:
         return ErrorCode.unknown_topic_or_partition

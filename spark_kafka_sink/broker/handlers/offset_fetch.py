@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.lookup import id_of, name_of, topic_of
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 GROUPS_VERSION = 8
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     if call.version >= GROUPS_VERSION:
         return {"groups": [_group(call, item) for item in call.request.groups]}
     return _group(call, call.request)
 
 
-def _group(call: Call, item: Any) -> Values:
+def _group(call: RequestContext, item: Any) -> Values:
     if call.cluster.coordinator(item.group_id).id != call.node:
         return {"group_id": item.group_id, "error_code": ErrorCode.not_coordinator}
     group = call.cluster.groups.find(item.group_id)
@@ -49,7 +49,7 @@ def _group(call: Call, item: Any) -> Values:
 
 
 def _asked(
-    call: Call, group: Group | None, topics: Any
+    call: RequestContext, group: Group | None, topics: Any
 ) -> list[tuple[str | None, UUID | None, list[int]]]:
     """Topics by name, if they are known, and by id, if they are asked for by it."""
     if topics is not None:
@@ -65,7 +65,7 @@ def _asked(
     return [(name, topic.id if topic else None, committed[name]) for name, topic in known]
 
 
-def _offset(call: Call, group: Group | None, asked: tuple[str | None, int]) -> Values:
+def _offset(call: RequestContext, group: Group | None, asked: tuple[str | None, int]) -> Values:
     name, index = asked
     if name is None:
         return _values(ErrorCode.unknown_topic_id, index, CommittedOffset())

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {"topics": [_topic(call, item) for item in call.request.topics]}
 
 
-def _topic(call: Call, item: Any) -> Values:
+def _topic(call: RequestContext, item: Any) -> Values:
     partitions = [_end(call, item.topic, p) for p in item.partitions]
     return {"topic": item.topic, "partitions": partitions}
 
 
-def _end(call: Call, name: str, asked: Any) -> Values:
+def _end(call: RequestContext, name: str, asked: Any) -> Values:
     topic = call.cluster.topics.named(name)
     partition = topic.partition(asked.partition) if topic else None
     if partition is None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import Claim
-from spark_kafka_sink.broker.coordinator.verification import Support, Writer, verify
+from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.verification import TransactionSupport, Writer, verify
 from spark_kafka_sink.broker.handlers.lookup import (
     current_leader,
     endpoints,
@@ -26,7 +26,7 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
 )
 from spark_kafka_sink.broker.net.refusals import REASON
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler, Outcome
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, Outcome, RequestContext
 from spark_kafka_sink.broker.partition.delayed_produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.log_validator import transactional_header
 from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
@@ -45,7 +45,7 @@ ADDING_VERSION = 12
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     topics = wanted(call.request.topic_data)
     responses = [_topic(call, one) for one in topics]
@@ -71,7 +71,7 @@ def handle(call: Call) -> Answer:
 
 
 def _unconfirmed(
-    call: Call, topics: list[WantedTopic], responses: list[dict[str, Any]]
+    call: RequestContext, topics: list[WantedTopic], responses: list[dict[str, Any]]
 ) -> list[Unconfirmed]:
     """What was appended; it waits for the high watermark behind its last record."""
     found = []
@@ -93,7 +93,7 @@ def _unconfirmed(
     return found
 
 
-def _topic(call: Call, one: WantedTopic) -> dict[str, Any]:
+def _topic(call: RequestContext, one: WantedTopic) -> dict[str, Any]:
     topic = topic_of(call, one.item)
     return {
         "name": name_of(one.item),
@@ -102,7 +102,9 @@ def _topic(call: Call, one: WantedTopic) -> dict[str, Any]:
     }
 
 
-def _partition(call: Call, topic: Topic | None, item: Any, data: WantedPartition) -> dict[str, Any]:
+def _partition(
+    call: RequestContext, topic: Topic | None, item: Any, data: WantedPartition
+) -> dict[str, Any]:
     if call.request.acks not in {-1, 0, 1}:
         return _failed(data.index, ErrorCode.invalid_required_acks)
     if topic is None:
@@ -121,7 +123,7 @@ def _partition(call: Call, topic: Topic | None, item: Any, data: WantedPartition
     return _refused(partition, data.refused) if data.refused else answer
 
 
-def _verify(call: Call, partition: Partition, records: memoryview | None) -> ErrorCode:
+def _verify(call: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
     """Ask the coordinator about a batch of a transaction; a client must say which one it is."""
     header = transactional_header(records)
     if header is None:
@@ -131,10 +133,14 @@ def _verify(call: Call, partition: Partition, records: memoryview | None) -> Err
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    support = Support.ABORTABLE if call.version >= ABORTABLE_VERSION else Support.OLD
-    support = Support.ADDS if call.version >= ADDING_VERSION else support
-    partition.transactions.verify(header, starts_at_zero=support is Support.ADDS)
-    claim = Claim(header.producer_id, header.producer_epoch)
+    support = (
+        TransactionSupport.ABORTABLE
+        if call.version >= ABORTABLE_VERSION
+        else TransactionSupport.OLD
+    )
+    support = TransactionSupport.ADDS if call.version >= ADDING_VERSION else support
+    partition.transactions.verify(header, starts_at_zero=support is TransactionSupport.ADDS)
+    claim = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     writer = Writer(transactional_id=transactional_id, claim=claim, support=support)
     place = (partition.topic, partition.index)
     error = verify(call.cluster.transactions, writer, place)
@@ -142,12 +148,12 @@ def _verify(call: Call, partition: Partition, records: memoryview | None) -> Err
     return ErrorCode.not_enough_replicas if retried else error
 
 
-def _lacks_replicas(call: Call, partition: Partition) -> bool:
+def _lacks_replicas(call: RequestContext, partition: Partition) -> bool:
     return len(partition.in_sync) < call.cluster.replicator.least_in_sync(partition)
 
 
 def _append(
-    call: Call, topic: Topic, partition: Partition, records: memoryview | None
+    call: RequestContext, topic: Topic, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = call.cluster.clock.wall_ms()
     rules = Rules(config=topic.config, produce_version=call.version, now_ms=now_ms, verified=True)

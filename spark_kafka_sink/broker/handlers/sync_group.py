@@ -8,13 +8,13 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler, Outcome
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, Outcome, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 NAMED_VERSION = 5
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     request = call.request
     if error := coordinated(call):

@@ -12,10 +12,10 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_PLACE
-from spark_kafka_sink.broker.coordinator.transaction import Claim
-from spark_kafka_sink.broker.coordinator.verification import Support, Writer, verify
+from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.verification import TransactionSupport, Writer, verify
 from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, may_commit
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MAX_METADATA = 4096
 """Kafka's offset.metadata.max.bytes; it counts characters."""
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     exists = {
         (item.name, p.partition_index)
@@ -48,17 +48,21 @@ def handle(call: Call) -> Answer:
     }
 
 
-def _claim(call: Call) -> Claim:
-    return Claim(call.request.producer_id, call.request.producer_epoch)
+def _claim(call: RequestContext) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(call.request.producer_id, call.request.producer_epoch)
 
 
-def _refusal(call: Call) -> ErrorCode:
+def _refusal(call: RequestContext) -> ErrorCode:
     """What keeps all offsets from being committed."""
     offsets, claim = call.cluster.markers.offsets, _claim(call)
     error = coordinated(call)
     if not error and not offsets.is_ongoing(claim):
-        support = Support.ABORTABLE if call.version >= ABORTABLE_VERSION else Support.OLD
-        support = Support.ADDS if call.version >= ADDING_VERSION else support
+        support = (
+            TransactionSupport.ABORTABLE
+            if call.version >= ABORTABLE_VERSION
+            else TransactionSupport.OLD
+        )
+        support = TransactionSupport.ADDS if call.version >= ADDING_VERSION else support
         writer = Writer(
             transactional_id=call.request.transactional_id, claim=claim, support=support
         )
@@ -71,7 +75,7 @@ def _refusal(call: Call) -> ErrorCode:
 
 
 def _commit(
-    call: Call, name: str, asked: Any, exists: set[tuple[str, int]], error: ErrorCode
+    call: RequestContext, name: str, asked: Any, exists: set[tuple[str, int]], error: ErrorCode
 ) -> Values:
     place = (name, asked.partition_index)
     if place not in exists:

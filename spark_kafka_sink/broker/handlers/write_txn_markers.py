@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.control_batch import Marker
-from spark_kafka_sink.broker.net.request_context import Answer, Call, Handler
+from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 BUMPING = 2
 
 
-def handle(call: Call) -> Answer:
+def handle(call: RequestContext) -> Answer:
     """See the module."""
     return {"markers": [_marker(call, item) for item in call.request.markers]}
 
 
-def _marker(call: Call, item: Any) -> Values:
+def _marker(call: RequestContext, item: Any) -> Values:
     marker = Marker(
         producer_id=item.producer_id,
         epoch=item.producer_epoch,
@@ -53,7 +53,9 @@ def _marker(call: Call, item: Any) -> Values:
     }
 
 
-def _write(call: Call, place: tuple[str, int], marker: Marker, *, bumps: bool) -> ErrorCode:
+def _write(
+    call: RequestContext, place: tuple[str, int], marker: Marker, *, bumps: bool
+) -> ErrorCode:
     topic = call.cluster.topics.named(place[0])
     partition = topic.partition(place[1]) if topic else None
     if partition is None:

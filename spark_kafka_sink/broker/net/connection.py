@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.net.frame_buffer import Inbox
+from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Connection:
         self.ending = False
         self.unsent = 0
         self.watched = 0
-        self._inbox = Inbox()
+        self._inbox = FrameBuffer()
         self._outgoing: deque[memoryview] = deque()
 
     @property
@@ -54,7 +54,7 @@ class Connection:
         return not self.backlog and self.unsent < MAX_UNSENT
 
     def room(self, shared: memoryview) -> memoryview:
-        """Where the socket should write the next bytes; see `Inbox`."""
+        """Where the socket should write the next bytes; see `FrameBuffer`."""
         return self._inbox.room(shared)
 
     def received(self, room: memoryview, count: int) -> None:

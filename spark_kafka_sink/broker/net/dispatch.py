@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.broker.faults.injector import Injector
 from spark_kafka_sink.broker.handlers import handlers_of
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
-from spark_kafka_sink.broker.net.request_context import Call
-from spark_kafka_sink.broker.net.response_channel import Exchange
+from spark_kafka_sink.broker.net.request_context import RequestContext
+from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
@@ -31,7 +31,7 @@ _ABOUT_THE_CLUSTER: Final = frozenset(
 )
 
 
-def gets_no_answer(api: int, call: Call) -> bool:
+def gets_no_answer(api: int, call: RequestContext) -> bool:
     """Whether it is a Produce request with acks=0."""
     return api == ApiKey.PRODUCE and call.request.acks == 0
 
@@ -47,7 +47,9 @@ class Dispatcher:
         self._network = network
         self._injector = Injector(cluster)
 
-    def read(self, frame: memoryview, connection: Connection) -> tuple[Exchange, Call] | None:
+    def read(
+        self, frame: memoryview, connection: Connection
+    ) -> tuple[ResponseChannel, RequestContext] | None:
         """Understand a request, without looking at the cluster; None if it is answered already.
 
         Raises:
@@ -56,15 +58,15 @@ class Dispatcher:
         api, version, correlation_id = read_request_start(frame)
         handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = Exchange(handler, (0, correlation_id), connection, self._network)
+            oldest = ResponseChannel(handler, (0, correlation_id), connection, self._network)
             oldest.send(unsupported_version(handler.versions))
             return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unserved(api, version, handler))
         header = read_request_header(frame)
         request, _ = decode(request_type(api, version), frame, header.body_offset)
-        exchange = Exchange(handler, (version, correlation_id), connection, self._network)
-        call = Call(
+        exchange = ResponseChannel(handler, (version, correlation_id), connection, self._network)
+        call = RequestContext(
             cluster=self._cluster,
             node=connection.node,
             version=version,
@@ -76,7 +78,7 @@ class Dispatcher:
         )
         return exchange, call
 
-    def serve(self, exchange: Exchange, call: Call) -> None:
+    def serve(self, exchange: ResponseChannel, call: RequestContext) -> None:
         """Serve a request.
 
         Raises:
@@ -84,7 +86,7 @@ class Dispatcher:
         """
         self._injector.serve(exchange, call)
 
-    def needs_logs(self, exchange: Exchange, call: Call) -> bool:
+    def needs_logs(self, exchange: ResponseChannel, call: RequestContext) -> bool:
         """Whether a request may have to wait for a storage: all but those about the cluster."""
         if exchange.api not in _ABOUT_THE_CLUSTER or self._cluster.faults:
             return True

@@ -16,7 +16,7 @@ _DIRECT_FROM = 64 * 1024
 """Bytes: a smaller frame is cheaper to join than to receive by itself."""
 
 
-class Inbox:
+class FrameBuffer:
     """Collects bytes that a socket writes into `room`, and hands out whole frames.
 
     A frame's memory grows with the bytes that come: a size alone, which anybody can claim, is

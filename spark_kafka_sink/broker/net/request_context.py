@@ -31,7 +31,7 @@ Answer: TypeAlias = Values | Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RequestContext:
     """A request with all that its handler may use.
 
     Args:
@@ -85,5 +85,5 @@ class Handler:
 
     api: ApiKey
     versions: VersionRange
-    handle: Callable[[Call], Answer]
+    handle: Callable[[RequestContext], Answer]
     announced: VersionRange | None = None

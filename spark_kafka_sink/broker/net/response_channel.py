@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.net.connection import Connection
     from spark_kafka_sink.broker.net.refusals import Refusals
-    from spark_kafka_sink.broker.net.request_context import Call, Handler
+    from spark_kafka_sink.broker.net.request_context import Handler, RequestContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Network:
     refusals: Refusals
 
 
-class Exchange:
+class ResponseChannel:
     """Hands a request to its handler, and the answer to its connection.
 
     Faults use `changes`, which alter the answer's values, `cut`, after which many bytes of it the
@@ -79,7 +79,7 @@ class Exchange:
         """The request's API key."""
         return int(self._handler.api)
 
-    def handle(self, call: Call) -> None:
+    def handle(self, call: RequestContext) -> None:
         """Serve the request.
 
         Raises:

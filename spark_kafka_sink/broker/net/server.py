@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.state import Cluster
-    from spark_kafka_sink.broker.net.request_context import Call
-    from spark_kafka_sink.broker.net.response_channel import Exchange
+    from spark_kafka_sink.broker.net.request_context import RequestContext
+    from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 
 LOG = logging.getLogger(__name__)
 RECEIVE: Final = 256 * 1024
@@ -246,7 +246,9 @@ class Server:
                 return False
         return True
 
-    def _dispatch(self, connection: Connection, exchange: Exchange, call: Call) -> None:
+    def _dispatch(
+        self, connection: Connection, exchange: ResponseChannel, call: RequestContext
+    ) -> None:
         lock = self._cluster.state_lock
         if self._requests is None or lock is None:
             self._dispatcher.serve(exchange, call)
@@ -258,7 +260,9 @@ class Server:
             with lock:
                 self._dispatcher.serve(exchange, call)
 
-    def _serve_beside(self, connection: Connection, exchange: Exchange, call: Call) -> None:
+    def _serve_beside(
+        self, connection: Connection, exchange: ResponseChannel, call: RequestContext
+    ) -> None:
         """Serve a request on the thread of requests, and tell the loop."""
         try:
             self._dispatcher.serve(exchange, call)

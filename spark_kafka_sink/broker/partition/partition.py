@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.replicas import Copies
+from spark_kafka_sink.broker.cluster.replicas import Replicas
 from spark_kafka_sink.broker.control_batch import control_batch, read_marker
 from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
 from spark_kafka_sink.broker.partition.log_validator import validate
@@ -52,7 +52,7 @@ class Partition:
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: ProducerTable = field(default_factory=ProducerTable)
     transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
-    copies: Copies = field(default_factory=Copies)
+    copies: Replicas = field(default_factory=Replicas)
 
     @property
     def high_watermark(self) -> int:

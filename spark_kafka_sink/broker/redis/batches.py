@@ -18,7 +18,7 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.broker.redis.link import Word
+    from spark_kafka_sink.broker.redis.link import InlineView
     from spark_kafka_sink.broker.redis.offsets import EntryIds
 
 _HEADER = b"header"
@@ -63,9 +63,9 @@ class BatchNote:
         header = BatchHeader.parse(found[_HEADER])
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
-    def fields(self, stamped: bytes | bytearray | memoryview) -> list[Word]:
+    def fields(self, stamped: bytes | bytearray | memoryview) -> list[InlineView]:
         """The fields of its entry; `stamped` is the header as bytes."""
-        fields: list[Word] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
+        fields: list[InlineView] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
         return fields if self.records is None else [*fields, _RECORDS, self.records]
 
     def batch(self, records: memoryview | bytes, count: int) -> memoryview:

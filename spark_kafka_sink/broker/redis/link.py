@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.redis.place import RedisPlace
 
-Word: TypeAlias = bytes | str | int
-Command: TypeAlias = tuple[Word, ...]
+InlineView: TypeAlias = bytes | str | int
+Command: TypeAlias = tuple[InlineView, ...]
 
 LOG = logging.getLogger(__name__)
 REST_SECONDS = 0.5
@@ -45,7 +45,7 @@ class RedisLink:
         self._is_failing = False
         self._connection, self._errors = _prepare(place)
 
-    def call(self, *words: Word) -> Any:
+    def call(self, *words: InlineView) -> Any:
         """One command's reply.
 
         Raises:

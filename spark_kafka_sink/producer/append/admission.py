@@ -13,8 +13,8 @@ import numpy as np
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.producer.append.partitioner import Route
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import Watch
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.quotas import PARTITIONS_PART
 from spark_kafka_sink.producer.buffer.rate_limiter import RateLimiter
 
@@ -54,7 +54,7 @@ class Routed(NamedTuple):
         return Routed(self.rows.take(numbers), sizes, route, int(sizes.sum()))
 
 
-class Gate:
+class AdmissionControl:
     """One session's; used by its writer thread. It gives the accumulator its limit and watch."""
 
     def __init__(self, client: Client, accumulator: Accumulator, config: PressureConfig) -> None:
@@ -62,7 +62,7 @@ class Gate:
         self._config = client.config
         self._accumulator = accumulator
         self._limiter = RateLimiter(config.rates, client.clock.monotonic())
-        self._watch = accumulator.watch = Watch(config)
+        self._watch = accumulator.watch = CircuitBreakers(config)
         if config.buffer_share < NO_SHARES:
             share = client.config.buffer_memory * config.buffer_share // 100
             accumulator.shares.limit = share
@@ -83,7 +83,7 @@ class Gate:
             if self._watch.is_open(TopicPartition(topic.name, number), leader, now)
         }
         if found and found.issuperset(topic.led_partitions):
-            found.add(UNDESIGNATED)
+            found.add(UNASSIGNED)
         return frozenset(found)
 
     def chunks(self, sizes: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import Partitioner as Kind
 from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES, Keyless
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 
 if TYPE_CHECKING:
     from random import Random
@@ -45,12 +45,12 @@ class Route:
         """Topic and partition of a target number."""
         index = int(self.bases.searchsorted(number, side="right")) - 1
         topic, partition = self.topics[index], number - int(self.bases[index])
-        return topic, partition if partition < topic.partition_count else UNDESIGNATED
+        return topic, partition if partition < topic.partition_count else UNASSIGNED
 
     def number(self, index: int, partition: int) -> int:
         """Target number of a partition of topics[index]."""
         count = self.topics[index].partition_count
-        return int(self.bases[index]) + (count if partition == UNDESIGNATED else partition)
+        return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
 
 
 class Partitioner:
@@ -186,7 +186,7 @@ class Partitioner:
             picked = pa.array(members, pa.int64())
             key, value = None if key is None else key.take(picked), value.take(picked)
         answer = function.assign(topic, key, value)
-        return np.where(answer == UNDESIGNATED, np.int32(topic.partition_count), answer)
+        return np.where(answer == UNASSIGNED, np.int32(topic.partition_count), answer)
 
 
 def _by_topic(

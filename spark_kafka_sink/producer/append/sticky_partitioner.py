@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.send.partition_choice import able, drawn, queued
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
-    from spark_kafka_sink.producer.append.admission import Gate
+    from spark_kafka_sink.producer.append.admission import AdmissionControl
     from spark_kafka_sink.producer.append.partitioner import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 
 
-class Sticky:
+class StickyPartitioner:
     """Remembers the partition that each topic's rows without a key stick to."""
 
-    def __init__(self, client: Client, accumulator: Accumulator, gate: Gate) -> None:
+    def __init__(self, client: Client, accumulator: Accumulator, gate: AdmissionControl) -> None:
         self._client = client
         self._accumulator = accumulator
         self._gate = gate
@@ -62,7 +62,7 @@ class Sticky:
             return route
         targets = route.targets.copy()
         for index in early:
-            members = np.flatnonzero(targets == route.number(index, UNDESIGNATED))
+            members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
             chosen = self._choose(route.topics[index], sizes[members])
             targets[members] = chosen + route.bases[index]
         return replace(route, targets=targets)
@@ -77,7 +77,7 @@ class Sticky:
                 return False
             waiting = {place for place, queue in accumulator.queues.items() if queue}
             waiting.update(place for place, _ in accumulator.open_batches())
-            if any(each == topic and partition != UNDESIGNATED for each, partition in waiting):
+            if any(each == topic and partition != UNASSIGNED for each, partition in waiting):
                 return True
             accumulator.partitioned.discard(topic)
             return False
@@ -99,7 +99,7 @@ class Sticky:
     def _choices(self, topic: TopicInfo) -> Iterator[tuple[int, int]]:
         """The current partition while its batch is open, then others; and their batches' room."""
         partitions = self._partitions(topic)
-        current = self._current.get(topic.name, UNDESIGNATED)
+        current = self._current.get(topic.name, UNASSIGNED)
         if current in partitions and self._accumulator.open_batch(
             TopicPartition(topic.name, current)
         ):
@@ -135,12 +135,12 @@ class Sticky:
 def _undesignated(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
     """Each topic, how many of its rows have no partition, and how many have one."""
     if len(route.topics) == 1:
-        missing = int(np.count_nonzero(route.targets == route.number(0, UNDESIGNATED)))
+        missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing
         return
-    last = route.number(len(route.topics) - 1, UNDESIGNATED)
+    last = route.number(len(route.topics) - 1, UNASSIGNED)
     counts = np.bincount(route.targets, minlength=last + 1)
     wholes = np.add.reduceat(counts, route.bases).tolist()
     for index, (topic, whole) in enumerate(zip(route.topics, wholes, strict=True)):
-        missing = int(counts[route.number(index, UNDESIGNATED)])
+        missing = int(counts[route.number(index, UNASSIGNED)])
         yield topic, missing, whole - missing

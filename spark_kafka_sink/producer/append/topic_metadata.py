@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
-from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, Flaw
+from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
 from spark_kafka_sink.producer.send.error_policy import error_name
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _LATER_PATIENCE = 5.0
 """Seconds for a topic that is not there, after others that have not come within max.block.ms."""
 
 
-class TopicDirectory:
+class TopicMetadata:
     """Asks the sender for metadata, and waits for it where it must; used by the writer thread."""
 
     def __init__(self, client: Client, accumulator: Accumulator) -> None:
@@ -90,7 +90,7 @@ class TopicDirectory:
             lambda: metadata.updates != seen, self._config.max_block_ms / 1000
         )
 
-    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | Flaw, ...]:
+    def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
         """What the cluster says of each topic, or why its rows are poison.
 
         Waits at most max.block.ms for topics that are not there yet, once for each; a few seconds
@@ -101,7 +101,7 @@ class TopicDirectory:
             BrokerUnavailableError: no broker could be asked.
         """
         cluster = self._await(names, self._clear, _LATER_PATIENCE if self._given_up else None)
-        found: list[TopicInfo | Flaw] = []
+        found: list[TopicInfo | RowError] = []
         for name in names:
             info = cluster.topics.get(name) or TOPIC_FLAWS.get(cluster.errors.get(name, 0))
             if info is None:
@@ -109,7 +109,7 @@ class TopicDirectory:
             found.append(info)
         self._given_up.difference_update(names)
         flawed = zip(names, found, strict=True)
-        self._given_up.update(name for name, info in flawed if isinstance(info, Flaw))
+        self._given_up.update(name for name, info in flawed if isinstance(info, RowError))
         return tuple(found)
 
     def _await(

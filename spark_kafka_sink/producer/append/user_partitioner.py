@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class UserPartitioner:
                 "partition per row",
                 topic,
             )
-        wrong = (partitions < UNDESIGNATED) | (partitions >= topic.partition_count)
+        wrong = (partitions < UNASSIGNED) | (partitions >= topic.partition_count)
         if wrong.any():
             row = int(wrong.argmax())
             raise self._wrong(

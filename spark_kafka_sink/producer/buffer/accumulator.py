@@ -1,9 +1,8 @@
 """The one object that the writer thread and the sender thread share, under one lock.
 
 The writer reserves memory, plans, and appends encoded records to open batches; batches close when
-they are full, when they have lingered, on flush, or when memory runs short. Closed batches wait
-here, in order per partition, until the sender drains them; those without a key in one queue per
-topic. Source: ``RecordAccumulator``; "Producer throughput improvement".
+they are full, when they have lingered, on flush, or when memory runs short. Closed ones wait here,
+in order per partition, or per topic without a key, until the sender drains them. Source: ``RecordAccumulator``; "Producer throughput improvement".
 """
 
 from __future__ import annotations
@@ -16,30 +15,26 @@ from spark_kafka_sink.client.client import LOOK_EVERY
 from spark_kafka_sink.config.model import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.append.planner import OpenBatch
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import Watch
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.buffer_pool import (
     COPY_BELOW,
     PINNED_FOR,
+    SHORT_AFTER,
+    BufferPool,
     Charge,
-    Memory,
     unpin,
 )
-from spark_kafka_sink.producer.buffer.quotas import Shares
-from spark_kafka_sink.producer.events import Trace
+from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
+from spark_kafka_sink.producer.events import ProducerEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.recorder import Meters
-    from spark_kafka_sink.producer.buffer.piece import Piece
-
-
-SHORT_AFTER = 0.02
-"""Seconds without room after which open batches are closed: until then those that are full already
-and under way are given the time to make room, as a batch sent early costs as much as a full one."""
+    from spark_kafka_sink.metrics.recorder import MetricsRecorder
+    from spark_kafka_sink.producer.buffer.piece import EncodedSlice
 
 
 class Accumulator:
@@ -55,19 +50,18 @@ class Accumulator:
         clock: Clock,
         on_closed: Callable[[ProducerBatch], None],
         wake_sender: Callable[[], None],
-        trace: Trace | None = None,
+        trace: ProducerEvents | None = None,
     ) -> None:
         self.lock = RLock()
         self.changed = Condition(self.lock)
-        self.memory = Memory(config.buffer_memory)
-        self.shares = Shares()
+        self.memory = BufferPool(config.buffer_memory)
+        self.shares = BufferQuotas()
+        # Called while the writer waits: it ends the session if the other threads are gone.
         self.look_after: Callable[[], None] = lambda: None
-        """Called while the writer waits: it ends the session if the other threads are gone."""
-        self.watch = Watch()
-        """What goes wrong where; the session puts its own here before the sender runs."""
+        self.watch = CircuitBreakers()  # the session puts its own here before the sender runs
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.partitioned: set[str] = set()
-        """Topics with rows that know their partition: what is undesignated of them goes first."""
+        """Topics with rows that know their partition: what is unassigned of them goes first."""
         self.error: BaseException | None = None
         self.unsettled = 0
         """Batches that are neither acknowledged nor failed."""
@@ -83,7 +77,7 @@ class Accumulator:
         self._clock = clock
         self._on_closed = on_closed
         self._wake_sender = wake_sender
-        self._trace = trace or Trace()
+        self._trace = trace or ProducerEvents()
         self._news = False
         """A batch has closed, or is the first that lingers: the sender should know."""
         self._appending = False
@@ -147,7 +141,7 @@ class Accumulator:
         """Rows of these topics come that know their partition; what is undesignated closes."""
         with self.lock:
             self.partitioned.update(topics)
-            for place in [place for place in self._open if place.partition == UNDESIGNATED]:
+            for place in [place for place in self._open if place.partition == UNASSIGNED]:
                 if place.topic in self.partitioned:
                     self._close(place, CloseReason.FLUSH)
         self._wake_sender()
@@ -158,7 +152,7 @@ class Accumulator:
             self._check()
             self._appending = True
 
-    def append(self, pieces: Sequence[Piece], chunk: Charge, reserved: int) -> None:
+    def append(self, pieces: Sequence[EncodedSlice], chunk: Charge, reserved: int) -> None:
         """Put a chunk's encoded slices into their batches, as planned.
 
         Args:
@@ -220,7 +214,7 @@ class Accumulator:
             if self._appending:
                 return
             short = self._is_short(now)
-            if self.starving and now >= self._unpin_at:
+            if self.waiting_for_memory and now >= self._unpin_at:
                 self._unpin_at = now + PINNED_FOR / 4
                 old = [batch for batch in self._live if now - batch.created >= PINNED_FOR]
                 unpin(self.memory, self._live, old)
@@ -238,7 +232,7 @@ class Accumulator:
             if oldest is None:
                 return 1.0
             lingers = max(0.0, oldest.created + self._config.linger_ms / 1000 - now)
-            return min(lingers, SHORT_AFTER) if self.starving else lingers
+            return min(lingers, SHORT_AFTER) if self.waiting_for_memory else lingers
 
     def settle(self, batch: ProducerBatch) -> None:
         """A batch is acknowledged or has failed: free its memory."""
@@ -294,7 +288,7 @@ class Accumulator:
             self.changed.notify_all()
         self._wake_sender()
 
-    def doom(self) -> None:
+    def mark_failed(self) -> None:
         """A failure for good: from now on `flush` waits for the error that ends the session."""
         with self.lock:
             self.doomed = True
@@ -306,7 +300,7 @@ class Accumulator:
             self.changed.notify_all()
 
     @property
-    def starving(self) -> bool:
+    def waiting_for_memory(self) -> bool:
         """The writer waits for room."""
         return self._starving_since is not None
 
@@ -315,7 +309,7 @@ class Accumulator:
         with self.lock:
             return list(self._open.items())
 
-    def measure(self, meters: Meters) -> None:
+    def measure(self, meters: MetricsRecorder) -> None:
         """Note the state of the buffer."""
         meters.buffer_waits, meters.buffer_wait = self.waits, self.waited
         meters.buffer_peak = self.memory.peak
@@ -352,7 +346,7 @@ class Accumulator:
             self.unsettled == len(self._open) or now >= since + SHORT_AFTER
         )
 
-    def _append(self, piece: Piece, chunk: Charge, now: float) -> None:
+    def _append(self, piece: EncodedSlice, chunk: Charge, now: float) -> None:
         batch = self._open.get(piece.partition)
         if piece.opens and batch is not None:
             self._close(piece.partition, CloseReason.FULL)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 
-UNDESIGNATED = -1
+UNASSIGNED = -1
 """The partition of what the sender has yet to give one; also what failures before that report, as
 Java's ``RecordMetadata.UNKNOWN_PARTITION`` does."""
 

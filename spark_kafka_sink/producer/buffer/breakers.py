@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import PressureConfig, Thresholds
-from spark_kafka_sink.producer.buffer.circuit_breaker import Breaker, BreakerState, Outcome, Window
+from spark_kafka_sink.producer.buffer.circuit_breaker import (
+    BatchOutcome,
+    Breaker,
+    BreakerState,
+    Window,
+)
 from spark_kafka_sink.producer.buffer.rate_limiter import Ramp
 
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
 
 
-class Watch:
+class CircuitBreakers:
     """The sender's thread alone calls `record` and `throttled`; any may ask the rest."""
 
     def __init__(self, config: PressureConfig | None = None) -> None:
@@ -44,7 +49,12 @@ class Watch:
     # What the sender tells.
 
     def record(
-        self, place: TopicPartition, node_id: int | None, outcome: Outcome, error: str, now: float
+        self,
+        place: TopicPartition,
+        node_id: int | None,
+        outcome: BatchOutcome,
+        error: str,
+        now: float,
     ) -> DeliveryError | None:
         """A batch of `place`, led by `node_id`, was answered; the reason to stop, if there is one.
 
@@ -53,7 +63,7 @@ class Watch:
         """
         self._recent.add(outcome, now)
         self._seen.add(place)
-        if outcome is Outcome.DELIVERED:
+        if outcome is BatchOutcome.DELIVERED:
             self._troubled.discard(place)
         else:
             self._errors[error] += 1

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
+SHORT_AFTER = 0.02
+"""Seconds without room after which open batches are closed: until then those that are full already
+and under way are given the time to make room, as a batch sent early costs as much as a full one."""
 COPY_BELOW = 8
 """A slice under one eighth of its chunk is copied: it must not keep the whole chunk alive."""
 
@@ -33,7 +36,7 @@ class Charge:
     holders: int = 1
 
 
-class Memory:
+class BufferPool:
     """A counter of charged bytes with a limit."""
 
     __slots__ = ("limit", "peak", "used")
@@ -74,7 +77,9 @@ class Memory:
         )
 
 
-def unpin(memory: Memory, batches: Collection[ProducerBatch], old: Iterable[ProducerBatch]) -> None:
+def unpin(
+    memory: BufferPool, batches: Collection[ProducerBatch], old: Iterable[ProducerBatch]
+) -> None:
     """Copy what alone keeps chunks charged: a stalled partition must not hold all of them.
 
     What a socket has yet to write stays in memory until it has, or the connection is closed.
@@ -94,7 +99,7 @@ def unpin(memory: Memory, batches: Collection[ProducerBatch], old: Iterable[Prod
                 _copy_part(memory, batch, index)
 
 
-def _copy_part(memory: Memory, batch: ProducerBatch, index: int) -> None:
+def _copy_part(memory: BufferPool, batch: ProducerBatch, index: int) -> None:
     data, charge = bytes(batch.parts[index]), batch.charges[index]
     parts = list(batch.parts)
     parts[index] = data

@@ -50,7 +50,7 @@ def next_state(state: BreakerState, event: Event) -> BreakerState:
     return _NEXT.get((state, event), state)
 
 
-class Outcome(Enum):
+class BatchOutcome(Enum):
     """What came of sending a batch once."""
 
     DELIVERED = auto()
@@ -66,11 +66,11 @@ class Tally:
     retried: int = 0
     failed: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: BatchOutcome) -> None:
         """One more."""
-        self.delivered += outcome is Outcome.DELIVERED
-        self.retried += outcome is Outcome.RETRIED
-        self.failed += outcome is Outcome.FAILED
+        self.delivered += outcome is BatchOutcome.DELIVERED
+        self.retried += outcome is BatchOutcome.RETRIED
+        self.failed += outcome is BatchOutcome.FAILED
 
     @property
     def total(self) -> int:
@@ -96,7 +96,7 @@ class Window:
     seconds: float
     _slots: deque[tuple[int, Tally]] = field(default_factory=deque)
 
-    def add(self, outcome: Outcome, now: float) -> None:
+    def add(self, outcome: BatchOutcome, now: float) -> None:
         """An outcome now."""
         slot = int(now * _SLOTS / self.seconds)
         if not self._slots or self._slots[-1][0] < slot:
@@ -137,14 +137,14 @@ class Breaker:
         rested = now >= self._opened_at + self._config.open_for
         return next_state(self._state, Event.RESTED) if rested else self._state
 
-    def record(self, outcome: Outcome, now: float) -> bool:
+    def record(self, outcome: BatchOutcome, now: float) -> bool:
         """Note an outcome; whether this opened the breaker."""
         state = self.state(now)
         if state is BreakerState.HALF_OPEN:
-            good = outcome is Outcome.DELIVERED
+            good = outcome is BatchOutcome.DELIVERED
             return self._move(next_state(state, Event.SUCCEEDED if good else Event.TROUBLED), now)
         self._window.add(outcome, now)
-        if outcome is Outcome.DELIVERED or state is not BreakerState.CLOSED:
+        if outcome is BatchOutcome.DELIVERED or state is not BreakerState.CLOSED:
             return False
         if self.tally(now).reaches(self._thresholds, self._config.min_batches):
             return self._move(next_state(state, Event.TRIPPED), now)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class CodecThread:
+class Compressor:
     """One session's; the thread starts with the first work."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import TopicPartition
 
 
-class Piece(NamedTuple):
+class EncodedSlice(NamedTuple):
     """A slice of encoded records for one batch, as the plan laid it out; times in milliseconds."""
 
     partition: TopicPartition

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -97,7 +97,7 @@ def _leader(topics: Mapping[str, TopicInfo], place: TopicPartition) -> int:
     return topic.leaders[place.partition]
 
 
-class Shares:
+class BufferQuotas:
     """Bytes of the batches that each partition has in the buffer, and the most it may have."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Shares:
 
     def change(self, place: TopicPartition, size: int) -> None:
         """A partition holds `size` bytes more, or less; what is undesignated is nobody's."""
-        if place.partition == UNDESIGNATED:
+        if place.partition == UNASSIGNED:
             return
         self._total += size
         now = self.held.get(place, 0) + size

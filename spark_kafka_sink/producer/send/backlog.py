@@ -10,14 +10,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import TopicPartition
-    from spark_kafka_sink.producer.send.in_flight import Lane
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 
 class Backlog:
     """The batches of the partitions that a broker leads; counted when asked for, which is rare."""
 
     def __init__(
-        self, client: Client, accumulator: Accumulator, lanes: Mapping[TopicPartition, Lane]
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        lanes: Mapping[TopicPartition, InFlightBatches],
     ) -> None:
         self._client = client
         self._accumulator = accumulator
@@ -29,7 +32,7 @@ class Backlog:
         waiting = [
             batch
             for place, lane in self._lanes.items()
-            for batch in (*lane.under_way, *lane.again)
+            for batch in (*lane.in_flight, *lane.again)
             if node_id in (lane.leader, cluster.leader(*place))
         ]
         with self._accumulator.lock:

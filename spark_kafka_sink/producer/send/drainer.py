@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
-from spark_kafka_sink.producer.producer_state import IdentityState
-from spark_kafka_sink.producer.send.in_flight import Lane
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 from spark_kafka_sink.producer.send.partition_choice import able, drawn, queued
 from spark_kafka_sink.producer.send.produce import Pick
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster, Node
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_state import Identity
-    from spark_kafka_sink.producer.send.response_handler import Answers
+    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 
 
 @dataclass(slots=True)
@@ -57,23 +57,23 @@ class _Filling:
         """Partitions of a topic that a batch has joined for."""
         return {partition for name, partition in self._taken if name == topic}
 
-    def add(self, lane: Lane, batch: ProducerBatch, leader: int) -> None:
+    def add(self, lane: InFlightBatches, batch: ProducerBatch, leader: int) -> None:
         """A batch joins."""
         self.room[leader] -= batch.size
         self.picked.setdefault(leader, []).append(Pick(lane, batch))
         self._taken.add(lane.partition)
 
 
-class Picker:
+class Drainer:
     """One session's; `lanes` are shared with whoever takes the answers."""
 
     def __init__(
         self,
         client: Client,
         accumulator: Accumulator,
-        identity: Identity,
-        lanes: dict[TopicPartition, Lane],
-        answers: Answers,
+        identity: ProducerState,
+        lanes: dict[TopicPartition, InFlightBatches],
+        answers: ResponseHandler,
     ) -> None:
         self._client = client
         self._network = client.network
@@ -103,7 +103,7 @@ class Picker:
         self._accumulator.watch.silent = self._silent(now)
         with self._accumulator.lock:
             for place, led in waiting.items():
-                if place.partition == UNDESIGNATED:
+                if place.partition == UNASSIGNED:
                     more |= self._pick_undesignated(place, led, filling)
                 elif led:
                     more |= self._pick_from(place, led[place.partition], filling)
@@ -126,7 +126,7 @@ class Picker:
         metadata is asked. It is being asked already about a topic that is not known.
         """
         cluster = self._metadata.cluster
-        if place.partition == UNDESIGNATED:
+        if place.partition == UNASSIGNED:
             led = self._led(cluster, place.topic)
         else:
             leader = cluster.leader(*place)
@@ -157,7 +157,7 @@ class Picker:
             return leader in filling.picked
         lane = self._lane(place)
         queue = self._accumulator.queues.get(place)
-        if queue and self._accumulator.queues.get(TopicPartition(place.topic, UNDESIGNATED)):
+        if queue and self._accumulator.queues.get(TopicPartition(place.topic, UNASSIGNED)):
             queue = None  # rows without a partition that came before these may go to it as well
         batch = lane.next(queue, leader, filling.now) if self._may_send(lane, filling) else None
         if batch is None:
@@ -226,8 +226,8 @@ class Picker:
         """Batches that wait for each partition of a topic or are under way to it, if any are."""
         lengths = queued(self._accumulator.queues, topic)
         for place, lane in self._lanes.items():
-            if (lane.under_way or lane.again) and place.topic == topic:
-                lengths[place.partition] += len(lane.under_way) + len(lane.again)
+            if (lane.in_flight or lane.again) and place.topic == topic:
+                lengths[place.partition] += len(lane.in_flight) + len(lane.again)
         return lengths
 
     def _designate(
@@ -253,28 +253,30 @@ class Picker:
         full = self._accumulator.shares.full(batch.held, cluster)
         return bool(full) and place.partition in full.of(cluster.topics[place.topic])
 
-    def _take(self, lane: Lane, batch: ProducerBatch, leader: int, filling: _Filling) -> None:
+    def _take(
+        self, lane: InFlightBatches, batch: ProducerBatch, leader: int, filling: _Filling
+    ) -> None:
         lane.sent(batch, leader)
         filling.add(lane, batch, leader)
 
-    def _may_send(self, lane: Lane, filling: _Filling) -> bool:
+    def _may_send(self, lane: InFlightBatches, filling: _Filling) -> bool:
         """Whether anything stands in the way but what the lane itself knows."""
         if lane.outdated:
             self._metadata.refresh()
             return False
         self._answers.renumber(lane)
-        if self._config.enable_idempotence and self._identity.state is not IdentityState.KNOWN:
+        if self._config.enable_idempotence and self._identity.state is not ProducerIdState.KNOWN:
             return False
         watch = self._accumulator.watch
-        return watch.may_send(lane.partition, bool(lane.under_way), filling.now)
+        return watch.may_send(lane.partition, bool(lane.in_flight), filling.now)
 
-    def _lane(self, place: TopicPartition) -> Lane:
+    def _lane(self, place: TopicPartition) -> InFlightBatches:
         """The partition's lane, told which topic of its name the metadata has."""
         topic_id = self._metadata.cluster.topics[place.topic].topic_id
         lane = self._lanes.get(place)
         if lane is None:
             known = self._identity.sequences.get(place)
-            lane = self._lanes[place] = Lane(place)
+            lane = self._lanes[place] = InFlightBatches(place)
             if known is not None:
                 lane.topic_id, lane.proven = known.topic_id, known.topic_id == topic_id
         lane.outdated = lane.topic_id is not topic_id and not lane.belongs_to(topic_id)
@@ -283,10 +285,10 @@ class Picker:
     def _room(self, node_id: int, now: float) -> int:
         """Bytes that a request to this broker may have now; 0 while it can't take one."""
         node, watch = self._metadata.cluster.nodes[node_id], self._accumulator.watch
-        under_way = self._network.in_flight(node_id)
-        can_take = self._network.ready(node, now) and under_way < self._config.max_in_flight
+        in_flight = self._network.in_flight(node_id)
+        can_take = self._network.ready(node, now) and in_flight < self._config.max_in_flight
         self._doubt(node)
-        if not can_take or not watch.may_send(node_id, under_way > 0, now):
+        if not can_take or not watch.may_send(node_id, in_flight > 0, now):
             return 0
         # Half-open: the first batch has any size, and leaves no room for another.
         return 1 if watch.is_probing(node_id, now) else self._config.max_request_size

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Lane:
-    """`under_way` and `again` are in sequence order; `retry_at` in seconds of the clock.
+class InFlightBatches:
+    """`in_flight` and `again` are in sequence order; `retry_at` in seconds of the clock.
 
     `leader` is where the batches under way were sent. `renumber`: a new epoch begins once nothing
     is under way. `proven`: the brokers have taken a batch of this producer here. `topic_id` is that
@@ -40,7 +40,7 @@ class Lane:
     """
 
     partition: TopicPartition
-    under_way: list[ProducerBatch] = field(default_factory=list)
+    in_flight: list[ProducerBatch] = field(default_factory=list)
     again: list[ProducerBatch] = field(default_factory=list)
     retry_at: float = 0.0
     leader: int = NO_LEADER
@@ -70,7 +70,7 @@ class Lane:
 
     def _start_over(self) -> None:
         self.proven, self.recreated = False, True
-        for batch in self.again + self.under_way:
+        for batch in self.again + self.in_flight:
             if not batch.by_name:
                 batch.ambiguous = False  # only a topic that is gone can have it
 
@@ -82,7 +82,7 @@ class Lane:
     @property
     def must_start_over(self) -> bool:
         """A new epoch is due and can begin now."""
-        if self.under_way:
+        if self.in_flight:
             return False
         return self.renumber or (
             self.recreated and not any(batch.ambiguous for batch in self.again)
@@ -107,7 +107,7 @@ class Lane:
     def _is_open(self, leader: int, now: float) -> bool:
         if leader == NO_LEADER or now < self.retry_at:
             return False
-        if not self.under_way:
+        if not self.in_flight:
             return True
         if not self.proven or self.again or self.renumber or self._retrying:
             return False
@@ -116,7 +116,7 @@ class Lane:
     @property
     def _retrying(self) -> bool:
         """Nothing may follow a batch that was sent before: see the rule on five batches."""
-        return self.under_way[0].attempts > 1
+        return self.in_flight[0].attempts > 1
 
     def sent(self, batch: ProducerBatch, leader: int) -> None:
         """`batch`, which may go now, is on its way."""
@@ -125,28 +125,28 @@ class Lane:
         else:
             self._drained += 1
             batch.order = (self._drained,)
-        self.under_way.append(batch)
+        self.in_flight.append(batch)
         self.leader = leader
 
     def is_head(self, batch: ProducerBatch) -> bool:
         """No earlier batch of the partition is unsettled, or has left a gap in the sequences."""
         earlier_again = bool(self.again) and self.again[0].order < batch.order
-        return not earlier_again and not self.renumber and self.under_way[0] is batch
+        return not earlier_again and not self.renumber and self.in_flight[0] is batch
 
     def settled(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
-        self.under_way.remove(batch)
+        self.in_flight.remove(batch)
         self.proven = self.proven or batch.topic_id in {None, self.topic_id}
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""
-        self.under_way.remove(batch)
+        self.in_flight.remove(batch)
         self._insert([batch])
         self.retry_at = max(self.retry_at, at)
 
     def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
         """The batch goes again as these pieces; there may be none."""
-        self.under_way.remove(batch)
+        self.in_flight.remove(batch)
         if pieces:
             self._insert(pieces)
 

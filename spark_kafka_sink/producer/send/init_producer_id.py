@@ -9,7 +9,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.producer_state import Identity, IdentityState
+from spark_kafka_sink.producer.producer_state import ProducerIdState, ProducerState
 from spark_kafka_sink.producer.send.error_policy import DISCONNECTED, error_name
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.versions import ApiKey, make_request
@@ -25,7 +25,7 @@ _RETRIABLE = frozenset({DISCONNECTED, 7, 13, 14, 15, 16, 51})
 class ProducerIdRequester:
     """Keeps an identity's producer id coming; sender thread only."""
 
-    def __init__(self, client: Client, identity: Identity) -> None:
+    def __init__(self, client: Client, identity: ProducerState) -> None:
         self.identity = identity
         self._client = client
         self._retry_at = 0.0
@@ -33,7 +33,7 @@ class ProducerIdRequester:
 
     def pump(self, now: float) -> None:
         """Send InitProducerId when the id is missing and a broker is ready."""
-        if self.identity.state is not IdentityState.MISSING or now < self._retry_at:
+        if self.identity.state is not ProducerIdState.MISSING or now < self._retry_at:
             return
         network = self._client.network
         node = self._client.metadata.pick(network, now)
@@ -46,7 +46,7 @@ class ProducerIdRequester:
             transactional_id=None,
             transaction_timeout=_NO_TIMEOUT,
         )
-        self.identity.move(IdentityState.REQUESTED)
+        self.identity.move(ProducerIdState.REQUESTED)
         request = Request(
             api=ApiKey.INIT_PRODUCER_ID, version=version, body=[encode(payload)], context=self
         )
@@ -64,7 +64,7 @@ class ProducerIdRequester:
             self._attempts = 0
             self.identity.granted(int(response.producer_id), int(response.producer_epoch))
             return
-        self.identity.move(IdentityState.MISSING)
+        self.identity.move(ProducerIdState.MISSING)
         if code not in _RETRIABLE:
             raise DeliveryError(
                 "the broker refused a producer id",
@@ -83,6 +83,6 @@ class ProducerIdRequester:
 
     def wait(self, now: float) -> float:
         """Seconds until `pump` has something to do."""
-        if self.identity.state is not IdentityState.MISSING:
+        if self.identity.state is not ProducerIdState.MISSING:
             return 1.0
         return max(0.02, self._retry_at - now)

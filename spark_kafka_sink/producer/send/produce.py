@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.in_flight import Lane
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 _WITHOUT_TOPIC_IDS = 12
 _ZSTD = 7
@@ -26,7 +26,7 @@ _ZSTD = 7
 class Pick(NamedTuple):
     """A batch picked for a request, and the lane it came from."""
 
-    lane: Lane
+    lane: InFlightBatches
     batch: ProducerBatch
 
 

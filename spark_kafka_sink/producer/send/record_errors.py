@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.dead_letter import is_letter
-from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, Flaw
+from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.error_policy import error_name
 from spark_kafka_sink.producer.send.splitter import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.context import Books
+    from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.produce import PartitionAnswer
     from spark_kafka_sink.records.decoder import Record
 
@@ -78,10 +78,10 @@ class Remedy(Enum):
     """A dead letter whose time the broker does not take gets the time of day."""
 
 
-class Refusals:
+class RecordErrorHandler:
     """Decides whether single records can be set aside, and takes their batch apart."""
 
-    def __init__(self, config: ProducerConfig, books: Books, clock: Clock) -> None:
+    def __init__(self, config: ProducerConfig, books: SessionContext, clock: Clock) -> None:
         self._config = config
         self._books = books
         self._clock = clock
@@ -127,7 +127,7 @@ class Refusals:
         topic = self._books.letters
         if topic is None:
             return []
-        flaw = Flaw.TOO_LARGE if answer.code in _TOO_LARGE else _flaw(answer)
+        flaw = RowError.TOO_LARGE if answer.code in _TOO_LARGE else _flaw(answer)
         if answer.code == _WRONG_TIME:
             refused = self._now(refused)
         rows = Rows(
@@ -138,7 +138,7 @@ class Refusals:
         )
         details = _details(batch, answer, len(refused))
         dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), details)
-        place = TopicPartition(topic.name, UNDESIGNATED)
+        place = TopicPartition(topic.name, UNASSIGNED)
         bounds = _bounds(size_bounds(dead.columns), self._config.batch_size - HEADER_SIZE)
         letters = [
             closed_batch(place, batch.created, dead.columns.slice(start, stop))
@@ -209,8 +209,8 @@ def _named(batch: ProducerBatch, answer: PartitionAnswer) -> set[int]:
     return {index for index, _ in answer.record_errors if 0 <= index < batch.records}
 
 
-def _flaw(answer: PartitionAnswer) -> Flaw:
-    return TOPIC_FLAWS.get(answer.code, Flaw.REFUSED)
+def _flaw(answer: PartitionAnswer) -> RowError:
+    return TOPIC_FLAWS.get(answer.code, RowError.REFUSED)
 
 
 def _details(batch: ProducerBatch, answer: PartitionAnswer, count: int) -> list[str]:

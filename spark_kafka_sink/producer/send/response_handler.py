@@ -12,7 +12,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.batch_size_limits import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_failure import batch_error, timeout_error, vanished_error
 from spark_kafka_sink.producer.send.batch_result import batch_done
 from spark_kafka_sink.producer.send.error_policy import (
@@ -26,7 +26,7 @@ from spark_kafka_sink.producer.send.error_policy import (
     is_unclear,
 )
 from spark_kafka_sink.producer.send.produce import PartitionAnswer, Pick, read_answers
-from spark_kafka_sink.producer.send.record_errors import Fault, Refusals, Remedy
+from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
 from spark_kafka_sink.producer.send.splitter import split
 from spark_kafka_sink.report.builder import DeliveryStatus
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
-    from spark_kafka_sink.producer.context import Books
-    from spark_kafka_sink.producer.producer_state import Identity
-    from spark_kafka_sink.producer.send.in_flight import Lane
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 _LOST = PartitionAnswer(code=DISCONNECTED)
 _UNSENT = PartitionAnswer(code=NOT_SENT)
 _MISSING = PartitionAnswer(code=-1, message="the response does not mention the partition")
 _OUTCOMES = {
-    Action.COMPLETE: Outcome.DELIVERED,
-    Action.RETRY: Outcome.RETRIED,
-    Action.REFRESH_AND_RETRY: Outcome.RETRIED,
-    Action.BUMP_AND_RETRY: Outcome.RETRIED,
-    Action.FAIL: Outcome.FAILED,
-    Action.FATAL: Outcome.FAILED,
+    Action.COMPLETE: BatchOutcome.DELIVERED,
+    Action.RETRY: BatchOutcome.RETRIED,
+    Action.REFRESH_AND_RETRY: BatchOutcome.RETRIED,
+    Action.BUMP_AND_RETRY: BatchOutcome.RETRIED,
+    Action.FAIL: BatchOutcome.FAILED,
+    Action.FATAL: BatchOutcome.FAILED,
 }
 _CLIENT_THROTTLES = 6
 """Version of Produce: before, the broker has waited itself when it answers (KIP-219)."""
@@ -58,16 +58,16 @@ _ABANDONED = "SESSION_FAILED"
 _VANISHED = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-class Answers:
+class ResponseHandler:
     """Settles batches, or sends them back to their lanes."""
 
     def __init__(
         self,
         client: Client,
         accumulator: Accumulator,
-        lanes: dict[TopicPartition, Lane],
-        identity: Identity,
-        books: Books,
+        lanes: dict[TopicPartition, InFlightBatches],
+        identity: ProducerState,
+        books: SessionContext,
     ) -> None:
         self.failure: DeliveryError | None = None
         """The first failure for good; its statuses are filled in by `finish_failure`."""
@@ -78,7 +78,7 @@ class Answers:
         self._lanes = lanes
         self._identity = identity
         self._trace = books.trace
-        self._refusals = Refusals(client.config, books, client.clock)
+        self._refusals = RecordErrorHandler(client.config, books, client.clock)
         self._books = books
 
     def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
@@ -93,7 +93,7 @@ class Answers:
         lost = _LOST if completion.written else _UNSENT
         default = lost if response is None else _MISSING
         for lane, batch in picks:
-            if batch in lane.under_way:
+            if batch in lane.in_flight:
                 answer = answers.get(batch.partition, default)
                 self._act(lane, batch, answer, completion, now)
             self.renumber(lane)
@@ -109,7 +109,7 @@ class Answers:
     def written(self, picks: list[Pick]) -> None:
         """acks=0: the batches are on the wire, and that is all that will be known."""
         for lane, batch in picks:
-            if batch in lane.under_way:
+            if batch in lane.in_flight:
                 lane.settled(batch)
                 self._report.sent(batch_done(batch))
                 self._accumulator.settle(batch)
@@ -119,7 +119,7 @@ class Answers:
         born_before = now - self._config.delivery_timeout_ms / 1000
         reasons = self._client.network.failures
         for lane in self._lanes.values():
-            late = [batch for batch in lane.under_way if batch.created <= born_before]
+            late = [batch for batch in lane.in_flight if batch.created <= born_before]
             for batch in late:
                 batch.ambiguous = True
                 lane.settled(batch)
@@ -153,7 +153,7 @@ class Answers:
             self._fail_batch(batch, _status(batch), _VANISHED)
             self.fail(vanished_error(batch, vanished.left(*batch.partition, now) or 0))
 
-    def renumber(self, lane: Lane) -> None:
+    def renumber(self, lane: InFlightBatches) -> None:
         """Give a partition the new epoch that it needs, once nothing of it is under way.
 
         A batch that may be in the log can't be sent again under a new epoch.
@@ -173,14 +173,14 @@ class Answers:
 
     def fail(self, error: DeliveryError) -> None:
         """Remember the first failure for good."""
-        self._accumulator.doom()
+        self._accumulator.mark_failed()
         self.failure = self.failure or error
 
     def finish_failure(self) -> None:
         """Once nothing is under way after a failure, settle the rest and tell the writer."""
         if self.failure is None or self._accumulator.error is not None:
             return
-        if any(lane.under_way for lane in self._lanes.values()):
+        if any(lane.in_flight for lane in self._lanes.values()):
             return
         for lane in self._lanes.values():
             for batch in lane.again:
@@ -196,14 +196,14 @@ class Answers:
         """No answer will be taken any more: what is under way may be in the log or not."""
         self.fail(error)
         for lane in self._lanes.values():
-            for batch in list(lane.under_way):
+            for batch in list(lane.in_flight):
                 lane.settled(batch)
                 self._fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
 
     def _act(
         self,
-        lane: Lane,
+        lane: InFlightBatches,
         batch: ProducerBatch,
         answer: PartitionAnswer,
         completion: Completion,
@@ -232,13 +232,13 @@ class Answers:
     def _watch(
         self,
         batch: ProducerBatch,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         completion: Completion,
         answer: PartitionAnswer,
         now: float,
     ) -> None:
         """Tell the circuit breakers of what is to blame, and stop if the job's has opened."""
-        fault = Fault.of(answer) if outcome is Outcome.FAILED else Fault.OTHER
+        fault = Fault.of(answer) if outcome is BatchOutcome.FAILED else Fault.OTHER
         if fault is Fault.RECORDS:
             return
         node_id = None if fault is Fault.TOPIC else completion.node.node_id
@@ -247,7 +247,11 @@ class Answers:
             self.fail(reason)
 
     def _fail_or_refuse(
-        self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer, decision: Decision
+        self,
+        lane: InFlightBatches,
+        batch: ProducerBatch,
+        answer: PartitionAnswer,
+        decision: Decision,
     ) -> None:
         """Set the records aside that the broker refused, where that is asked for; else fail."""
         remedy = self._refusals.remedy(batch, answer)
@@ -272,7 +276,7 @@ class Answers:
         self._fail_batch(batch, decision.status, error_name(answer.code))
         self.fail(error)
 
-    def _refuse(self, lane: Lane, batch: ProducerBatch, answer: PartitionAnswer) -> None:
+    def _refuse(self, lane: InFlightBatches, batch: ProducerBatch, answer: PartitionAnswer) -> None:
         """The refused records become dead letters, the others go again.
 
         The batch's sequences were never used up, so what follows it must be numbered anew.
@@ -297,7 +301,7 @@ class Answers:
         error = error_name(answer.code)
         self._trace.answered(batch, completion, error, action, answer.base_offset)
 
-    def _facts(self, lane: Lane, batch: ProducerBatch, now: float) -> Facts:
+    def _facts(self, lane: InFlightBatches, batch: ProducerBatch, now: float) -> Facts:
         return Facts(
             idempotent=self._config.enable_idempotence,
             head=lane.is_head(batch),
@@ -310,7 +314,7 @@ class Answers:
 
     def _retry(
         self,
-        lane: Lane,
+        lane: InFlightBatches,
         batch: ProducerBatch,
         answer: PartitionAnswer,
         decision: Decision,
@@ -334,7 +338,7 @@ class Answers:
         self._report.retried(error_name(answer.code))
         self._report.meters.retried(batch.partition.topic, batch.records)
 
-    def _moved(self, lane: Lane, answer: PartitionAnswer) -> bool:
+    def _moved(self, lane: InFlightBatches, answer: PartitionAnswer) -> bool:
         """Use the leader that the response names (KIP-951); whether to go elsewhere now."""
         metadata, place = self._client.metadata, lane.partition
         metadata.cluster = metadata.cluster.with_leader(*place, answer.leader, answer.leader_epoch)
@@ -346,12 +350,14 @@ class Answers:
             nodes = {int(e.node_id): Node(int(e.node_id), e.host, int(e.port)) for e in endpoints}
             self._client.metadata.cluster = self._client.metadata.cluster.with_nodes(nodes)
 
-    def _split(self, lane: Lane, batch: ProducerBatch, size: int) -> None:
+    def _split(self, lane: InFlightBatches, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self._config.compression_level)
         self._report.split()
         self._replace(lane, batch, pieces)
 
-    def _replace(self, lane: Lane, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+    def _replace(
+        self, lane: InFlightBatches, batch: ProducerBatch, pieces: list[ProducerBatch]
+    ) -> None:
         self._trace.split(batch, pieces)
         lane.split(batch, pieces)
         self._accumulator.replace(batch, pieces)
@@ -369,7 +375,7 @@ class Answers:
 
     def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         topic, partition = batch.partition
-        self._accumulator.doom()  # before the batch is settled: flush may be waiting for that
+        self._accumulator.mark_failed()  # before the batch is settled: flush may wait for that
         self._report.failed(topic, partition, batch.records, status, error)
         self._trace.failed(batch, status, error)
         self._accumulator.settle(batch)

@@ -19,12 +19,12 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.config.model import Acks
 from spark_kafka_sink.metrics.recorder import BatchSent
-from spark_kafka_sink.producer.producer_state import IdentityState
+from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.backlog import Backlog
-from spark_kafka_sink.producer.send.drainer import Picker
+from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce import produce_request
-from spark_kafka_sink.producer.send.response_handler import Answers
+from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
-    from spark_kafka_sink.producer.context import Books
-    from spark_kafka_sink.producer.producer_state import Identity
-    from spark_kafka_sink.producer.send.in_flight import Lane
+    from spark_kafka_sink.producer.context import SessionContext
+    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.produce import Pick
 
 _LOG = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ class Sender:
         self,
         client: Client,
         accumulator: Accumulator,
-        identity: Identity,
-        books: Books,
+        identity: ProducerState,
+        books: SessionContext,
     ) -> None:
         self._client = client
         self._network = client.network
@@ -62,10 +62,10 @@ class Sender:
         client.network.observer.meters = books.report.meters.brokers
         self._ids = ProducerIdRequester(client, identity)
         self._identity = identity
-        self._lanes: dict[TopicPartition, Lane] = {}
+        self._lanes: dict[TopicPartition, InFlightBatches] = {}
         client.network.outages.backlog = Backlog(client, accumulator, self._lanes).sentence
-        self._answers = Answers(client, accumulator, self._lanes, identity, books)
-        self._picker = Picker(client, accumulator, identity, self._lanes, self._answers)
+        self._answers = ResponseHandler(client, accumulator, self._lanes, identity, books)
+        self._picker = Drainer(client, accumulator, identity, self._lanes, self._answers)
         self._statistics = Statistics(
             name=books.trace.session,
             client=client,
@@ -115,12 +115,12 @@ class Sender:
 
     def is_idle(self) -> bool:
         """Nothing is under way or waiting to go again."""
-        return not any(lane.under_way or lane.again for lane in self._lanes.values())
+        return not any(lane.in_flight or lane.again for lane in self._lanes.values())
 
     def _drain(self, now: float) -> None:
         if self._config.enable_idempotence:
             self._ids.pump(now)
-            if self._identity.state is not IdentityState.KNOWN:
+            if self._identity.state is not ProducerIdState.KNOWN:
                 return
         more = True
         while more:

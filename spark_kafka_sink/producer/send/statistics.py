@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.export.java_names import client_values
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_info import TaskInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.client.broker_connection import Link
+    from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.metrics.distribution import Distribution
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.producer_state import Identity
-    from spark_kafka_sink.producer.send.in_flight import Lane
+    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.report.builder import ReportBuilder
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
@@ -49,9 +49,9 @@ class Statistics:
     name: str
     client: Client
     accumulator: Accumulator
-    identity: Identity
+    identity: ProducerState
     report: ReportBuilder
-    lanes: Mapping[TopicPartition, Lane]
+    lanes: Mapping[TopicPartition, InFlightBatches]
     _started: float = field(init=False)
     _due: float = field(init=False)
     _logger: logging.Logger | None = None
@@ -116,10 +116,10 @@ class Statistics:
         unsettled: int,
     ) -> dict[str, Any]:
         brokers, memory = report.metrics.brokers, self.accumulator.memory
-        under_way = [batch for lane in self.lanes.values() for batch in lane.under_way + lane.again]
+        in_flight = [batch for lane in self.lanes.values() for batch in lane.in_flight + lane.again]
         in_queues = sum(open_ + closed for open_, _, closed, _ in waiting.values())
         return {
-            "msg_cnt": in_queues + sum(batch.records for batch in under_way),
+            "msg_cnt": in_queues + sum(batch.records for batch in in_flight),
             "msg_size": memory.used,
             "msg_size_max": memory.limit,
             "batch_cnt": unsettled,
@@ -177,7 +177,7 @@ class Statistics:
             topics[name] = {"topic": name, **windows, "partitions": {}}
         parts = {part.key: part for part in report.partitions}
         for topic, partition in waiting:
-            if partition == UNDESIGNATED:
+            if partition == UNASSIGNED:
                 part = PartitionReport(topic=topic, partition=partition)
                 parts.setdefault((topic, partition), part)
         for part in parts.values():
@@ -194,7 +194,7 @@ class Statistics:
         place = TopicPartition(part.topic, part.partition)
         open_records, open_bytes, records, size = waiting.get(place, (0, 0, 0, 0))
         lane = self.lanes.get(place)
-        under_way, again = (lane.under_way, lane.again) if lane else ([], [])
+        in_flight, again = (lane.in_flight, lane.again) if lane else ([], [])
         return {
             "partition": part.partition,
             "broker": -1 if part.leader is None else part.leader,
@@ -206,7 +206,7 @@ class Statistics:
             "txmsgs": part.persisted + part.sent,
             "txbytes": part.bytes_uncompressed,
             "msgs": part.records,
-            "msgs_inflight": sum(batch.records for batch in under_way),
+            "msgs_inflight": sum(batch.records for batch in in_flight),
             "next_ack_seq": part.next_ack_seq or 0,
             "next_err_seq": part.next_err_seq or 0,
         }
@@ -225,7 +225,7 @@ class Statistics:
         return {
             "requests-in-flight": sum(len(one.connection.in_flight) for one in network.links()),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
-            "waiting-threads": int(self.accumulator.starving),
+            "waiting-threads": int(self.accumulator.waiting_for_memory),
             "metadata-age": -1.0 if updated is None else now - updated,
             "connection-count": len(list(network.connected())),
         }
@@ -245,7 +245,7 @@ def window(values: Distribution) -> dict[str, int]:
     }
 
 
-def _link(link: Link | None, now: float) -> dict[str, Any]:
+def _link(link: BrokerConnection | None, now: float) -> dict[str, Any]:
     if link is None:
         return {"state": "INIT", "outbuf_cnt": 0, "waitresp_cnt": 0}
     connection = link.connection

@@ -22,7 +22,7 @@ from tests.support.harness.offline import START_MS, ManualClient, config
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_kafka_sink.producer.producer_state import Identity
+    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.report.builder import DeliveryReport
 
@@ -67,7 +67,7 @@ class World:
         self.session = self._open(None)
         self.learn()
 
-    def _open(self, identity: Identity | None) -> ProducerSession:
+    def _open(self, identity: ProducerState | None) -> ProducerSession:
         session = ProducerSession(self.client, identity, self._settings)
         session._codec.shutdown()
         self.codec = session._codec = _Later()

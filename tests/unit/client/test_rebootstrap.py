@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_kafka_sink.client.rebootstrap import Recovery
+from spark_kafka_sink.client.rebootstrap import Rebootstrap
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.fake import BASE_PORT, FakeCluster
 from tests.support.harness.world import world
@@ -13,7 +13,7 @@ REBOOTSTRAP_REQUIRED = 129
 
 
 def test_it_is_due_when_metadata_fails_for_too_long() -> None:
-    recovery = Recovery(2.0)
+    recovery = Rebootstrap(2.0)
     assert not recovery.is_due(100.0)
     recovery.asking(100.0)
     recovery.asking(101.0)
@@ -26,14 +26,14 @@ def test_it_is_due_when_metadata_fails_for_too_long() -> None:
 
 
 def test_a_broker_may_require_it_once() -> None:
-    recovery = Recovery(300.0)
+    recovery = Rebootstrap(300.0)
     recovery.require()
     assert recovery.is_due(1.0)
     assert not recovery.is_due(1.0)
 
 
 def test_without_the_strategy_it_never_is() -> None:
-    recovery = Recovery(None)
+    recovery = Rebootstrap(None)
     recovery.asking(0.0)
     recovery.require()
     assert not recovery.is_due(1e9)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_sink.producer.producer_state import IdentityState
+from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.report.builder import DeliveryStatus
@@ -192,11 +192,11 @@ def test_a_healthy_identity_goes_on_in_the_next_session() -> None:
 
 def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
     with world() as one:
-        one.session.identity.state = IdentityState.MISSING
+        one.session.identity.state = ProducerIdState.MISSING
         one.session.identity.sequences.clear()
         one.client.network.wakeup()
         one.session._sender.run_once()  # asks for the id and ends before the answer
-        assert one.session.identity.state is IdentityState.REQUESTED
+        assert one.session.identity.state is ProducerIdState.REQUESTED
         one.next_session()
         one.send_batches(1)
         one.finish()
@@ -206,11 +206,11 @@ def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
 def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
     with world() as one:
         identity = one.session.identity
-        identity.state = IdentityState.MISSING
+        identity.state = ProducerIdState.MISSING
         identity.sequences.clear()
         one.client.network.wakeup()
         one.session._sender.run_once()
-        assert identity.state is IdentityState.REQUESTED
+        assert identity.state is ProducerIdState.REQUESTED
         one.session.close()
         one.cluster.pump()  # the answer arrives while no session is there
         one.client._idle()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_kafka_sink.producer.events import Trace
+from spark_kafka_sink.producer.events import ProducerEvents
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
 
@@ -148,7 +148,7 @@ def test_no_event_holds_data(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_off_costs_next_to_nothing() -> None:
     """An event that is off looks at one attribute: no text is made, no logger is asked."""
-    trace = Trace("s")
+    trace = ProducerEvents("s")
     trace.answered(None, None, "", None, 0)  # type: ignore[arg-type]
     trace.sent(None, 0, 0)  # type: ignore[arg-type]
     trace.appended(None, 0)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.producer_state import IdentityState
+from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -173,7 +173,7 @@ def test_records_that_were_named_are_in_the_message() -> None:
 def test_no_producer_id_is_granted() -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster) as one:
-        one.session.identity.state = IdentityState.MISSING
+        one.session.identity.state = ProducerIdState.MISSING
         cluster.init_errors.append(31)
         one.send_batches(2)
         error = fails(one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from spark_kafka_sink.client.cluster import Node
-from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, Meters
+from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.builder import BatchDone, DeliveryStatus, ReportBuilder, TaskInfo
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.transaction_info import TransactionInfo
@@ -65,7 +65,7 @@ def task_reports(draw: st.DrawFn) -> DeliveryReport:
     return builder.build(draw(TASKS), draw(SMALL), transactions)
 
 
-def _measure(draw: st.DrawFn, meters: Meters) -> None:
+def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
     """Batches and requests, as the sender notes them."""
     for sent, node in draw(st.lists(st.tuples(SENT, NODES), max_size=4)):
         broker = meters.brokers.of(node)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.producer.row_errors import Flaw
+from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.spark.bytes_column import read_bytes, slices
 from spark_kafka_sink.spark.columns import read_chunks, read_rows
 from spark_kafka_sink.spark.contract import Contract
@@ -46,8 +46,10 @@ def checks(rows: int, tolerant: bool = True) -> RowChecks:
     return RowChecks(rows, tolerant)
 
 
-def flaws(found: RowChecks, rows: int) -> list[Flaw]:
-    return [Flaw.NONE] * rows if found.flaws is None else [Flaw(code) for code in found.flaws]
+def flaws(found: RowChecks, rows: int) -> list[RowError]:
+    return (
+        [RowError.NONE] * rows if found.flaws is None else [RowError(code) for code in found.flaws]
+    )
 
 
 # --- bytes
@@ -136,8 +138,15 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
     column = text([b"a", name, b"b", None, name, b"a"], kind)
     found = checks(6)
     topics, topic_of = read_topics(column, found)
-    bad = Flaw.INVALID_TOPIC
-    assert flaws(found, 6) == [Flaw.NONE, bad, Flaw.NONE, Flaw.NULL_TOPIC, bad, Flaw.NONE]
+    bad = RowError.INVALID_TOPIC
+    assert flaws(found, 6) == [
+        RowError.NONE,
+        bad,
+        RowError.NONE,
+        RowError.NULL_TOPIC,
+        bad,
+        RowError.NONE,
+    ]
     assert topics == ("a", "b")
     assert topic_of is not None
     assert [topic_of[row] for row in (0, 2, 5)] == [0, 1, 0]
@@ -149,7 +158,7 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
 def test_no_good_topic_at_all(column: list[bytes | None]):
     found = checks(len(column))
     assert read_topics(text(column), found) == ((), None)
-    assert Flaw.NONE not in flaws(found, len(column))
+    assert RowError.NONE not in flaws(found, len(column))
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
@@ -159,12 +168,12 @@ def test_topics_against_a_loop(names: list[bytes | None]):
     codes = flaws(found, len(names))
     for row, name in enumerate(names):
         if name is None:
-            assert codes[row] is Flaw.NULL_TOPIC
+            assert codes[row] is RowError.NULL_TOPIC
         elif name in (b"a", b"b", b"c"):
-            assert codes[row] is Flaw.NONE
+            assert codes[row] is RowError.NONE
             assert topics[0 if topic_of is None else topic_of[row]] == name.decode()
         else:
-            assert codes[row] is Flaw.INVALID_TOPIC
+            assert codes[row] is RowError.INVALID_TOPIC
 
 
 # --- headers
@@ -195,8 +204,8 @@ def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType):
     )
     found = checks(5)
     lists = read_headers(column, found)
-    none = Flaw.NONE
-    bad, null = Flaw.INVALID_HEADER_KEY, Flaw.NULL_HEADER_KEY
+    none = RowError.NONE
+    bad, null = RowError.INVALID_HEADER_KEY, RowError.NULL_HEADER_KEY
     assert flaws(found, 5) == [none, none, none, bad, null]
     assert lists is not None
     repaired = key.decode(errors="replace").encode()
@@ -227,13 +236,13 @@ def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType):
     codes = flaws(found, len(rows) - start)
     for row, entries in enumerate(rows[start:]):
         keys = [key for key, _ in entries or ()]
-        wanted = Flaw.NONE
+        wanted = RowError.NONE
         if b"\xff" in keys:
-            wanted = Flaw.INVALID_HEADER_KEY
+            wanted = RowError.INVALID_HEADER_KEY
         if None in keys:
-            wanted = Flaw.NULL_HEADER_KEY
+            wanted = RowError.NULL_HEADER_KEY
         assert codes[row] is wanted
-        if wanted is Flaw.NONE and lists is not None:
+        if wanted is RowError.NONE and lists is not None:
             made = [(each["key"], each["value"]) for each in lists[row].as_py() or ()]
             assert made == (entries or [])
 
@@ -303,7 +312,12 @@ def test_no_timestamp_before_1970(micros: int, tz: str | None):
     found = checks(4)
     stamps = read_timestamps(column, found, NOW_MS, "UTC")
     assert stamps.tolist() == [0, NOW_MS, NOW_MS, 1]
-    assert flaws(found, 4) == [Flaw.NONE, Flaw.NEGATIVE_TIMESTAMP, Flaw.NONE, Flaw.NONE]
+    assert flaws(found, 4) == [
+        RowError.NONE,
+        RowError.NEGATIVE_TIMESTAMP,
+        RowError.NONE,
+        RowError.NONE,
+    ]
     with pytest.raises(ColumnError, match=r"a timestamp before 1970 \(-\d+ ms\) in row 1\. Kafka"):
         read_timestamps(column, checks(4, tolerant=False), NOW_MS, "UTC")
 
@@ -313,4 +327,4 @@ def test_a_row_keeps_its_first_flaw():
     found = checks(1)
     read_topics(text([b"a/b"]), found)
     read_timestamps(column, found, NOW_MS, None)
-    assert flaws(found, 1) == [Flaw.INVALID_TOPIC]
+    assert flaws(found, 1) == [RowError.INVALID_TOPIC]

@@ -17,9 +17,9 @@ from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.append.admission import Routed
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, ProducerBatch, TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import Watch
-from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.builder import DeliveryStatus
@@ -137,17 +137,17 @@ def held_by_stalled(one: World) -> int:
 def undesignated(one: World) -> list[ProducerBatch]:
     """What waits for a partition, open batches included."""
     accumulator = one.session._accumulator
-    place = TopicPartition("t", UNDESIGNATED)
+    place = TopicPartition("t", UNASSIGNED)
     with accumulator.lock:
         waiting = list(accumulator.queues.get(place, []))
         return waiting + [batch for where, batch in accumulator.open_batches() if where == place]
 
 
-def under_way(one: World, *partitions: int) -> int:
+def in_flight(one: World, *partitions: int) -> int:
     """Records sent to these partitions and not yet answered."""
     lanes = one.session._sender._lanes.values()
     mine = [lane for lane in lanes if lane.partition.partition in partitions]
-    return sum(batch.records for lane in mine for batch in lane.under_way)
+    return sum(batch.records for lane in mine for batch in lane.in_flight)
 
 
 def logged(cluster: FakeCluster, *partitions: int) -> int:
@@ -201,7 +201,7 @@ def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> 
         assert held_by_stalled(one) <= SHARE
         one.run(lambda: undesignated(one) == [])
         # With the stalled broker is nothing but what is under way to it.
-        stuck = under_way(one, 1, 3)
+        stuck = in_flight(one, 1, 3)
         assert 0 < stuck <= 2 * one.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - stuck
         assert all(not queue for queue in one.session._accumulator.queues.values())
@@ -222,7 +222,7 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
             nonlocal most, quiet
             most = max(most, held_by_stalled(one))
             others = [held for place, held in held_now(one) if place.partition % 2 == 0]
-            quiet = quiet + 1 if one.session._accumulator.starving and not others else 0
+            quiet = quiet + 1 if one.session._accumulator.waiting_for_memory and not others else 0
             return quiet == 400
 
         assert writer.step_until(stuck)
@@ -294,8 +294,8 @@ def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> Routed:
     return Routed(rows, sizes, route, int(sizes.sum()))
 
 
-def guarded(one: World, breaker: BreakerConfig) -> Watch:
-    watch = Watch(PressureConfig(breaker=breaker))
+def guarded(one: World, breaker: BreakerConfig) -> CircuitBreakers:
+    watch = CircuitBreakers(PressureConfig(breaker=breaker))
     one.session._accumulator.watch = one.session._gate._watch = watch
     return watch
 
@@ -311,7 +311,7 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
         one.steps(1, 0.1)
         opened = one.clock.monotonic()
         info = one.client.metadata.cluster.topics["t"]
-        assert one.session._gate.broken(info) == {0, 1, 2, 3, UNDESIGNATED}
+        assert one.session._gate.broken(info) == {0, 1, 2, 3, UNASSIGNED}
         one.finish(0.1)
         assert one.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
         assert one.session._gate.broken(info) == frozenset()
@@ -336,9 +336,9 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
         gate, chunk = one.session._gate, routed(one, in_turn(0, 8))
         assert gate.broken_rows(chunk) is None
         watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
-        watch.record(TopicPartition("t", 3), 9, Outcome.FAILED, "X", one.clock.monotonic())
+        watch.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
         assert gate.broken_rows(chunk).tolist() == [n % 4 == 3 for n in range(8)]
-        watch.record(TopicPartition("t", 0), 1, Outcome.FAILED, "X", one.clock.monotonic())
+        watch.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", one.clock.monotonic())
         assert gate.broken_rows(chunk).tolist() == [n % 4 != 1 for n in range(8)]
         one.clock.advance(60.0)
         assert gate.broken_rows(chunk) is None
@@ -352,7 +352,7 @@ def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
         for partition in range(4):
             assert gate.broken_rows(chunk) is None
             place, now = TopicPartition("t", partition), one.clock.monotonic()
-            watch.record(place, 9, Outcome.FAILED, "X", now)
+            watch.record(place, 9, BatchOutcome.FAILED, "X", now)
         assert gate.broken_rows(chunk).tolist() == [True] * 3
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
 from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 from spark_kafka_sink.records.key_hashes import crc32, fnv1a
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import topic
@@ -76,7 +76,7 @@ def test_rows_without_a_key_are_hashed_as_empty(name: str) -> None:
 @pytest.mark.parametrize("name", ["consistent_random", "murmur2_random", "fnv1a_random"])
 def test_null_keys_are_left_to_the_sender(name: str) -> None:
     found = partitions(assign(rows(2, [None, b"key"]), (PARTITIONS,), partitioner=name))
-    assert found == [UNDESIGNATED, EXPECTED[name.removesuffix("_random")](b"key")]
+    assert found == [UNASSIGNED, EXPECTED[name.removesuffix("_random")](b"key")]
 
 
 def test_an_empty_key_is_none_to_consistent_random_alone() -> None:
@@ -85,7 +85,7 @@ def test_an_empty_key_is_none_to_consistent_random_alone() -> None:
         name: set(partitions(assign(given_rows, (PARTITIONS,), partitioner=f"{name}_random")))
         for name in EXPECTED
     }
-    assert found["consistent"] == {UNDESIGNATED}
+    assert found["consistent"] == {UNASSIGNED}
     assert found["murmur2"] == {EXPECTED["murmur2"](b"")}
     assert found["fnv1a"] == {EXPECTED["fnv1a"](b"")}
 

@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import Partitioner as Kind
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from tests.property.reference import partition_for_key
@@ -84,24 +84,24 @@ def test_null_keys_are_left_to_the_sender() -> None:
     keys = [None, b"k", None, b"key", None]
     found = partitions(assign(rows(5, keys=keys)))
     hashed = [partition_for_key(key, 7) for key in (b"k", b"key")]
-    assert found == [UNDESIGNATED, hashed[0], UNDESIGNATED, hashed[1], UNDESIGNATED]
+    assert found == [UNASSIGNED, hashed[0], UNASSIGNED, hashed[1], UNASSIGNED]
 
 
 def test_null_key_null_partition_and_explicit_partition_mixed() -> None:
     keys = [None, None, b"k", b"k"]
     found = partitions(assign(rows(4, keys=keys, partitions=[5, None, None, 4])))
-    assert found == [5, UNDESIGNATED, partition_for_key(b"k", 7), 4]
+    assert found == [5, UNASSIGNED, partition_for_key(b"k", 7), 4]
 
 
 def test_ignored_keys_count_as_null() -> None:
     found = partitions(assign(rows(6, keys=KEYS), partitioner_ignore_keys="true"))
-    assert found == [UNDESIGNATED] * 6
+    assert found == [UNASSIGNED] * 6
 
 
 def test_a_target_and_its_number() -> None:
     route = assign(rows(3, topic_of=[0, 1, 2]), (3, 1, 90))
     for index, count in enumerate((3, 1, 90)):
-        for partition in (UNDESIGNATED, *range(count)):
+        for partition in (UNASSIGNED, *range(count)):
             info, found = route.target(route.number(index, partition))
             assert (info.name, found) == ("abc"[index], partition)
 
@@ -131,7 +131,7 @@ def test_topics_of_rows() -> None:
 
 def test_each_topic_has_its_own_undesignated_queue() -> None:
     found = places(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
-    assert found == [(name, UNDESIGNATED) for name in "abba"]
+    assert found == [(name, UNASSIGNED) for name in "abba"]
 
 
 @pytest.mark.parametrize("wrong", [-1, 7, 2**31 - 1])
@@ -160,7 +160,7 @@ def test_target_numbers_are_narrow_while_they_can(count: int, kind: type) -> Non
 
 def test_target_numbers_across_topics_at_the_border() -> None:
     given = rows(4, partitions=[20_000, 12_764, None, None], topic_of=[0, 1, 1, 0])
-    expected = [("a", 20_000), ("b", 12_764), ("b", UNDESIGNATED), ("a", UNDESIGNATED)]
+    expected = [("a", 20_000), ("b", 12_764), ("b", UNASSIGNED), ("a", UNASSIGNED)]
     for second, kind in [(12_765, np.int16), (12_766, np.int32)]:
         route = assign(given, (20_001, second))
         assert route.targets.dtype == kind

@@ -12,9 +12,9 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED, TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import Watch
-from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import _Filling
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -26,7 +26,7 @@ from tests.support.harness.world import World, world
 if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
-PLACE = TopicPartition("t", UNDESIGNATED)
+PLACE = TopicPartition("t", UNASSIGNED)
 
 
 def waiting(one: World) -> list[ProducerBatch]:
@@ -98,8 +98,8 @@ def test_nothing_is_designated_that_can_not_be_sent_at_once() -> None:
         one.fault(*[Fault(hold=True)] * 5)
         one.send_batches(100, None)
         one.steps(20)
-        under_way = sum(len(lane.under_way) for lane in one.session._sender._lanes.values())
-        assert under_way == 20
+        in_flight = sum(len(lane.in_flight) for lane in one.session._sender._lanes.values())
+        assert in_flight == 20
         assert len(waiting(one)) == 80
         shares = one.session._accumulator.shares
         assert sum(shares.held.values()) < 20 * one.config.batch_size
@@ -256,12 +256,12 @@ def test_what_expires_undesignated_is_not_persisted_and_of_no_partition() -> Non
         one.send([b"a", b"b"], None)
         with pytest.raises(DeliveryError) as caught:
             one.finish(0.1)
-        assert caught.value.partition == UNDESIGNATED
+        assert caught.value.partition == UNASSIGNED
         (status,) = caught.value.statuses
-        assert (status.partition, status.records) == (UNDESIGNATED, 2)
+        assert (status.partition, status.records) == (UNASSIGNED, 2)
         assert status.status is DeliveryStatus.NOT_PERSISTED
         (part,) = one.report().partitions
-        assert (part.topic, part.partition, part.not_persisted) == ("t", UNDESIGNATED, 2)
+        assert (part.topic, part.partition, part.not_persisted) == ("t", UNASSIGNED, 2)
         assert one.cluster.seen == []
         one.check_accounts()
 
@@ -283,10 +283,10 @@ def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
     with world() as one:
         prove(one)
         breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
-        watch = one.session._accumulator.watch = Watch(PressureConfig(breaker=breaker))
+        watch = one.session._accumulator.watch = CircuitBreakers(PressureConfig(breaker=breaker))
         for partition in (0, 2, 3):
             place, now = TopicPartition("t", partition), one.clock.monotonic()
-            watch.record(place, 9, Outcome.FAILED, "X", now)
+            watch.record(place, 9, BatchOutcome.FAILED, "X", now)
         one.send_batches(8, None)
         one.finish()
         assert {partition for partition, _ in sent(one)} == {1}

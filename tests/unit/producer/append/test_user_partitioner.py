@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.producer.buffer.batch import UNDESIGNATED
+from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 from tests.unit.producer.append.test_partitioner import (
     assign,
     partitioner,
@@ -60,9 +60,9 @@ def test_rows_go_where_the_function_says(module: ModuleType, as_arrow: bool) -> 
 
 def test_it_may_leave_the_choice_as_for_rows_without_a_key(module: ModuleType) -> None:
     keys: list[bytes | None] = [b"a", b"b", b"c"]
-    answer = np.array([UNDESIGNATED, 4, UNDESIGNATED], np.int32)
+    answer = np.array([UNASSIGNED, 4, UNASSIGNED], np.int32)
     found = spread(module, lambda *_: answer, count=3, keys=keys)
-    assert partitions(found) == [UNDESIGNATED, 4, UNDESIGNATED]
+    assert partitions(found) == [UNASSIGNED, 4, UNASSIGNED]
     found = spread(
         module,
         lambda _, value, __: np.full(len(value), -1, np.int32),
@@ -72,7 +72,7 @@ def test_it_may_leave_the_choice_as_for_rows_without_a_key(module: ModuleType) -
         keys=keys,
         topic_of=[1, 0, 1],
     )
-    assert places(found) == [("b", UNDESIGNATED), ("a", UNDESIGNATED), ("b", UNDESIGNATED)]
+    assert places(found) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
 
 
 def test_without_a_key_column_the_key_is_none(module: ModuleType) -> None:

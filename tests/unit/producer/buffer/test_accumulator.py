@@ -15,7 +15,7 @@ from spark_kafka_sink.config.model import Codec
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
-from spark_kafka_sink.producer.buffer.piece import Piece
+from spark_kafka_sink.producer.buffer.piece import EncodedSlice
 from tests.support.harness.offline import config
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Bench:
         pieces, at = [], 0
         for partition, size in sizes.items():
             view = memoryview(chunk)[at : at + size]
-            pieces.append(Piece(PLACES[partition], view, 1, opens, 5, 5))
+            pieces.append(EncodedSlice(PLACES[partition], view, 1, opens, 5, 5))
             at += size
         self.accumulator.reserve(len(chunk) + 50)
         self.accumulator.begin()
@@ -218,7 +218,7 @@ def test_append_after_the_end_takes_nothing(bench: Bench) -> None:
     bench.accumulator.reserve(100)
     bench.accumulator.begin()
     bench.accumulator.fail(DeliveryError("gone"))
-    piece = Piece(PLACES[0], b"x" * 50, 1, opens=True, base_timestamp=0, max_timestamp=0)
+    piece = EncodedSlice(PLACES[0], b"x" * 50, 1, opens=True, base_timestamp=0, max_timestamp=0)
     with pytest.raises(DeliveryError):
         bench.accumulator.append([piece], Charge(50, holders=0), 100)
     bench.accumulator.give_up(100)

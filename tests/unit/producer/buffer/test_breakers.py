@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.producer.buffer.batch import TopicPartition
-from spark_kafka_sink.producer.buffer.breakers import Watch
-from spark_kafka_sink.producer.buffer.circuit_breaker import Outcome
+from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
+from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import DeliveryError
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-GOOD, RETRIED, FAILED = Outcome
+GOOD, RETRIED, FAILED = BatchOutcome
 NODE, OTHER = 1, 2
 
 
-def watch(each: Thresholds | None = None, job: Thresholds | None = None) -> Watch:
+def watch(each: Thresholds | None = None, job: Thresholds | None = None) -> CircuitBreakers:
     breaker = BreakerConfig(
         each=each or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
     )
-    return Watch(PressureConfig(breaker=breaker))
+    return CircuitBreakers(PressureConfig(breaker=breaker))
 
 
 def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None:

@@ -6,17 +6,17 @@ import pytest
 
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
 from spark_kafka_sink.producer.buffer.circuit_breaker import (
+    BatchOutcome,
     Breaker,
     BreakerState,
     Event,
-    Outcome,
     Tally,
     Window,
     next_state,
 )
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
-GOOD, RETRIED, FAILED = Outcome
+GOOD, RETRIED, FAILED = BatchOutcome
 CONFIG = BreakerConfig(min_batches=10, window=30.0, open_for=5.0)
 
 
@@ -82,7 +82,7 @@ def test_it_rests_and_tries_again() -> None:
 
 
 @pytest.mark.parametrize("outcome", [RETRIED, FAILED])
-def test_a_probe_that_fails_opens_it_again(outcome: Outcome) -> None:
+def test_a_probe_that_fails_opens_it_again(outcome: BatchOutcome) -> None:
     one = breaker(failures=1)
     one.record(FAILED, 100.0)
     assert one.record(outcome, 107.0)

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.client.cluster import Cluster, TopicInfo
 from spark_kafka_sink.producer.buffer.batch import TopicPartition
-from spark_kafka_sink.producer.buffer.quotas import NOTHING_FULL, Full, Shares, find_full
+from spark_kafka_sink.producer.buffer.quotas import NOTHING_FULL, BufferQuotas, Full, find_full
 from tests.support.harness.offline import topic
 
 
@@ -89,7 +89,7 @@ def cluster(*topics: TopicInfo) -> Cluster:
 
 
 def test_accounts() -> None:
-    shares = Shares()
+    shares = BufferQuotas()
     shares.limit = LIMIT
     shares.learn([WIDE])
     shares.change(place(0), 80)
@@ -101,7 +101,7 @@ def test_accounts() -> None:
 
 
 def test_only_topics_that_are_written_to_count_as_others() -> None:
-    shares = Shares()
+    shares = BufferQuotas()
     shares.limit = LIMIT
     shares.learn([topic("t", 1)])
     shares.change(place(0), 1_000)
@@ -112,7 +112,7 @@ def test_only_topics_that_are_written_to_count_as_others() -> None:
 
 
 def test_no_limit() -> None:
-    shares = Shares()
+    shares = BufferQuotas()
     shares.learn([WIDE])
     shares.change(place(0), 1 << 40)
     assert shares.full(1 << 40, cluster(WIDE)) is NOTHING_FULL

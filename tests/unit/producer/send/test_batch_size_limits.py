@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchCeilings, half
+from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchSizeLimits, half
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.batch import TopicPartition
 from spark_kafka_sink.producer.send.splitter import (
@@ -116,7 +116,7 @@ def test_one_large_record_says_little_of_the_others(one: World) -> None:
 
 
 def test_a_ceiling_falls_and_rises() -> None:
-    ceilings = BatchCeilings()
+    ceilings = BatchSizeLimits()
     assert not ceilings
     assert ceilings.of("t", 5.0) is None
     assert ceilings.refused("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
