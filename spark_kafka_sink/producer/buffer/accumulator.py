@@ -1,8 +1,8 @@
 """The one object that the writer thread and the sender thread share, under one lock.
 
-The writer reserves memory, plans, and appends encoded records to open batches; batches close when
-they are full, when they have lingered, on flush, or when memory runs short. Closed ones wait here,
-in order per partition, or per topic without a key, until the sender drains them. Source: ``RecordAccumulator``; "Producer throughput improvement".
+The writer reserves memory, plans, and appends encoded records to open batches, which close when
+they are full, have lingered, on flush, or when memory runs short. Closed ones wait in order, per
+partition or per topic without a key, for the sender. Source: ``RecordAccumulator``.
 """
 
 from __future__ import annotations
