@@ -34,7 +34,7 @@ On the sender thread
 15. producer/send/init_producer_id.py  the producer id, once; producer/producer_state.py holds it
                                     and the sequences
 16. producer/send/drainer.py        which batches go into the next requests; those without a key
-                                    get their partition here (partition_choice.py)
+                                    get their partition here (append/partition_choice.py)
 17. producer/send/in_flight.py      which batch of a partition goes next, and when it must wait
 18. producer/send/produce.py        batches -> a Produce request; records/record_batch.py writes
                                     header and CRC, protocol/produce.py the request, uncopied

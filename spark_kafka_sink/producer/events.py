@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.common.debug_log import Context
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.error_policy import Action
 

@@ -16,7 +16,8 @@ from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER
 if TYPE_CHECKING:
     import uuid
 
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 LAST_EPOCH = (1 << 15) - 1
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.producer.append.admission import AdmissionControl, Routed
@@ -20,10 +21,9 @@ from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitione
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.piece import EncodedSlice
 from spark_kafka_sink.producer.context import SessionContext
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.events import ProducerEvents

@@ -22,7 +22,8 @@ import pyarrow as pa
 from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.append.partitioner import Partitioner
-from spark_kafka_sink.producer.append.planner import BatchLimits, OpenBatch, Plan, plan
+from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
+from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.producer.append.partitioner import Route
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.quotas import PARTITIONS_PART
 from spark_kafka_sink.producer.buffer.rate_limiter import RateLimiter

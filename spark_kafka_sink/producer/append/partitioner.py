@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_kafka_sink.client.topic_partition import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import Partitioner as Kind
 from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES, Keyless
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 
 if TYPE_CHECKING:
     from random import Random

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.records.varint import varint_size
 
@@ -39,15 +40,6 @@ class BatchLimits:
     size: int
     records: int = MAX_BATCH_RECORDS
     lower: Callable[[int], int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenBatch:
-    """What the plan must know of a partition's open batch; sizes in bytes, header included."""
-
-    records: int
-    size: int
-    base_timestamp: int
 
 
 @dataclass(frozen=True, slots=True)

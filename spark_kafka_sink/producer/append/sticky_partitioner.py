@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.send.partition_choice import able, drawn, queued
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.append.partition_choice import able, drawn, queued
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from spark_kafka_sink.client.topic_partition import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

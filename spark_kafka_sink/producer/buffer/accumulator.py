@@ -12,10 +12,10 @@ from threading import Condition, RLock
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.client import LOOK_EVERY
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.model import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.append.planner import OpenBatch
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
+from spark_kafka_sink.producer.buffer.batch import OpenBatch, ProducerBatch
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.buffer_pool import (
     COPY_BELOW,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.metrics.recorder import MetricsRecorder
-    from spark_kafka_sink.producer.buffer.piece import EncodedSlice
+    from spark_kafka_sink.producer.buffer.batch import EncodedSlice
 
 
 class Accumulator:

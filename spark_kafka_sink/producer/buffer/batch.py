@@ -26,20 +26,33 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.buffer_pool import Charge
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 
-UNASSIGNED = -1
-"""The partition of what the sender has yet to give one; also what failures before that report, as
-Java's ``RecordMetadata.UNKNOWN_PARTITION`` does."""
+
+class EncodedSlice(NamedTuple):
+    """Encoded records for one batch, as planned: `data` is the slice of the chunk's buffer.
+
+    `opens`: the slice begins a new batch. Timestamps in milliseconds.
+    """
+
+    partition: TopicPartition
+    data: Buffer
+    records: int
+    opens: bool
+    base_timestamp: int
+    max_timestamp: int
 
 
-class TopicPartition(NamedTuple):
-    """A partition of a topic, or what waits for one, whose partition is UNDESIGNATED."""
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """What a plan must know of a partition's open batch; `size` in bytes, header included."""
 
-    topic: str
-    partition: int
+    records: int
+    size: int
+    base_timestamp: int
 
 
 @dataclass(slots=True, eq=False)

@@ -20,7 +20,7 @@ from spark_kafka_sink.producer.buffer.circuit_breaker import (
 from spark_kafka_sink.producer.buffer.rate_limiter import Ramp
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.producer.buffer.batch import TopicPartition
+    from spark_kafka_sink.client.topic_partition import TopicPartition
 
 STORM = Thresholds(retry_percent=50)
 """A storm of retries, after which the task ramps up again."""

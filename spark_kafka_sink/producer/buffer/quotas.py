@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.batch import TopicPartition
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 

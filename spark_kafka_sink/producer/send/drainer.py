@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster import NO_LEADER
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.producer.append.partition_choice import able, drawn, queued
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-from spark_kafka_sink.producer.send.partition_choice import able, drawn, queued
 from spark_kafka_sink.producer.send.produce import Pick
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import uuid
     from collections import deque
 
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 
 @dataclass(slots=True)

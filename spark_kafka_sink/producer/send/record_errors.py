@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.dead_letter import is_letter
 from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
 from spark_kafka_sink.producer.rows import Rows
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.produce import PartitionAnswer
     from spark_kafka_sink.records.decoder import Record

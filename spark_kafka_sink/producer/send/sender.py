@@ -30,8 +30,9 @@ from spark_kafka_sink.producer.send.statistics import Statistics
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.connection import State
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.export.java_names import client_values
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_info import TaskInfo
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.client import Loop
     from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 START_MS = 1_700_000_000_000
 EVERYTHING = 1 << 60

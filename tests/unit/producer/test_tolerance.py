@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
-from spark_kafka_sink.producer.buffer.batch import TopicPartition
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.client.cluster import TopicInfo
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.append.admission import Routed
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, ProducerBatch, TopicPartition
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
@@ -28,6 +28,8 @@ from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 BUFFER = 64_000
 SHARE = BUFFER // 2

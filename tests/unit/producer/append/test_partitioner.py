@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.client.topic_partition import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import Partitioner as Kind
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from tests.property.reference import partition_for_key

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from spark_kafka_sink.producer.append.planner import (
     MAX_BATCH_RECORDS,
     BatchLimits,
-    OpenBatch,
     Plan,
     plan,
 )
+from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.records.varint import varint_size
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.buffer.batch import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import _Filling

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
-from spark_kafka_sink.producer.buffer.batch import TopicPartition
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 

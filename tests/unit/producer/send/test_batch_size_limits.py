@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchSizeLimits, half
+from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.buffer.batch import TopicPartition
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
     header_lists,

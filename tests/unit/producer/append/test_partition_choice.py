@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from spark_kafka_sink.producer.send.partition_choice import able, drawn
+from spark_kafka_sink.producer.append.partition_choice import able, drawn
 
 DRAWS = 20_000
 

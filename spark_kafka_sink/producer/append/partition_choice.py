@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from random import Random
 
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch, TopicPartition
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 
 def able(leaders: Mapping[int, int], silent: Collection[int]) -> list[int]:
