@@ -1,72 +1,88 @@
 """A Kafka sink for PySpark that owns its producer: `df.write.format("kafkaprod")`.
 
-Columns go in as Arrow and come out as Kafka RecordBatches; no Python code runs per record. To
-read the code, follow a record from the DataFrame to its acknowledgement:
+Spark finds the format by itself; nothing is imported for it. It takes the columns and options of
+`format("kafka")`. A batch, which returns when every record is acknowledged, and a stream::
 
-On the driver
- 1. pyspark_kafkaprod.py            how Spark finds the format (beside this package)
- 2. spark/datasource.py             one writer for a write or a micro-batch; a wrong option or
-                                    column fails here, before any task runs
- 3. config/model.py                 options -> frozen SinkConfig; options.py has the table of them,
-                                    builder.py puts it together, rules.py settles contradictions
- 4. spark/contract.py               the DataFrame's schema -> where key, value, topic ... stand
+    kafka = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events"}
 
-In a task's Python worker, on Spark's thread
- 5. spark/writer.py                 TaskWriter.run: borrow a session, append batches, flush, report
- 6. producer/session.py             one task's producer, on a client (client/client.py) that
-                                    outlives it in producer/session_pool.py
- 7. spark/columns.py                Arrow batch -> Rows; casts, null topics and header keys refused
- 8. producer/buffer/accumulator.py  reserve: waits here while buffer.memory is full (buffer_pool.py)
- 9. producer/append/partitioner.py  row -> partition: as the row says, murmur2 of the key
-                                    (records/key_hashes.py), or unassigned: one queue per topic;
-                                    where those mix, sticky_partitioner.py chooses here
-10. producer/append/planner.py      row -> batch and offset delta, cut at batch.size; pure
-11. records/encoder.py              all rows of a chunk -> one Arrow buffer of framed records,
-                                    put together by row_builder.py
-12. producer/buffer/accumulator.py  append: slices of that buffer join the open batch of their
-                                    partition (batch.py); full and lingering batches close
+    events = spark.range(1000).selectExpr("cast(id AS string) AS key", "uuid() AS value")
+    write = events.write.format("kafkaprod").options(**kafka, reportPath="report.json")
+    write.mode("append").save()
 
-On the codec thread
-13. records/compression.py          a closed batch is compressed; left out without a codec
+    ticks = spark.readStream.format("rate").load().selectExpr("cast(timestamp AS string) AS value")
+    stream = ticks.writeStream.format("kafkaprod").options(**kafka, checkpointLocation="checkpoint")
+    stream.start().awaitTermination(10)
 
-On the sender thread
-14. producer/send/sender.py         run_once: close, drain, send, poll, complete
-15. producer/send/init_producer_id.py  the producer id, once; producer/producer_state.py holds it
-                                    and the sequences
-16. producer/send/drainer.py        which batches go into the next requests; those without a key
-                                    get their partition here (append/partition_choice.py)
-17. producer/send/in_flight.py      which batch of a partition goes next, and when it must wait
-18. producer/send/produce.py        batches -> a Produce request; records/record_batch.py writes
-                                    header and CRC, protocol/produce.py the request, uncopied
-19. client/network.py               one selector; broker_connection.py, connection.py, transport.py
-20. protocol/frame.py               bytes -> frames; codec.py frames -> kio's message classes
-21. producer/send/error_policy.py   decide: error and facts -> action; response_handler.py acts
-22. report/builder.py               acknowledged batches are counted; flush returns
+What was delivered, and a broker for tests and demos::
 
-Back on the driver
-23. spark/writer.py                 commit: the tasks' reports are added up
-                                    (report/delivery_report.py), shown (summary.py) and written
-                                    (storage.py)
+    from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+
+    with EmbeddedBroker(topics={"events": 4}) as broker:
+        kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "events"}
+        ...
+    report = DeliveryReport.from_json(open("report.json").read())
+    print(report.persisted, "records")
+
+Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.version import __version__
+
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink.broker.embedded import EmbeddedBroker
+    from spark_kafka_sink.common.errors import (
+        BrokerUnavailableError,
+        BufferTimeoutError,
+        ColumnError,
+        ConfigError,
+        DeliveryError,
+        KafkaProdError,
+        ProtocolError,
+        RecordTooLargeError,
+        ReportError,
+        UnknownTopicError,
+    )
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
-    __version__: str
+__all__ = [
+    "BrokerUnavailableError",
+    "BufferTimeoutError",
+    "ColumnError",
+    "ConfigError",
+    "DeliveryError",
+    "DeliveryReport",
+    "EmbeddedBroker",
+    "KafkaProdDataSource",
+    "KafkaProdError",
+    "ProtocolError",
+    "RecordTooLargeError",
+    "ReportError",
+    "UnknownTopicError",
+    "__version__",
+]
 
-__all__ = ["EmbeddedBroker", "__version__"]
+_MODULES = {
+    "DeliveryReport": "spark_kafka_sink.report.delivery_report",
+    "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
+    "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
+}
+"""Where the names of `__all__` are; the others are errors."""
 
+if not TYPE_CHECKING:  # a type checker reads the imports above
 
-def __getattr__(name: str) -> object:
-    """Load what is rarely asked for when it is asked for: Spark's workers import this often."""
-    if name == "__version__":
-        return version("spark-kafka-sink")
-    if name == "EmbeddedBroker":
-        return import_module("spark_kafka_sink.broker").EmbeddedBroker
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Load a name when it is first used: Spark's workers import this package often."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_MODULES.get(name, f"{__name__}.common.errors")), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -12,6 +11,7 @@ import typer
 from spark_kafka_sink.cli.broker_options import BrokerArguments, command
 from spark_kafka_sink.cli.serve import serve
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.demo.run import DemoOptions, run_demo
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
@@ -21,13 +21,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 
 def _print_version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        typer.echo(f"kafkaprod {version('spark-kafka-sink')}")
-    except PackageNotFoundError:
-        typer.echo("kafkaprod, run from its source tree")
-    raise typer.Exit
+    if wanted:
+        typer.echo(f"kafkaprod {__version__}")
+        raise typer.Exit
 
 
 @app.callback()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.messages import (
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _UNSUPPORTED_VERSION = 35
-_SOFTWARE = ("spark-kafka-sink", "0.1.0")
+_SOFTWARE = ("spark-kafka-sink", __version__)
 
 
 class State(Enum):

@@ -47,7 +47,7 @@ _PREFIX = "__connect.errors."
 _MESSAGE = "exception.message"
 _CONNECTOR = b"kafkaprod"
 _STAGE = b"KAFKA_PRODUCE"
-_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
+SINK_CLASS = b"spark_kafka_sink.KafkaProdDataSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class DeadLetterTopic:
             ("connector.name", _constant(_CONNECTOR, count)),
             ("task.id", _constant(str(self.task).encode(), count)),
             ("stage", _constant(_STAGE, count)),
-            ("class.name", _constant(_CLASS, count)),
+            ("class.name", _constant(SINK_CLASS, count)),
             ("exception.class.name", classes.take(flaws.astype(np.int32))),
             (_MESSAGE, messages),
         ]
