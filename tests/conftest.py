@@ -16,7 +16,7 @@ from tests.support.kafka.zookeeper import ZooKeeperCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
 
 _numbers = itertools.count(1)
 
@@ -64,7 +64,7 @@ def old_kafka(
 @pytest.fixture(scope="session")
 def embedded_broker() -> Iterator[EmbeddedBroker]:
     """Our own broker, shared by the whole session."""
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(auto_create_topics=True) as broker:
         yield broker

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

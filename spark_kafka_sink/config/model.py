@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.debug_log import Context
 
-__all__ = [
-    "Acks",
-    "Codec",
-    "Partitioner",
-    "PressureConfig",
-    "ProducerConfig",
-    "Profile",
-    "RecoveryStrategy",
-    "SinkConfig",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.demo.check import check, check_report
 from spark_kafka_sink.demo.java import require_java

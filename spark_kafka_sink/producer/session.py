@@ -33,7 +33,7 @@ from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.report.builder import DeliveryReport, ReportBuilder, TaskInfo
+from spark_kafka_sink.report.builder import ReportBuilder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
     from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.task_report import TaskInfo
 
 
 class ProducerSession:

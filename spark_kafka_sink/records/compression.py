@@ -17,7 +17,7 @@ import lz4.frame
 import zstandard
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import crc32c
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.metrics.histogram import HistogramBuilder
 from spark_kafka_sink.metrics.recorder import MetricsRecorder
-from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.delivery_report import DeliveryReport, TransactionInfo
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_info import TaskInfo
-from spark_kafka_sink.report.transaction_info import TransactionInfo
 
-__all__ = [
-    "BatchDone",
-    "DeliveryReport",
-    "DeliveryStatus",
-    "PartitionReport",
-    "ReportBuilder",
-    "TaskInfo",
-    "TransactionInfo",
-]
+if TYPE_CHECKING:
+    from spark_kafka_sink.report.task_report import TaskInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

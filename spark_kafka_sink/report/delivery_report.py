@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field, replace
+from enum import IntEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,9 +15,7 @@ from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.summary import summarise
-from spark_kafka_sink.report.task_info import COLUMNS, TaskInfo, TaskReport
-from spark_kafka_sink.report.transaction_info import TransactionInfo
-from spark_kafka_sink.report.write_status import WriteStatus
+from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +28,26 @@ VERSION = 3
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
 """Lines of tasks with report.tasks=all; of more tasks the slowest."""
+
+
+class WriteStatus(IntEnum):
+    """How far a write or micro-batch has come; of several together the highest holds."""
+
+    SUCCEEDED = 0
+    """Every record is acknowledged, but for those that the options give up: poison, acks=0."""
+    RUNNING = 1
+    """It has begun. A report that stays so is of a driver that has died."""
+    FAILED = 2
+    """It has failed; what the report counts is what the tasks that had finished delivered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TransactionInfo:
+    """A transaction that a task left open for the driver to decide."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

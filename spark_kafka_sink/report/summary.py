@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.advisor import advise
-from spark_kafka_sink.report.write_status import WriteStatus
+from spark_kafka_sink.report.delivery_report import WriteStatus
 
 if TYPE_CHECKING:
     from spark_kafka_sink.metrics.histogram import Histogram

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.enums import ReportTasks
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

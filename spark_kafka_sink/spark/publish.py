@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.export.exporters import export_metrics
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
 from spark_kafka_sink.report.storage import check_folder, write_report
-from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,8 @@ from spark_kafka_sink.producer.session_pool import (
     give_back_session,
 )
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_chunks
 from spark_kafka_sink.spark.messages import DeliveryMessage, delivered, finished
 from spark_kafka_sink.spark.publish import Publication

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.message_builder import build

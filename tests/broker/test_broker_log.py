@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.repeat_log import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient, batch, produce, produce_values

@@ -16,7 +16,8 @@ from spark_kafka_sink.broker.config import BrokerOptions
 from spark_kafka_sink.cli.broker_options import BrokerArguments
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.report.builder import BatchDone, ReportBuilder, TaskInfo
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.raw import RawClient
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]

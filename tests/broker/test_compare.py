@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tools.compat.compare_brokers import Difference, compare, markdown, scenarios
 from tools.compat.scenarios.plain import differing, plain
 from tools.compat.scenarios.world import keep_everything, run

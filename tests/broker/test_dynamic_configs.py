@@ -8,7 +8,7 @@ import time
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient, batch, create, produce
 

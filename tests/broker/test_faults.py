@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.faults import Effect, Fault, Faults
 from spark_kafka_sink.broker.faults.fault import Place, Seen
 from spark_kafka_sink.broker.faults.spec import parse_fault

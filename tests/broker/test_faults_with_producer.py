@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.records.decoder import read_records
-from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import numbered, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.report.builder import DeliveryReport
+    from spark_kafka_sink import DeliveryReport
 
 PARTITIONS = 4
 ROWS = 40

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.support.kafka.java import run_tool
 
 TOOLS = "org.apache.kafka.tools"

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.builder import DeliveryReport, DeliveryStatus, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import config, rows
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
@@ -25,6 +26,7 @@ from tests.support.kafka.admin import Admin
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_kafka_sink import DeliveryReport
     from spark_kafka_sink.producer.rows import Rows
 
 POSSIBLY, PERSISTED = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.PERSISTED

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import RawClient
 from tests.support.kafka.java import command

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.integration.producing import produce, rows
 from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker import BrokerConfig, EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.redis.offsets import EntryIds
 from spark_kafka_sink.broker.redis.place import RedisPlace
 from spark_kafka_sink.common.errors import ConfigError

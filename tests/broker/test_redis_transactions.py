@@ -12,7 +12,7 @@ import time
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.broker.raw import RawClient
 from tests.broker.test_transaction_clients import SECONDS, transactional, values
 from tests.broker.txn_player import Player

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
 from spark_kafka_sink.broker.partition.producer_states import MAX_SEQUENCE, Appended, ProducerTable
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError

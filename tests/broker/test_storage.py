@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
 from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
 from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp

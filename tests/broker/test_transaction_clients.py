@@ -21,7 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PurePartition
 from kafka.structs import OffsetAndMetadata
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.support.kafka.java import run_tool
 from tests.support.kafka.jvm import kafka_jvm
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.broker.raw import RawClient
 from tests.broker.txn_player import Player
 

@@ -90,7 +90,7 @@ def test_the_coordinator_of_a_transaction(any_kafka, any_raw):
 
 
 def test_another_node_is_asked_in_vain():
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(topics={"t": 2}, nodes=3) as kafka:
         addresses = kafka.bootstrap_servers.split(",")

@@ -6,10 +6,11 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.demo.check import check, check_report
 from spark_kafka_sink.demo.flights import Flights
 from spark_kafka_sink.demo.topic import Received
-from spark_kafka_sink.report.builder import DeliveryReport, PartitionReport
+from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
     from spark_kafka_sink.demo.flights import Row

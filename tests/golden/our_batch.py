@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records import encoder
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress

@@ -22,7 +22,7 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.report.builder import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 
 ROWS = 10_000
 VALUE_BYTES = 200

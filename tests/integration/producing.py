@@ -14,11 +14,12 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_kafka_sink import DeliveryReport
     from tests.support.clients.foreign import Headers
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
@@ -17,7 +17,7 @@ from spark_kafka_sink.producer.session_pool import (
     give_back_session,
 )
 from spark_kafka_sink.report.advisor import Advice, Direction, advise
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import config, numbered, rows
 from tests.integration.slow_link import slow_link
 from tests.support.harness.fake import FakeCluster, Fault

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.errors import (
     ColumnError,
     DeliveryError,
@@ -16,7 +17,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import rows
 from tests.integration.tolerating import TOLERATE, batch, context, write, write_keyed
 from tests.support.clients.readers import by_confluent

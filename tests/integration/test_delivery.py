@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import (
     ColumnError,
     DeliveryError,
@@ -14,14 +15,14 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import numbered, produce, rows, session
 from tests.support.clients.foreign import count, ranges
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
     from tests.support.kafka.broker import KafkaCluster
 
     AnyKafka = KafkaCluster | EmbeddedBroker

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import numbered, session
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.broker import KafkaCluster
@@ -18,8 +19,8 @@ from tests.support.kafka.broker import KafkaCluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from spark_kafka_sink import DeliveryReport
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.report.builder import DeliveryReport
 
 PARTITIONS = 6
 ROWS = 120

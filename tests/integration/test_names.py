@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.report.builder import TaskInfo
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration import servers
 from tests.integration.producing import produce, rows, session
 from tests.support.kafka.admin import Admin

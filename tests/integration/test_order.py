@@ -21,7 +21,7 @@ from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
     from tests.support.kafka.broker import KafkaCluster
 
 ROWS = 3_000

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.integration.tolerating import TOLERATE, batch, write_all
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.report.builder import DeliveryReport
+    from spark_kafka_sink import DeliveryReport
 
 LARGE = 5_000
 TOPICS = ["a", "b", "unknown", "not/allowed", "secret", None]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.throttling import PressureConfig, RateLimits
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.builder import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import config, rows, session
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.builder import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import rows
 from tests.integration.tolerating import TOLERATE, batch, context, write, write_keyed
 from tests.support.clients.readers import by_confluent

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from tests.integration.producing import produce, rows
 from tests.support.clients import console
 from tests.support.clients.foreign import ForeignRecord, in_order
@@ -16,9 +16,8 @@ from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import DeliveryReport, EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
-    from spark_kafka_sink.report.builder import DeliveryReport
     from tests.support.kafka.broker import KafkaCluster
 
 ROWS = 400

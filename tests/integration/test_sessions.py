@@ -14,16 +14,15 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.builder import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import config, numbered, rows
 from tests.support.clients import console
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import DeliveryReport, EmbeddedBroker
     from spark_kafka_sink.producer.rows import Rows
-    from spark_kafka_sink.report.builder import DeliveryReport
     from tests.support.kafka.broker import KafkaCluster
 
 _TASKS = 5

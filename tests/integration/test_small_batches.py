@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink.producer import session_pool as pool
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import config, rows
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
+    from spark_kafka_sink import DeliveryReport
     from spark_kafka_sink.config.model import ProducerConfig
 
 LIMIT = 65_536

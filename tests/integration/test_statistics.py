@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from spark_kafka_sink.report.builder import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.producing import numbered, produce, session
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     import pytest
 
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
     from tests.support.kafka.broker import KafkaCluster
 
 OWN = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.contract import Contract
 from tests.integration.producing import rows
@@ -18,6 +18,7 @@ from tests.integration.producing import rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_kafka_sink import DeliveryReport
     from tests.support.clients.foreign import ForeignRecord
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

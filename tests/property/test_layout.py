@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader

@@ -14,9 +14,9 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.property.test_faults import PASSES, certain, limit, passing
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world

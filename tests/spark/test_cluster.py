@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.broker import EmbeddedBroker
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+from spark_kafka_sink.report.delivery_report import WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.cluster_child import ROWS
 from tests.support.clients.readers import by_confluent
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink import DeliveryReport
 from tests.support.clients.foreign import count
 from tests.support.kafka.jars import ROOT
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from chispa import assert_df_equality
 
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink.report.delivery_report import WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.sink import local_frame
 from tests.support.clients.foreign import ranges
 from tests.support.clients.readers import by_confluent

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import KafkaProdDataSource
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink import DeliveryReport
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from chispa import assert_df_equality
 
-from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+from spark_kafka_sink import KafkaProdDataSource
 from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
 from tests.support.clients.readers import by_confluent
 

@@ -11,9 +11,9 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink.report.delivery_report import WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.support.clients.readers import by_confluent
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_kafka_sink.broker import EmbeddedBroker
+    from spark_kafka_sink import EmbeddedBroker
 
 WAYS = (*BATCH, *SQL, *STREAMS)
 _CONNECT_S = 900

@@ -21,10 +21,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from spark_kafka_sink import DeliveryReport, KafkaProdDataSource
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.report.builder import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from tests.broker.raw import RawClient
 from tests.support.kafka.jars import ROOT
 from tools.benchmarks.machine import describe, one_line

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tools.checks.readme import README, replace_block
 from tools.compat.clients.aio import AIOKAFKA
 from tools.compat.clients.check import Check, ClientRow, Task

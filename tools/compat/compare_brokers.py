@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 from tests.support.kafka.broker import KafkaCluster
 from tools.checks.readme import README, replace_block
 from tools.compat.scenarios.admin import admin_scenarios

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.report.builder import DeliveryStatus, PartitionReport
+from spark_kafka_sink.report.partition_report import PartitionReport
 from tools.torture.plan import Placing, Plan
 from tools.torture.writing import Written, place
 

@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.client.connection import Connection, Request, State
     from spark_kafka_sink.common.errors import ProtocolError
-    from spark_kafka_sink.config.model import Codec
+    from spark_kafka_sink.config.enums import Codec
     from spark_kafka_sink.protocol.codec import decode, encode
     from spark_kafka_sink.protocol.frame import FrameReader
     from spark_kafka_sink.protocol.messages import read_request_header, read_response

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.report.builder import DeliveryReport, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tools.torture.plan import Placing, Plan
 
 if TYPE_CHECKING:

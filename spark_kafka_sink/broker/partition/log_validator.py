@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError
 from spark_kafka_sink.broker.partition.record_validator import check_records, with_largest_time
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.decoder import records_section
 from spark_kafka_sink.records.record_batch import BatchHeader

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.column_decoder import Fields, read_fields
 from spark_kafka_sink.records.decoder import records_section
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader

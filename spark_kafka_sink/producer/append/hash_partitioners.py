@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.config.model import Partitioner as Kind
+from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.records.key_hashes import crc32, fnv1a
 from spark_kafka_sink.records.murmur2 import murmur2
 from spark_kafka_sink.records.varint import lengths_of

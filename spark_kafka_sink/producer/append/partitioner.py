@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.client.topic_partition import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.config.model import Partitioner as Kind
+from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES, Keyless
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.records.compression import compress
 from spark_kafka_sink.records.record_batch import (

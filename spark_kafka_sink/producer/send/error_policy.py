@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.report.builder import DeliveryStatus
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 
 
 class Action(Enum):

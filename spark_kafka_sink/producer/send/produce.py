@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.client.connection import Connection, Request
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Acks, Codec
+from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.protocol.produce import PartitionData, ProduceHead, TopicData, produce_body
 from spark_kafka_sink.protocol.versions import ApiKey
 

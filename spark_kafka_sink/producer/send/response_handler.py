@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.batch_size_limits import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_failure import batch_error, timeout_error, vanished_error
@@ -28,7 +29,6 @@ from spark_kafka_sink.producer.send.error_policy import (
 from spark_kafka_sink.producer.send.produce import PartitionAnswer, Pick, read_answers
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
 from spark_kafka_sink.producer.send.splitter import split
-from spark_kafka_sink.report.builder import DeliveryStatus
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client

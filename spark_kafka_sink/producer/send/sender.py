@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     text_of,
 )
-from spark_kafka_sink.config.model import Acks
+from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.backlog import Backlog

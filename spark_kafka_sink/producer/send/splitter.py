@@ -23,7 +23,7 @@ from spark_kafka_sink.records.record_batch import NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.topic_partition import TopicPartition
-    from spark_kafka_sink.config.model import Codec
+    from spark_kafka_sink.config.enums import Codec
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 

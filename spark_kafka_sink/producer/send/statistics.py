@@ -17,7 +17,7 @@ from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.export.java_names import client_values
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_info import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

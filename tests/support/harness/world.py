@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.report.builder import DeliveryStatus, TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
-    from spark_kafka_sink.report.builder import DeliveryReport
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 TICK = 0.005
 PATIENCE = 20.0

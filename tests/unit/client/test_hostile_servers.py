@@ -11,10 +11,10 @@ import pytest
 from spark_kafka_sink.client.cluster import MAX_PARTITIONS, Cluster, Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config

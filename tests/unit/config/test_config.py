@@ -8,15 +8,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import (
-    Acks,
-    Codec,
-    Partitioner,
-    ProducerConfig,
-    Profile,
-    RecoveryStrategy,
-    SinkConfig,
-)
+from spark_kafka_sink.config.enums import Acks, Codec, Partitioner, Profile, RecoveryStrategy
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}

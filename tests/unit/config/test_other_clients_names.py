@@ -16,7 +16,8 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import known_keys, names
 from spark_kafka_sink.config.aliases import ALIASES
-from spark_kafka_sink.config.model import Acks, Codec, ProducerConfig
+from spark_kafka_sink.config.enums import Acks, Codec
+from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS
 
 HERE = Path(__file__).parent

@@ -7,7 +7,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import profiles
-from spark_kafka_sink.config.model import Codec, ProducerConfig, Profile
+from spark_kafka_sink.config.enums import Codec, Profile
+from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find, load_profile, parse_properties

@@ -6,9 +6,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
-from spark_kafka_sink.config.model import PressureConfig, SinkConfig
+from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.options import SINK_OPTIONS
-from spark_kafka_sink.config.throttling import BreakerConfig, RateLimits, Thresholds
+from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, RateLimits, Thresholds
 from spark_kafka_sink.config.throttling_options import PRESSURE_OPTIONS
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.export.java_names import MetricKind, client_values, java_metrics
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason
-from spark_kafka_sink.report.builder import (
-    BatchDone,
-    DeliveryReport,
-    DeliveryStatus,
-    ReportBuilder,
-    TaskInfo,
-)
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.task_report import TaskInfo
 
 NODE = Node(1, "a", 9092)
 

@@ -9,10 +9,10 @@ from threading import Thread
 
 import pytest
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_state import ProducerIdState
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

@@ -8,7 +8,7 @@ import lz4.frame
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.compression import compress, decompress
 
 PLAIN = b"".join(b"record %d of some kind;" % number for number in range(5000))

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from spark_kafka_sink.common.delivery_status import PartitionStatus
-from spark_kafka_sink.report.builder import (
-    BatchDone,
-    DeliveryStatus,
-    PartitionReport,
-    ReportBuilder,
-    TaskInfo,
-)
+from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_report import TaskInfo
 
 TASK = TaskInfo(partition_id=3, attempt=1, task_attempt_id=42)
 

@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.dead_letters import PoisonCount
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
-from spark_kafka_sink.report.builder import BatchDone, PartitionReport, ReportBuilder, TaskInfo
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import (
     SLOWEST_KEPT,
     TASKS_KEPT,
     VERSION,
     DeliveryReport,
+    WriteStatus,
 )
-from spark_kafka_sink.report.task_info import TaskReport
-from spark_kafka_sink.report.write_status import WriteStatus
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 from tests.unit.report.strategies import reports
 
 

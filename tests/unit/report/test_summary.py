@@ -4,14 +4,11 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from spark_kafka_sink.report.builder import (
-    BatchDone,
-    DeliveryStatus,
-    PartitionReport,
-    ReportBuilder,
-    TaskInfo,
-)
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.unit.report.strategies import reports
 
 

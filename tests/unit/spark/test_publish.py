@@ -12,9 +12,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.report.builder import DeliveryReport
+from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark import publish
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.messages import DeliveryMessage

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.raw import TIMEOUT, batch
 from tools.compat.scenarios.batches import BATCHES

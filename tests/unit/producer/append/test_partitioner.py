@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.client.topic_partition import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.config.model import Partitioner as Kind
+from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
@@ -19,7 +20,6 @@ from spark_kafka_sink.producer.send.drainer import _Filling
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

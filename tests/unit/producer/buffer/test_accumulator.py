@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock, SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
-from spark_kafka_sink.config.model import Codec
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge

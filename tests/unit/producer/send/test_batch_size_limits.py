@@ -10,6 +10,7 @@ import pytest
 
 from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchSizeLimits, half
 from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
@@ -22,7 +23,6 @@ from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import Codec
 from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World, world
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.record_batch import BatchHeader
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send.error_policy import (
     DISCONNECTED,
     NOT_SENT,
@@ -16,7 +17,6 @@ from spark_kafka_sink.producer.send.error_policy import (
     error_name,
     is_unclear,
 )
-from spark_kafka_sink.report.builder import DeliveryStatus
 
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
 FACTS = Facts(

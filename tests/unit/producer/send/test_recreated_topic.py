@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
-from spark_kafka_sink.report.builder import DeliveryStatus
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
