@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import UnknownTopicError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.partition.partition import Partition
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from spark_kafka_sink.broker.net.listeners import check_listeners
+from spark_kafka_sink.broker.listeners import check_listeners
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
 from spark_kafka_sink.common.errors import ConfigError
 

@@ -6,12 +6,12 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.broker.cluster.state import Cluster, Node
+from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
 from spark_kafka_sink.broker.cluster.topics import NewTopic
 from spark_kafka_sink.broker.cluster_control import ClusterControl
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults import Faults
-from spark_kafka_sink.broker.net.listeners import advertised, reachable
+from spark_kafka_sink.broker.listeners import advertised, reachable
 from spark_kafka_sink.broker.net.server import Server, listen
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import BrokerUnavailableError

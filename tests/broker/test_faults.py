@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.faults import Effect, Fault, Faults
 from spark_kafka_sink.broker.faults.fault import Place, Seen
-from spark_kafka_sink.broker.faults.spec import parse_fault
+from spark_kafka_sink.broker.faults.parser import parse_fault
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey

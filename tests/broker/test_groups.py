@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.group import Group, GroupState
-from spark_kafka_sink.broker.coordinator.groups import Groups
-from spark_kafka_sink.broker.coordinator.members import Joining
+from spark_kafka_sink.broker.coordinator.classic_group import Group, GroupState
+from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
+from spark_kafka_sink.broker.coordinator.group_member import Joining
 
 
 def joining(member_id="", **changes):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
 from spark_kafka_sink.broker.redis.entries import write_fields
-from spark_kafka_sink.broker.redis.offsets import EntryIds
+from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 

@@ -31,7 +31,7 @@ def stored(kafka):
 
 
 def warned(caplog):
-    name = "spark_kafka_sink.broker.redis.link"
+    name = "spark_kafka_sink.broker.redis.connection"
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 

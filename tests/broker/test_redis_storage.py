@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.redis.offsets import EntryIds
+from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
-from spark_kafka_sink.broker.partition.producer_states import MAX_SEQUENCE, Appended, ProducerTable
+from spark_kafka_sink.broker.partition.producer_state_manager import (
+    MAX_SEQUENCE,
+    Appended,
+    ProducerTable,
+)
+from spark_kafka_sink.broker.partition.unified_log import PartitionLog, Stamp
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 from tests.broker.raw import batch

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
-from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
-from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.leader_epoch_cache import EpochHistory
+from spark_kafka_sink.broker.partition.unified_log import PartitionLog, Stamp
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_limits import LogLimits
-from spark_kafka_sink.broker.storage.segment import MemorySegment
-from spark_kafka_sink.broker.storage.segmented import SegmentedStorage
+from spark_kafka_sink.broker.storage.log_config import LogLimits
+from spark_kafka_sink.broker.storage.log_segment import MemorySegment
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.record_batch import BatchHeader

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker import transaction_rules as rules
-from spark_kafka_sink.broker.coordinator.transaction import (
+from spark_kafka_sink.broker.coordinator import transaction_transitions as transitions
+from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     BEFORE,
     LAST_EPOCH,
     MAX_EPOCH,
@@ -21,7 +21,7 @@ from spark_kafka_sink.broker.coordinator.transaction import (
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 
 ids = count(100)
-NOW = rules.Now(ms=1_000, new_producer_id=ids.__next__)
+NOW = transitions.Now(ms=1_000, new_producer_id=ids.__next__)
 PLACE = ("t", 0)
 
 
@@ -30,11 +30,13 @@ def known(epoch=0, **changes):
 
 
 def opened(epoch=0):
-    return rules.add(known(epoch), [PLACE], NOW)
+    return transitions.add(known(epoch), [PLACE], NOW)
 
 
 def ended(txn, *, commit=True):
-    decide = rules.end_v2(txn, ProducerIdAndEpoch(txn.producer_id, txn.epoch), NOW, commit=commit)
+    decide = transitions.end_v2(
+        txn, ProducerIdAndEpoch(txn.producer_id, txn.epoch), NOW, commit=commit
+    )
     assert isinstance(decide, Transaction)
     return decide
 
@@ -56,40 +58,40 @@ class TestTheLastEpochs:
     def test_an_end_of_v2_brings_a_new_producer_id(self):
         prepared = ended(opened(LAST_EPOCH))
         assert (prepared.producer_id, prepared.epoch) == (1, MAX_EPOCH)
-        done = rules.complete(prepared, NOW)
+        done = transitions.complete(prepared, NOW)
         assert done.producer_id == prepared.next_producer_id > 1
         assert (done.epoch, done.previous_producer_id, done.next_producer_id) == (0, 1, -1)
-        again = rules.end_v2(done, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
+        again = transitions.end_v2(done, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
         assert again is ErrorCode.none
-        later = rules.complete(ended(rules.add(done, [PLACE], NOW)), NOW)
-        late = rules.end_v2(later, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
+        later = transitions.complete(ended(transitions.add(done, [PLACE], NOW)), NOW)
+        late = transitions.end_v2(later, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
         assert late is ErrorCode.invalid_producer_id_mapping
 
     def test_the_epoch_before_is_an_ordinary_one(self):
-        done = rules.complete(ended(opened(LAST_EPOCH - 1)), NOW)
+        done = transitions.complete(ended(opened(LAST_EPOCH - 1)), NOW)
         assert (done.producer_id, done.epoch) == (1, LAST_EPOCH)
 
     @pytest.mark.parametrize("expected", [None, ProducerIdAndEpoch(1, LAST_EPOCH)])
     def test_an_init_brings_a_new_producer_id(self, expected):
-        fresh = rules.initialize(known(LAST_EPOCH), expected, 1, NOW)
+        fresh = transitions.initialize(known(LAST_EPOCH), expected, 1, NOW)
         assert isinstance(fresh, Transaction)
         assert (fresh.previous_producer_id, fresh.epoch) == (1, 0)
         repeated = ProducerIdAndEpoch(1, LAST_EPOCH)
-        assert rules.may_initialize(fresh, repeated) is ErrorCode.none
-        again = rules.initialize(fresh, repeated, 1, NOW)
+        assert transitions.may_initialize(fresh, repeated) is ErrorCode.none
+        again = transitions.initialize(fresh, repeated, 1, NOW)
         wanted = ErrorCode.producer_fenced if expected is None else fresh
         assert again == wanted
         older = ProducerIdAndEpoch(1, LAST_EPOCH - 1)
-        assert rules.may_initialize(fresh, older) is ErrorCode.producer_fenced
+        assert transitions.may_initialize(fresh, older) is ErrorCode.producer_fenced
 
     def test_a_fence_of_v2_brings_a_new_producer_id(self):
-        done = rules.complete(rules.fence(opened(LAST_EPOCH), NOW, bumps=True), NOW)
+        done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=True), NOW)
         assert (done.producer_id != 1, done.epoch) == (True, 0)
 
     def test_a_fence_of_v1_uses_the_epoch_that_nobody_gets(self):
-        done = rules.complete(rules.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
+        done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
         assert (done.producer_id, done.epoch) == (1, MAX_EPOCH)
-        fresh = rules.initialize(done, None, 1, NOW)
+        fresh = transitions.initialize(done, None, 1, NOW)
         assert isinstance(fresh, Transaction)
         assert (fresh.producer_id != 1, fresh.epoch) == (True, 0)
 
@@ -106,18 +108,21 @@ class TestMarkersOnTheirWay:
             (1, commit): ErrorCode.producer_fenced,
         }
         for (epoch, wish), error in claims.items():
-            assert rules.end_v2(prepared, ProducerIdAndEpoch(1, epoch), NOW, commit=wish) is error
+            assert (
+                transitions.end_v2(prepared, ProducerIdAndEpoch(1, epoch), NOW, commit=wish)
+                is error
+            )
         assert (
-            rules.speaks_for(prepared, ProducerIdAndEpoch(1, 1))
+            transitions.speaks_for(prepared, ProducerIdAndEpoch(1, 1))
             is ErrorCode.concurrent_transactions
         )
-        assert rules.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
+        assert transitions.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
 
     def test_v1(self):
-        prepared = rules.end_v1(opened(), ProducerIdAndEpoch(1, 0), NOW, commit=True)
+        prepared = transitions.end_v1(opened(), ProducerIdAndEpoch(1, 0), NOW, commit=True)
         assert isinstance(prepared, Transaction)
-        again = rules.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=True)
-        other = rules.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=False)
+        again = transitions.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=True)
+        other = transitions.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=False)
         assert (again, other) == (ErrorCode.concurrent_transactions, ErrorCode.invalid_txn_state)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.partition.log import PartitionLog
+    from spark_kafka_sink.broker.partition.unified_log import PartitionLog
     from spark_kafka_sink.common.clock import Clock
 
 FLUSH_LOOK_MS: Final = 100

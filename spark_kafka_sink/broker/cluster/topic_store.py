@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from spark_kafka_sink.broker.cluster.topics import Topic
-from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
-from spark_kafka_sink.broker.partition.log import PartitionLog
+from spark_kafka_sink.broker.partition.leader_epoch_cache import EpochHistory
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.storage.log_limits import LogLimits
+from spark_kafka_sink.broker.partition.unified_log import PartitionLog
+from spark_kafka_sink.broker.storage.log_config import LogLimits
 from spark_kafka_sink.broker.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.storage.storage import StorageBackend
+    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.broker.topic_config import Layer
     from spark_kafka_sink.records.record_batch import BatchHeader
 

@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.assignments import Brokers
-from spark_kafka_sink.broker.partition.log import PartitionLog
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.storage.log_limits import LogLimits
+from spark_kafka_sink.broker.partition.unified_log import PartitionLog
+from spark_kafka_sink.broker.storage.log_config import LogLimits
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.coordinator.transaction import Transaction, TransactionState
+from spark_kafka_sink.broker.coordinator.transaction_metadata import Transaction, TransactionState
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal

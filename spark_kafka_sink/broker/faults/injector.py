@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.faults.fault import Effect, Fault, Place, Seen
-from spark_kafka_sink.broker.faults.places import (
+from spark_kafka_sink.broker.faults.request_partitions import (
     BY_PARTITION,
     OVERLAID,
     PartitionShape,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
-    from spark_kafka_sink.broker.cluster.state import Cluster
-    from spark_kafka_sink.broker.net.request_context import RequestContext
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.message_builder import Values

@@ -54,7 +54,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.broker.net.request_context import Handler
+    from spark_kafka_sink.broker.handlers.request_context import Handler
     from spark_kafka_sink.protocol.versions import VersionRange
 
 _MODULES = (

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_PLACE
-from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PLACE
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 FENCED_VERSION = 2

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction import Place
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place
     from spark_kafka_sink.protocol.message_builder import Values
 
 FENCED_VERSION = 2

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.net.request_context import Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.broker.net.request_context import Answer
+    from spark_kafka_sink.broker.handlers.request_context import Answer
     from spark_kafka_sink.protocol.message_builder import Values
 
 VERSIONS = VersionRange(0, 4)

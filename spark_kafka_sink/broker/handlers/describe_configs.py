@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
 from spark_kafka_sink.broker.config_names import SYNONYMS, TOPIC_NAMES, Setting, settings_of
 from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS, broker_name
-from spark_kafka_sink.broker.dynamic_configs import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.handlers.config_resources import (
     ResourceType,
     check_node,
     invalid_request,
 )
-from spark_kafka_sink.broker.logger_levels import levels
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.logger_levels import levels
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.topic_config import (
     INTERNAL_KEYS,
     TOPIC_KEYS,

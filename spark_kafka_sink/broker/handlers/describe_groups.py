@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.group import GroupState
+from spark_kafka_sink.broker.coordinator.classic_group import GroupState
 from spark_kafka_sink.broker.handlers.authorized_operations import NOT_ASKED, of_group
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.group import Group
-    from spark_kafka_sink.broker.coordinator.members import Member
+    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.coordinator.group_member import Member
     from spark_kafka_sink.protocol.message_builder import Values
 
 NOT_FOUND_VERSION = 6

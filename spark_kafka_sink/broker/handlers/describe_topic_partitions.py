@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from spark_kafka_sink.broker.handlers.metadata import describe_partition
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

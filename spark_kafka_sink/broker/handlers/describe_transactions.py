@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction import Transaction
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import Transaction
     from spark_kafka_sink.protocol.message_builder import Values
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

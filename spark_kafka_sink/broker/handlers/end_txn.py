@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_metadata import (
+    NO_EPOCH,
+    NO_ID,
+    ProducerIdAndEpoch,
+)
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 FENCED_VERSION = 2

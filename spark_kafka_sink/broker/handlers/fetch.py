@@ -25,7 +25,7 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
     visible_end,
 )
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.gather import Pieces
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 

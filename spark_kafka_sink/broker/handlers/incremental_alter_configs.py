@@ -21,8 +21,8 @@ from spark_kafka_sink.broker.handlers.config_resources import (
     invalid_request,
     is_list,
 )
-from spark_kafka_sink.broker.logger_levels import LEVELS, levels, set_level
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.logger_levels import LEVELS, levels, set_level
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

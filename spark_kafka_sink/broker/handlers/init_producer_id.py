@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import NO_EPOCH, NO_ID, ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_metadata import (
+    NO_EPOCH,
+    NO_ID,
+    ProducerIdAndEpoch,
+)
 from spark_kafka_sink.broker.handlers.lookup import coordinates
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transactions import Named
+    from spark_kafka_sink.broker.coordinator.transaction_coordinator import Named
 
 FENCED_VERSION = 4
 """Since then clients know PRODUCER_FENCED."""

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.members import Joining
+from spark_kafka_sink.broker.coordinator.group_member import Joining
 from spark_kafka_sink.broker.handlers.membership import coordinated
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, Outcome, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    Outcome,
+    RequestContext,
+)
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 KNOWN_ID_VERSION = 4

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.membership import coordinated
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import Group
 
 
 def handle(call: RequestContext) -> Answer:

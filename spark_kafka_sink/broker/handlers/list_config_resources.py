@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.dynamic_configs import GROUP
+from spark_kafka_sink.broker.cluster.dynamic_configs import GROUP
 from spark_kafka_sink.broker.handlers.config_resources import ResourceType
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.lookup import reads_committed, topic_of, visible_end
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.partition.log import TimedOffset
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.partition.unified_log import TimedOffset
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.log import PartitionLog
+    from spark_kafka_sink.broker.partition.unified_log import PartitionLog
     from spark_kafka_sink.protocol.message_builder import Values
 
 LATEST = -1

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.group import GroupState
+from spark_kafka_sink.broker.coordinator.classic_group import GroupState
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.group import Group
-    from spark_kafka_sink.broker.net.request_context import RequestContext
+    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.handlers.request_context import RequestContext
 
 NO_GENERATION = -1
 

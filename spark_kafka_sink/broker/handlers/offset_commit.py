@@ -13,11 +13,11 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing, name_of, topic_of
 from spark_kafka_sink.broker.handlers.membership import coordinated, may_commit
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import Group
     from spark_kafka_sink.protocol.message_builder import Values
 
 MAX_METADATA = 4_096

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.membership import coordinated
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import Group
 
 CONSUMER = "consumer"
 

@@ -2,10 +2,11 @@
 
 Acks -1, 0 and 1; others are INVALID_REQUIRED_ACKS. With acks=0 there is no answer, and an error
 ends the connection; acks=-1 waits for all replicas in sync, at most for the request's timeout
-(delayed_produce.py). One batch of format 2 per partition (validation.py); idempotent sequences
-(producers.py). Single records are named since version 8 (KIP-467), the leader to go to since
-version 10 (KIP-951), topics by id since version 13 (KIP-516). Batches of a transaction need its
-partition to be part of it (verification.py), since version 12 they make it so (KIP-890).
+(delayed_produce.py). One batch of format 2 per partition (partition/log_validator.py); idempotent
+sequences (partition/producer_state_manager.py). Single records are named since version 8 (KIP-467),
+the leader to go to since version 10 (KIP-951), topics by id since version 13 (KIP-516). Batches of
+a transaction need its partition to be part of it (coordinator/transaction_verification.py), since
+version 12 they make it so (KIP-890).
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
-from spark_kafka_sink.broker.coordinator.verification import TransactionSupport, Writer, verify
+from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_verification import (
+    TransactionSupport,
+    Writer,
+    verify,
+)
+from spark_kafka_sink.broker.handlers.delayed_produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.handlers.lookup import (
     current_leader,
     endpoints,
@@ -25,13 +31,17 @@ from spark_kafka_sink.broker.handlers.lookup import (
     name_of,
     topic_of,
 )
-from spark_kafka_sink.broker.net.refusals import REASON
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, Outcome, RequestContext
-from spark_kafka_sink.broker.partition.delayed_produce import DelayedProduce, Unconfirmed
+from spark_kafka_sink.broker.handlers.produce_data import WantedPartition, WantedTopic, wanted
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    Outcome,
+    RequestContext,
+)
+from spark_kafka_sink.broker.net.error_log import REASON
+from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
 from spark_kafka_sink.broker.partition.log_validator import transactional_header
 from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
-from spark_kafka_sink.broker.partition.produce_data import WantedPartition, WantedTopic, wanted
-from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import last_offset_delta
 

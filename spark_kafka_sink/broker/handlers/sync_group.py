@@ -8,7 +8,12 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, Outcome, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import (
+    Answer,
+    Handler,
+    Outcome,
+    RequestContext,
+)
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 NAMED_VERSION = 5

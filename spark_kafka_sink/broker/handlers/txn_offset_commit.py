@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
-from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_PLACE
-from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
-from spark_kafka_sink.broker.coordinator.verification import TransactionSupport, Writer, verify
+from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_verification import (
+    TransactionSupport,
+    Writer,
+    verify,
+)
+from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PLACE
 from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, may_commit
-from spark_kafka_sink.broker.net.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.node_control import NodeSockets
-    from spark_kafka_sink.broker.cluster.state_lock import StateLock
+    from spark_kafka_sink.broker.state_lock import StateLock
 
 LONGEST_SECONDS: Final = 10.0
 

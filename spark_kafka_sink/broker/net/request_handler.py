@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.cluster.state import Cluster
-    from spark_kafka_sink.broker.cluster.state_lock import StateLock
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.state_lock import StateLock
 
 LOG = logging.getLogger(__name__)
 LONGEST_WAIT: Final = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.net.request_context import Outcome
+from spark_kafka_sink.broker.handlers.request_context import Outcome
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.message_builder import Values, build
 from spark_kafka_sink.protocol.messages import framed, response_header, response_parts
@@ -15,9 +15,9 @@ from spark_kafka_sink.protocol.versions import ApiKey, response_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spark_kafka_sink.broker.handlers.request_context import Handler, RequestContext
     from spark_kafka_sink.broker.net.connection import Connection
-    from spark_kafka_sink.broker.net.refusals import Refusals
-    from spark_kafka_sink.broker.net.request_context import Handler, RequestContext
+    from spark_kafka_sink.broker.net.error_log import Refusals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.net.connection import Connection
-from spark_kafka_sink.broker.net.dispatch import Dispatcher, gets_no_answer
+from spark_kafka_sink.broker.net.dispatcher import Dispatcher, gets_no_answer
+from spark_kafka_sink.broker.net.error_log import Refusals
 from spark_kafka_sink.broker.net.loop_sockets import LoopSockets
-from spark_kafka_sink.broker.net.refusals import Refusals
 from spark_kafka_sink.broker.net.repeat_log import RepeatLog
 from spark_kafka_sink.broker.net.request_handler import RequestHandler
 from spark_kafka_sink.broker.net.response_channel import Network
@@ -23,8 +23,8 @@ from spark_kafka_sink.common.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.cluster.state import Cluster
-    from spark_kafka_sink.broker.net.request_context import RequestContext
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 
 LOG = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Whether a produced batch may enter a log, as Kafka's ProduceRequest and LogValidator decide.
 
-Counts, sizes and the checksum are judged here, records in record_checks.py.
+Counts, sizes and the checksum are judged here, records in record_validator.py.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError
+from spark_kafka_sink.broker.partition.append_options import RefusedBatchError
 from spark_kafka_sink.broker.partition.record_validator import check_records, with_largest_time
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.produce_rules import Rules
+    from spark_kafka_sink.broker.partition.append_options import Rules
 
 ZSTD_FROM_VERSION = 7
 _SMALLEST_LENGTH = 14

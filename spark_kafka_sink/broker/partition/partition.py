@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.replicas import Replicas
-from spark_kafka_sink.broker.control_batch import control_batch, read_marker
-from spark_kafka_sink.broker.partition.log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.control_batch import control_batch, read_marker
 from spark_kafka_sink.broker.partition.log_validator import validate
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
-from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
-from spark_kafka_sink.broker.partition.producer_states import Appended, ProducerTable
+from spark_kafka_sink.broker.partition.producer_state_manager import Appended, ProducerTable
 from spark_kafka_sink.broker.partition.recompression import as_topic_wants
+from spark_kafka_sink.broker.partition.replica_states import Replicas
+from spark_kafka_sink.broker.partition.unified_log import PartitionLog, Stamp
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.control_batch import Marker
+    from spark_kafka_sink.broker.partition.control_batch import Marker
     from spark_kafka_sink.broker.topic_config import TopicConfig
 
 NO_TIME = -1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.producer_states import ProducerTable
+    from spark_kafka_sink.broker.partition.producer_state_manager import ProducerTable
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.produce_rules import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.column_decoder import Fields, read_fields

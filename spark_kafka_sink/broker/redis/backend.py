@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.cluster.state_lock import StateLock
+from spark_kafka_sink.broker.redis.config import RedisPlace
+from spark_kafka_sink.broker.redis.connection import RedisFailedError, RedisLink
 from spark_kafka_sink.broker.redis.journal import RedisJournal
-from spark_kafka_sink.broker.redis.link import RedisFailedError, RedisLink
-from spark_kafka_sink.broker.redis.log import Allocation, RedisStorage
-from spark_kafka_sink.broker.redis.place import RedisPlace
+from spark_kafka_sink.broker.redis.log_storage import Allocation, RedisStorage
 from spark_kafka_sink.broker.redis.replicas import PartitionReplicas, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
+from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.redis.replicas import Place
-    from spark_kafka_sink.broker.storage.log_limits import LogLimits
-    from spark_kafka_sink.broker.storage.storage import Seen
+    from spark_kafka_sink.broker.storage.log_config import LogLimits
+    from spark_kafka_sink.broker.storage.log_storage import Seen
     from spark_kafka_sink.common.clock import Clock
 
 

@@ -18,8 +18,8 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.broker.redis.link import InlineView
-    from spark_kafka_sink.broker.redis.offsets import EntryIds
+    from spark_kafka_sink.broker.redis.connection import RedisValue
+    from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 
 _HEADER = b"header"
 _BYTES = b"bytes"
@@ -63,9 +63,9 @@ class BatchNote:
         header = BatchHeader.parse(found[_HEADER])
         return cls(header=header, size=int(found[_BYTES]), records=found.get(_RECORDS))
 
-    def fields(self, stamped: bytes | bytearray | memoryview) -> list[InlineView]:
+    def fields(self, stamped: bytes | bytearray | memoryview) -> list[RedisValue]:
         """The fields of its entry; `stamped` is the header as bytes."""
-        fields: list[InlineView] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
+        fields: list[RedisValue] = [_HEADER, bytes(stamped[:HEADER_SIZE]), _BYTES, self.size]
         return fields if self.records is None else [*fields, _RECORDS, self.records]
 
     def batch(self, records: memoryview | bytes, count: int) -> memoryview:

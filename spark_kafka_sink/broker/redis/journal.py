@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.broker.storage.journal import Journal
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.redis.link import RedisLink
+    from spark_kafka_sink.broker.redis.connection import RedisLink
     from spark_kafka_sink.broker.storage.journal import Key
 
 

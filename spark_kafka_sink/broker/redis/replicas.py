@@ -11,12 +11,12 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from spark_kafka_sink.broker.redis.link import RedisFailedError
+from spark_kafka_sink.broker.redis.connection import RedisFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.redis.link import RedisLink
+    from spark_kafka_sink.broker.redis.connection import RedisLink
 
 LOG = logging.getLogger(__name__)
 WAIT_MS = 100

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
-from spark_kafka_sink.broker.redis.link import RedisFailedError
+from spark_kafka_sink.broker.redis.connection import RedisFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.broker.redis.link import Command, RedisLink
-    from spark_kafka_sink.broker.redis.offsets import EntryIds
+    from spark_kafka_sink.broker.redis.connection import Command, RedisLink
+    from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 
 LOG = logging.getLogger(__name__)
 _GROUP = "kafkaprod::make"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 
-from spark_kafka_sink.broker.storage.storage import BatchFacts
+from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
 class BatchTable:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.storage.disk_segment import SUFFIX, DiskSegment
 from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.segment_scan import scan
-from spark_kafka_sink.broker.storage.segmented import SegmentedStorage
+from spark_kafka_sink.broker.storage.segment_recovery import scan
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.storage.log_limits import LogLimits
-    from spark_kafka_sink.broker.storage.storage import Seen
+    from spark_kafka_sink.broker.storage.log_config import LogLimits
+    from spark_kafka_sink.broker.storage.log_storage import Seen
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 

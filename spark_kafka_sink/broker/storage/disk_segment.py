@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_kafka_sink.broker.storage.file_handles import FileHandles
-    from spark_kafka_sink.broker.storage.storage import BatchFacts
+    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 SUFFIX = ".log"
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.broker.cluster.state_lock import StateLock
+    from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.storage.log_limits import LogLimits
+    from spark_kafka_sink.broker.storage.log_config import LogLimits
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 Seen: TypeAlias = Callable[["BatchHeader", memoryview], None]

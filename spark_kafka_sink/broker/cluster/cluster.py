@@ -7,24 +7,27 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from spark_kafka_sink.broker.clock import JumpingClock
+from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.cluster.node_control import NodeControl
 from spark_kafka_sink.broker.cluster.node_states import NodeStates
 from spark_kafka_sink.broker.cluster.reassignments import Reassignments
-from spark_kafka_sink.broker.cluster.replicator import Replicator
+from spark_kafka_sink.broker.cluster.replica_manager import Replicator
+from spark_kafka_sink.broker.cluster.storage_backend import open_backend
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics
-from spark_kafka_sink.broker.coordinator.groups import Groups
-from spark_kafka_sink.broker.coordinator.markers import Markers
-from spark_kafka_sink.broker.coordinator.offsets_partition import OffsetsPartition
-from spark_kafka_sink.broker.coordinator.producer_ids import ProducerIds
+from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
+from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIds
+from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
+    CoordinatorSettings,
+    Transactions,
+)
+from spark_kafka_sink.broker.coordinator.transaction_markers import Markers
 from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
-from spark_kafka_sink.broker.coordinator.transactions import CoordinatorSettings, Transactions
-from spark_kafka_sink.broker.dynamic_configs import DynamicConfigs
+from spark_kafka_sink.broker.coordinator.transactional_offsets import OffsetsPartition
 from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.purgatory import DelayedAnswers
-from spark_kafka_sink.broker.storage.storages import open_backend
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:

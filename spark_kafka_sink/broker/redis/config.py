@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from spark_kafka_sink.broker.redis.offsets import DEFAULT_SEQUENCE_BITS, EntryIds
+from spark_kafka_sink.broker.redis.entry_ids import DEFAULT_SEQUENCE_BITS, EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction import Place, ProducerIdAndEpoch
-    from spark_kafka_sink.broker.coordinator.transactions import Transactions
+    from spark_kafka_sink.broker.coordinator.transaction_coordinator import Transactions
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place, ProducerIdAndEpoch
 
 
 class TransactionSupport(Enum):

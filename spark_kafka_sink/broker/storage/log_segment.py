@@ -9,7 +9,7 @@ from spark_kafka_sink.broker.storage.batch_table import BatchTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.storage.storage import BatchFacts
+    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
 class Segment(Protocol):

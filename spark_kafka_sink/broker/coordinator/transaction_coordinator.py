@@ -1,7 +1,7 @@
 """The transaction coordinator: transactional ids, their producers, and how transactions end.
 
-As Kafka's TransactionCoordinator. transaction_rules.py decides; here the decisions are kept and
-carried out: markers are written at once, and again later where a partition had no leader.
+As Kafka's TransactionCoordinator. transaction_transitions.py decides; here the decisions are kept
+and carried out: markers are written at once, and again later where a partition had no leader.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.control_batch import Marker
-from spark_kafka_sink.broker.coordinator import transaction_rules as rules
-from spark_kafka_sink.broker.coordinator.transaction import (
+from spark_kafka_sink.broker.coordinator import transaction_transitions as transitions
+from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     Place,
     ProducerIdAndEpoch,
     Transaction,
     TransactionState,
 )
+from spark_kafka_sink.broker.partition.control_batch import Marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.coordinator.markers import Markers
+    from spark_kafka_sink.broker.coordinator.transaction_markers import Markers
     from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
     from spark_kafka_sink.common.clock import Clock
 
@@ -85,8 +85,8 @@ class Transactions:
         """Find a transactional id."""
         return self._by_id.get(transactional_id)
 
-    def _now(self) -> rules.Now:
-        return rules.Now(ms=self._clock.wall_ms(), new_producer_id=self._new_producer_id)
+    def _now(self) -> transitions.Now:
+        return transitions.Now(ms=self._clock.wall_ms(), new_producer_id=self._new_producer_id)
 
     def _keep(self, txn: Transaction) -> None:
         self._store.put(txn)
@@ -110,12 +110,12 @@ class Transactions:
             txn = Transaction(
                 id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
             )
-        if error := rules.may_initialize(txn, expected):
+        if error := transitions.may_initialize(txn, expected):
             return error
         if txn.state is TransactionState.ONGOING:
             self._fence(txn, now)
             return ErrorCode.concurrent_transactions
-        decision = rules.initialize(txn, expected, timeout_ms, now)
+        decision = transitions.initialize(txn, expected, timeout_ms, now)
         if isinstance(decision, ErrorCode):
             return decision
         self._keep(decision)
@@ -128,9 +128,9 @@ class Transactions:
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        error = rules.speaks_for(txn, claim)
+        error = transitions.speaks_for(txn, claim)
         if txn is not None and not error:
-            self._keep(rules.add(txn, places, self._now()))
+            self._keep(transitions.add(txn, places, self._now()))
         return error
 
     def verify(self, transactional_id: str, claim: ProducerIdAndEpoch, place: Place) -> ErrorCode:
@@ -138,7 +138,7 @@ class Transactions:
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        if error := rules.speaks_for(txn, claim):
+        if error := transitions.speaks_for(txn, claim):
             return error
         known = txn is not None and place in txn.partitions
         return ErrorCode.none if known else ErrorCode.transaction_abortable
@@ -152,7 +152,7 @@ class Transactions:
         txn = self._by_id.get(transactional_id)
         if txn is None:
             return ErrorCode.invalid_producer_id_mapping
-        decide = rules.end_v2 if bumps else rules.end_v1
+        decide = transitions.end_v2 if bumps else transitions.end_v1
         decision = decide(txn, claim, self._now(), commit=commit)
         if isinstance(decision, ErrorCode):
             return decision or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
@@ -162,8 +162,8 @@ class Transactions:
             return ProducerIdAndEpoch(decision.next_producer_id, 0)
         return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
 
-    def _fence(self, txn: Transaction, now: rules.Now) -> None:
-        self._finish(rules.fence(txn, now, bumps=self._settings.ends_bump))
+    def _fence(self, txn: Transaction, now: transitions.Now) -> None:
+        self._finish(transitions.fence(txn, now, bumps=self._settings.ends_bump))
 
     def _finish(self, prepared: Transaction) -> None:
         self._keep(prepared)
@@ -182,7 +182,7 @@ class Transactions:
             self._unwritten[txn.id] = left
             return
         del self._unwritten[txn.id]
-        self._keep(rules.complete(txn, self._now()))
+        self._keep(transitions.complete(txn, self._now()))
 
     def tick(self) -> None:
         """Write what waits for a leader, abort what timed out, forget ids that nobody uses."""

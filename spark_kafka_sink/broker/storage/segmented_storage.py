@@ -6,9 +6,9 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_limits import DEFAULT_LIMITS, UNLIMITED, LogLimits
-from spark_kafka_sink.broker.storage.segment import MemorySegment, Segment
-from spark_kafka_sink.broker.storage.storage import END, BatchFacts, StoredBatch
+from spark_kafka_sink.broker.storage.log_config import DEFAULT_LIMITS, UNLIMITED, LogLimits
+from spark_kafka_sink.broker.storage.log_segment import MemorySegment, Segment
+from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.coordinator.group import Group
+from spark_kafka_sink.broker.coordinator.classic_group import Group
 from spark_kafka_sink.broker.coordinator.group_offsets import KIND, GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.coordinator.offsets_partition import OFFSETS_TOPIC
+from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.topics import Topics
-    from spark_kafka_sink.broker.control_batch import Marker
-    from spark_kafka_sink.broker.coordinator.groups import Groups
-    from spark_kafka_sink.broker.coordinator.offsets_partition import OffsetsPartition
-    from spark_kafka_sink.broker.coordinator.transaction import Place
+    from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place
+    from spark_kafka_sink.broker.coordinator.transactional_offsets import OffsetsPartition
+    from spark_kafka_sink.broker.partition.control_batch import Marker
     from spark_kafka_sink.broker.purgatory import DelayedAnswers
     from spark_kafka_sink.common.clock import Clock
 

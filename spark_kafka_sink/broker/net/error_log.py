@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.faults.places import BY_PARTITION
+from spark_kafka_sink.broker.faults.request_partitions import BY_PARTITION
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

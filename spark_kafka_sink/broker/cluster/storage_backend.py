@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.config import LOG
 from spark_kafka_sink.broker.redis.backend import RedisBackend
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.broker.storage.segmented import MemoryBackend
+from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.purgatory import Key
-    from spark_kafka_sink.broker.storage.storage import StorageBackend
+    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.common.clock import Clock
 
 

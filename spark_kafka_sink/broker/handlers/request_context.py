@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.purgatory import Key
     from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 

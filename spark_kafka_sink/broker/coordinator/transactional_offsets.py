@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
-from spark_kafka_sink.broker.coordinator.transaction import ProducerIdAndEpoch
+from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.control_batch import Marker
-    from spark_kafka_sink.broker.coordinator.groups import Groups
-    from spark_kafka_sink.broker.coordinator.transaction import Place
+    from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place
+    from spark_kafka_sink.broker.partition.control_batch import Marker
     from spark_kafka_sink.broker.storage.journal import Journal
 
 PENDING = "pending_offset"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mmap
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.storage.storage import BatchFacts
+from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
-    from spark_kafka_sink.broker.storage.storage import Seen
+    from spark_kafka_sink.broker.storage.log_storage import Seen
 
 
 def scan(segment: DiskSegment, seen: Seen, *, trusted: bool) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import crc32c
 import numpy as np
 
-from spark_kafka_sink.broker.partition.leader_epochs import EpochHistory
-from spark_kafka_sink.broker.storage.segmented import SegmentedStorage
-from spark_kafka_sink.broker.storage.storage import END, BatchFacts, LogStorage, StoredBatch
+from spark_kafka_sink.broker.partition.leader_epoch_cache import EpochHistory
+from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.records.column_decoder import read_fields
 from spark_kafka_sink.records.decoder import records_section
 from spark_kafka_sink.records.record_batch import (

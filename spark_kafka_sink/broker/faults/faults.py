@@ -6,7 +6,7 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.faults.spec import parse_fault
+from spark_kafka_sink.broker.faults.parser import parse_fault
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.faults.fault import Fault, Seen
@@ -51,7 +51,7 @@ class Faults:
         self._armed: list[ActiveFault] = []
 
     def add(self, fault: Fault | str) -> ActiveFault:
-        """Arm a fault, given as such or as text (spec.py).
+        """Arm a fault, given as such or as text (parser.py).
 
         Raises:
             ConfigError: the text is no fault.

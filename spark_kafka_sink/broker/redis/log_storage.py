@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.redis.batches import BatchNote
 from spark_kafka_sink.broker.redis.entries import write_fields
 from spark_kafka_sink.broker.storage.batch_table import BatchTable
-from spark_kafka_sink.broker.storage.log_limits import UNLIMITED, LogLimits
-from spark_kafka_sink.broker.storage.storage import END, BatchFacts, StoredBatch
+from spark_kafka_sink.broker.storage.log_config import UNLIMITED, LogLimits
+from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
 from spark_kafka_sink.records.decoder import read_records, records_section
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.broker.redis.link import Command
-    from spark_kafka_sink.broker.redis.offsets import EntryIds
+    from spark_kafka_sink.broker.redis.connection import Command
+    from spark_kafka_sink.broker.redis.entry_ids import EntryIds
     from spark_kafka_sink.broker.redis.replicas import PartitionReplicas
     from spark_kafka_sink.broker.redis.streams import RedisStreams
-    from spark_kafka_sink.broker.storage.storage import Seen
+    from spark_kafka_sink.broker.storage.log_storage import Seen
     from spark_kafka_sink.common.clock import Clock
 
 READ_BYTES = 1 << 20

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction import (
+from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     LAST_EPOCH,
     MAX_EPOCH,
     NO_EPOCH,

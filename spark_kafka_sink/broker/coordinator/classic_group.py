@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.coordinator.group_member import Joining, Member, Reply
 from spark_kafka_sink.broker.coordinator.group_offsets import GroupOffsets
-from spark_kafka_sink.broker.coordinator.members import Joining, Member, Reply
 from spark_kafka_sink.broker.coordinator.subscriptions import subscribed_topics
 from spark_kafka_sink.broker.storage.journal import Journal
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.broker.faults.injector import Injector
 from spark_kafka_sink.broker.handlers import handlers_of
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
-from spark_kafka_sink.broker.net.request_context import RequestContext
+from spark_kafka_sink.broker.handlers.request_context import RequestContext
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
@@ -15,9 +15,9 @@ from spark_kafka_sink.protocol.messages import read_request_header, read_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.state import Cluster
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.handlers.request_context import Handler
     from spark_kafka_sink.broker.net.connection import Connection
-    from spark_kafka_sink.broker.net.request_context import Handler
     from spark_kafka_sink.broker.net.response_channel import Network
 
 _ABOUT_THE_CLUSTER: Final = frozenset(

@@ -6,16 +6,16 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_kafka_sink.broker.cluster.state_lock import StateLock
+from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.redis.place import RedisPlace
+    from spark_kafka_sink.broker.redis.config import RedisPlace
 
-InlineView: TypeAlias = bytes | str | int
-Command: TypeAlias = tuple[InlineView, ...]
+RedisValue: TypeAlias = bytes | str | int
+Command: TypeAlias = tuple[RedisValue, ...]
 
 LOG = logging.getLogger(__name__)
 REST_SECONDS = 0.5
@@ -45,7 +45,7 @@ class RedisLink:
         self._is_failing = False
         self._connection, self._errors = _prepare(place)
 
-    def call(self, *words: InlineView) -> Any:
+    def call(self, *words: RedisValue) -> Any:
         """One command's reply.
 
         Raises:
