@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import uuid
@@ -122,8 +123,8 @@ class Cluster:
         for topic in response.topics:
             if topic.name is None:
                 continue
-            code = error_number(topic.error_code)
-            if topic.partitions and code in {0, _LEADER_NOT_AVAILABLE}:
+            code = int(topic.error_code)
+            if topic.partitions and code in _HAS_PARTITIONS:
                 told = _topic_info(topic, response.__version__)
                 topics[topic.name] = _newest(topics.get(topic.name), told)
                 errors.pop(topic.name, None)
@@ -138,14 +139,9 @@ class Cluster:
         )
 
 
-_LEADER_NOT_AVAILABLE = 5
+_HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
 _RELIABLE_EPOCHS = 9
 """Metadata version: before, brokers may name epochs that are too old (KAFKA-9212)."""
-
-
-def error_number(code: Any) -> int:
-    """The number of an error code: a known one, an unknown one, or a plain number."""
-    return int(code)
 
 
 def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:

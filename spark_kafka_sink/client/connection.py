@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.messages import (
     read_correlation_id,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-_UNSUPPORTED_VERSION = 35
 _SOFTWARE = ("spark-kafka-sink", __version__)
 
 
@@ -199,17 +198,20 @@ class Connection:
         self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
 
     def _learn_versions(self, frame: memoryview, asked: InFlight, now: float) -> None:
-        """Take the broker's ranges; on error 35 they come in version 0's form, so ask lower."""
+        """Take the broker's ranges, or ask again in a lower version.
+
+        With UNSUPPORTED_VERSION they come in the form of version 0.
+        """
         asked_version = asked.request.version
-        if int.from_bytes(frame[4:6], "big") == _UNSUPPORTED_VERSION and asked_version:
+        if int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version and asked_version:
             _, refusal = read_response(response_type(ApiKey.API_VERSIONS, 0), frame)
             theirs = {int(api.api_key): int(api.max_version) for api in refusal.api_keys}
             lower = max(0, min(theirs.get(ApiKey.API_VERSIONS, 0), asked_version - 1))
             self._ask_versions(lower, now)
             return
         _, answer = read_response(response_type(ApiKey.API_VERSIONS, asked_version), frame)
-        if code := error_number(answer.error_code):
-            raise ProtocolError(f"the broker refused ApiVersions with error {code}")
+        if code := int(answer.error_code):
+            raise ProtocolError(f"the broker refused ApiVersions with {error_name(code)}")
         for api in answer.api_keys:
             self.versions[int(api.api_key)] = VersionRange(
                 int(api.min_version), int(api.max_version)

@@ -11,15 +11,16 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import Cluster, Node, error_number
+from spark_kafka_sink.client.cluster import Cluster, Node
 from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.client.outage_schedule import Troubles
-from spark_kafka_sink.client.rebootstrap import REBOOTSTRAP_REQUIRED, Rebootstrap
+from spark_kafka_sink.client.rebootstrap import Rebootstrap
 from spark_kafka_sink.client.removed_partitions import Vanished
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
-
-_RETRIABLE = frozenset({3, 5, 6, 7, 13, 100, 103})
-"""Topic errors that pass: unknown (yet), no leader, not leader, time-out, network, unknown id."""
 
 _BLOCKED_WAIT = 0.05
 """Seconds between two looks for a broker that can be asked."""
@@ -189,8 +187,8 @@ class Metadata:
 
     def _is_good(self, response: Any) -> bool:
         """Whether an answer is one, and from the cluster that the others came from."""
-        if code := error_number(getattr(response, "error_code", 0)):
-            if code == REBOOTSTRAP_REQUIRED:
+        if code := int(getattr(response, "error_code", 0)):
+            if code == ErrorCode.rebootstrap_required:
                 self._recovery.require()
             return False
         ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
@@ -285,8 +283,8 @@ class Metadata:
 
 def is_fatal(cluster: Cluster, topic: str) -> bool:
     """Whether a topic's latest error will not go away by waiting."""
-    code = cluster.errors.get(topic, 0)
-    return code != 0 and code not in _RETRIABLE
+    code = cluster.errors.get(topic, ErrorCode.none)
+    return code != ErrorCode.none and code not in TRANSIENT_TOPIC_ERRORS
 
 
 def _first_few(partitions: list[int]) -> str:

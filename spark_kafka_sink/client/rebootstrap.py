@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-REBOOTSTRAP_REQUIRED = 129
-"""The error code of a whole Metadata response."""
-
 
 @dataclass(slots=True)
 class Rebootstrap:

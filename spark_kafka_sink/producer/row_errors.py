@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.cluster import TopicInfo
@@ -78,10 +82,10 @@ _MESSAGES = {
     RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }
-TOPIC_FLAWS = {
-    3: RowError.UNKNOWN_TOPIC,
-    17: RowError.INVALID_TOPIC,
-    29: RowError.TOPIC_UNAUTHORIZED,
+TOPIC_FLAWS: Mapping[int, RowError] = {
+    ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
+    ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
+    ErrorCode.topic_authorization_failed: RowError.TOPIC_UNAUTHORIZED,
 }
 """What the rows of a topic have that the metadata has such an error of, by its code."""
 

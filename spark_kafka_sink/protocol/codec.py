@@ -20,6 +20,7 @@ from kio.serial import entity_writer
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol import primitives
+from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.primitives import Reader, read_uvarint
 from spark_kafka_sink.protocol.schema import FieldShape, shape_of
 
@@ -49,7 +50,7 @@ FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "float64": ("d", None),
     "bool": ("?", None),
     "uuid": ("16s", primitives.uuid),
-    "error_code": ("h", primitives.error_code),
+    "error_code": ("h", as_error_code),
     "timedelta_i32": ("i", primitives.milliseconds),
     "timedelta_i64": ("q", primitives.milliseconds),
     "datetime_i64": ("q", primitives.timestamp),
@@ -68,7 +69,7 @@ def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> t
     """Read one message of `entity_type` at `offset`; return it and the offset behind it.
 
     Fields of records and bytes are slices of `data`, not copies. Codes that ErrorCode lacks come
-    as `primitives.UnknownErrorCode`.
+    as `error_codes.UnknownErrorCode`.
 
     Raises:
         ProtocolError: the bytes are not a message of this type.

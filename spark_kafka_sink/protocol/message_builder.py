@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias
 
-from kio.schema.errors import ErrorCode
-
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.schema import FieldShape, shape_of
 
 Values: TypeAlias = Mapping[str, Any]

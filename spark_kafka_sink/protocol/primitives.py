@@ -13,8 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.common.errors import ProtocolError
 
 Reader: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
@@ -23,17 +21,7 @@ MAX_VARINT_BYTES = 5
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ERRORS = {int(code): code for code in ErrorCode}
 _UUID_ZERO = bytes(16)
-
-
-class UnknownErrorCode(int):
-    """An error code that this version of the protocol has no name for; still a plain int."""
-
-    @property
-    def value(self) -> int:
-        """The number itself, as ErrorCode has it: what the writer asks for."""
-        return int(self)
 
 
 def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
@@ -102,12 +90,6 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
         return take(data, start, end), end
 
     return read
-
-
-def error_code(value: int) -> ErrorCode | UnknownErrorCode:
-    """Name the error where it has a name."""
-    known = _ERRORS.get(value)
-    return UnknownErrorCode(value) if known is None else known
 
 
 def milliseconds(value: int) -> timedelta:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kio.index import KioIndexError, load_request_schema, load_response_schema
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +108,7 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
 }
 """What the client side can ask for; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
 
-_UNSUPPORTED = "UNSUPPORTED_VERSION"
+_UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
 
 def negotiate(

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from spark_kafka_sink.client.connection import Connection
 from spark_kafka_sink.producer.send import response_handler as answers
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
-from spark_kafka_sink.producer.send.response_handler import Answers
+from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.protocol.messages import read_correlation_id
 from tools.torture.faults import DUPLICATE_SEQUENCE
@@ -56,15 +56,17 @@ def duplicate_is_a_failure() -> Iterator[None]:
 @contextmanager
 def split_without_drain() -> Iterator[None]:
     """The pieces are numbered anew as if nothing had been sent behind the batch."""
-    original = Answers._split
+    original = ResponseHandler._split
 
-    def split(self: Answers, lane: InFlightBatches, batch: ProducerBatch, size: int) -> None:
+    def split(
+        self: ResponseHandler, lane: InFlightBatches, batch: ProducerBatch, size: int
+    ) -> None:
         original(self, lane, batch, size)
         for piece in [one for one in lane.again if one.order[:-1] == batch.order]:
             piece.unnumber()
         self._identity.sequences[batch.partition].next = batch.sequence
 
-    with patch.object(Answers, "_split", split):
+    with patch.object(ResponseHandler, "_split", split):
         yield
 
 
@@ -89,16 +91,18 @@ def answers_matched_to_the_wrong_request() -> Iterator[None]:
 @contextmanager
 def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     """The new epoch begins at once, not when all that was sent is answered."""
-    original = Answers._retry
+    original = ResponseHandler._retry
 
-    def retry(self: Answers, lane: InFlightBatches, batch: ProducerBatch, *rest: Any) -> None:
+    def retry(
+        self: ResponseHandler, lane: InFlightBatches, batch: ProducerBatch, *rest: Any
+    ) -> None:
         original(self, lane, batch, *rest)
         if lane.renumber:
             in_flight, lane.in_flight = lane.in_flight, []
             self.renumber(lane)
             lane.in_flight, lane.proven = in_flight, True
 
-    with patch.object(Answers, "_retry", retry):
+    with patch.object(ResponseHandler, "_retry", retry):
         yield
 
 

@@ -21,7 +21,7 @@ from spark_kafka_sink.broker.faults.request_partitions import (
 )
 from spark_kafka_sink.broker.purgatory import Delayed
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.primitives import UnknownErrorCode
+from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

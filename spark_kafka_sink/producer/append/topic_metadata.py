@@ -8,7 +8,7 @@ from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
-from spark_kafka_sink.producer.send.error_policy import error_name
+from spark_kafka_sink.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.producer.send.error_policy import DISCONNECTED, NOT_SENT, error_name
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,24 +13,41 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.produce import PartitionAnswer
 
-_HINTS = {
-    2: "brokers before Kafka 2.4 say so not of damage alone, but also of a record that they won't "
-    "have, such as one with a null key in a compacted topic",
-    10: "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less",
-    29: "grant Write on the topic",
-    17: "correct the topic's name",
-    43: "the topic keeps a message format older than Kafka 0.11, which has no producer ids: set "
-    "kafka.enable.idempotence=false, or raise message.format.version of the topic",
-    45: "records before these may be gone from the log, or these may be in it already after an "
-    "answer that was lost: read the partition before it is written again",
-    19: "min.insync.replicas of the topic wants more replicas in sync than there are",
-    59: "the brokers know nothing of this producer any more, and an earlier attempt may be in the "
-    "log: read the partition before it is written again",
-    DISCONNECTED: "check the connection to the brokers, then run the write again",
-    NOT_SENT: "check the connection to the brokers, then run the write again",
-    32: "correct the `timestamp` column; message.timestamp.before.max.ms and .after.max.ms of the "
-    "topic bound it (brokers before Kafka 3.6: message.timestamp.difference.max.ms)",
-    87: "correct the records that are named, or the topic's settings (compaction needs keys)",
+_RECONNECT = "check the connection to the brokers, then run the write again"
+_HINTS: Mapping[int, str] = {
+    ClientErrorCode.disconnected: _RECONNECT,
+    ClientErrorCode.not_sent: _RECONNECT,
+    ErrorCode.corrupt_message: (
+        "brokers before Kafka 2.4 say so not of damage alone, but also of a record that they won't "
+        "have, such as one with a null key in a compacted topic"
+    ),
+    ErrorCode.message_too_large: (
+        "raise max.message.bytes of the topic (message.max.bytes of the broker), or send less"
+    ),
+    ErrorCode.invalid_topic_exception: "correct the topic's name",
+    ErrorCode.not_enough_replicas: (
+        "min.insync.replicas of the topic wants more replicas in sync than there are"
+    ),
+    ErrorCode.topic_authorization_failed: "grant Write on the topic",
+    ErrorCode.invalid_timestamp: (
+        "correct the `timestamp` column; message.timestamp.before.max.ms and .after.max.ms of the "
+        "topic bound it (brokers before Kafka 3.6: message.timestamp.difference.max.ms)"
+    ),
+    ErrorCode.unsupported_for_message_format: (
+        "the topic keeps a message format older than Kafka 0.11, which has no producer ids: set "
+        "kafka.enable.idempotence=false, or raise message.format.version of the topic"
+    ),
+    ErrorCode.out_of_order_sequence_number: (
+        "records before these may be gone from the log, or these may be in it already after an "
+        "answer that was lost: read the partition before it is written again"
+    ),
+    ErrorCode.unknown_producer_id: (
+        "the brokers know nothing of this producer any more, and an earlier attempt may be in the "
+        "log: read the partition before it is written again"
+    ),
+    ErrorCode.invalid_record: (
+        "correct the records that are named, or the topic's settings (compaction needs keys)"
+    ),
 }
 _UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
 

@@ -9,9 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.protocol.error_codes import (
+    FATAL_TO_PRODUCER,
+    INVALID_METADATA,
+    MAYBE_APPENDED,
+    RETRIABLE_AT_LEADER,
+    ClientErrorCode,
+    ErrorCode,
+    is_known,
+)
 
 
 class Action(Enum):
@@ -55,36 +62,16 @@ class Decision:
     status: DeliveryStatus = DeliveryStatus.NOT_PERSISTED
 
 
-DISCONNECTED = -2
-"""Our own code: the connection was lost, or the request timed out, before an answer came."""
-NOT_SENT = -3
-"""Our own code: the connection was lost before the request was written whole, so it had no effect.
-"""
-_OWN_NAMES = {DISCONNECTED: "DISCONNECTED", NOT_SENT: "NOT_SENT"}
-
-_REFRESH = frozenset({3, 5, 6, 9, 13, 56, 72, 74, 100, 103})
-_RETRY = frozenset({2, 7, 19, 20})
-_FATAL = frozenset({90, 49, 31, 53})
-_TOO_LARGE = frozenset({10})
-_UNCLEAR = frozenset({3, 6, 7, 20, 56, DISCONNECTED})
-"""The records may be in the log although no success was reported. 3, 6 and 56 too: a leader that
-has appended them and steps down before its followers have them says so (``DelayedProduce``)."""
-
-_NAMES = {code.value: code.name for code in ErrorCode} | _OWN_NAMES
-
-
-def error_name(code: int) -> str:
-    """Kafka's name of an error code, in capitals; unknown ones by number."""
-    return _NAMES.get(code, f"UNKNOWN_ERROR_{code}").upper()
+_UNANSWERED = frozenset(ClientErrorCode)
 
 
 def decide(code: int, facts: Facts) -> Decision:
     """The next step for a batch that was answered with `code` (or a code of our own)."""
-    if code == 0 or (code == ErrorCode.duplicate_sequence_number.value and facts.idempotent):
+    if code == ErrorCode.none or (code == ErrorCode.duplicate_sequence_number and facts.idempotent):
         return Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
-    if code in _TOO_LARGE:
+    if code == ErrorCode.message_too_large:
         return _too_large(code, facts)
-    if code in _FATAL:
+    if code in FATAL_TO_PRODUCER:
         return Decision(Action.FATAL, _status(code, facts))
     action = _retriable(code, facts)
     if action is not None and not facts.expired and facts.attempts_left:
@@ -107,22 +94,22 @@ def _too_large(code: int, facts: Facts) -> Decision:
 
 
 def _retriable(code: int, facts: Facts) -> Action | None:
-    if code in _REFRESH or code in _OWN_NAMES:
+    if code in INVALID_METADATA or code in _UNANSWERED:
         return Action.REFRESH_AND_RETRY
-    if code in _RETRY:
+    if code in RETRIABLE_AT_LEADER:
         return Action.RETRY
     if not facts.idempotent:
         return None
-    if code == ErrorCode.out_of_order_sequence_number.value and not facts.head:
+    if code == ErrorCode.out_of_order_sequence_number and not facts.head:
         return Action.RETRY
-    if code == ErrorCode.unknown_producer_id.value and not facts.ambiguous:
+    if code == ErrorCode.unknown_producer_id and not facts.ambiguous:
         return Action.BUMP_AND_RETRY
     return None
 
 
 def is_unclear(code: int) -> bool:
     """Whether the records may be in the log although no success was reported."""
-    return code in _UNCLEAR or code == -1 or code not in _NAMES
+    return code in MAYBE_APPENDED or not is_known(code)
 
 
 def _status(code: int, facts: Facts) -> DeliveryStatus:

@@ -6,12 +6,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.producer_state import ProducerIdState, ProducerState
-from spark_kafka_sink.producer.send.error_policy import DISCONNECTED, error_name
 from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_UNAVAILABLE,
+    ClientErrorCode,
+    ErrorCode,
+    error_name,
+)
 from spark_kafka_sink.protocol.versions import ApiKey, make_request
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion
 
 _NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
-_RETRIABLE = frozenset({DISCONNECTED, 7, 13, 14, 15, 16, 51})
+_RETRIABLE = COORDINATOR_UNAVAILABLE | {ClientErrorCode.disconnected}
 
 
 class ProducerIdRequester:
@@ -59,8 +63,8 @@ class ProducerIdRequester:
             DeliveryError: the broker refuses to give this client a producer id.
         """
         response = completion.response
-        code = DISCONNECTED if response is None else error_number(response.error_code)
-        if response is not None and code == 0:
+        code = ClientErrorCode.disconnected if response is None else int(response.error_code)
+        if response is not None and code == ErrorCode.none:
             self._attempts = 0
             self.identity.granted(int(response.producer_id), int(response.producer_epoch))
             return

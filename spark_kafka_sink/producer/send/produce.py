@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.client.cluster import error_number
 from spark_kafka_sink.client.connection import Connection, Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Acks, Codec
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.protocol.produce import PartitionData, ProduceHead, TopicData, produce_body
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -70,7 +70,7 @@ def produce_request(
     if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in picks):
         raise ProtocolError(
             f"the broker takes no batches compressed with zstd: Produce {version} is its newest",
-            error="UNSUPPORTED_COMPRESSION_TYPE",
+            error=error_name(ErrorCode.unsupported_compression_type),
             hint="zstd needs Kafka 2.1 or later: choose another kafka.compression.type",
         )
     head = ProduceHead(
@@ -106,7 +106,7 @@ def _answer(partition: Any) -> PartitionAnswer:
     errors = getattr(partition, "record_errors", ())
     appended = partition.log_append_time
     return PartitionAnswer(
-        code=error_number(partition.error_code),
+        code=int(partition.error_code),
         base_offset=int(partition.base_offset),
         append_time=None if appended is None else round(appended.timestamp() * 1000),
         message=getattr(partition, "error_message", None),

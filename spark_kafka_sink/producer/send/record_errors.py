@@ -17,7 +17,6 @@ from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.dead_letter import is_letter
 from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.send.error_policy import error_name
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
     columns_of,
@@ -25,6 +24,12 @@ from spark_kafka_sink.producer.send.splitter import (
     piece_of,
     recompress,
     records_of,
+)
+from spark_kafka_sink.protocol.error_codes import (
+    INVALID_RECORDS,
+    RECORDS_TOO_LARGE,
+    ErrorCode,
+    error_name,
 )
 from spark_kafka_sink.records.encoder import size_bounds
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
@@ -41,11 +46,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.produce import PartitionAnswer
     from spark_kafka_sink.records.decoder import Record
 
-_TOO_LARGE = frozenset({10, 18})
-_WRONG_TIME = 32
-_ABOUT_DATA = frozenset({10, 18, _WRONG_TIME, 87})
-"""MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD."""
-
 
 class Fault(Enum):
     """Whose fault a refusal is."""
@@ -59,7 +59,7 @@ class Fault(Enum):
     @classmethod
     def of(cls, answer: PartitionAnswer) -> Fault:
         """Whose fault an answer that ends a batch is."""
-        if answer.record_errors or answer.code in _ABOUT_DATA:
+        if answer.record_errors or answer.code in INVALID_RECORDS:
             return cls.RECORDS
         return cls.TOPIC if answer.code in TOPIC_FLAWS else cls.OTHER
 
@@ -97,9 +97,9 @@ class RecordErrorHandler:
         if batch.ambiguous or not self._books.ward.policy.tolerant or fault is Fault.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
-            if answer.code == _WRONG_TIME:
+            if answer.code == ErrorCode.invalid_timestamp:
                 return Remedy.RESTAMP if self.restamped(batch, answer) else Remedy.NONE
-            shrinks = answer.code in _TOO_LARGE and self.shrunk(batch)
+            shrinks = answer.code in RECORDS_TOO_LARGE and self.shrunk(batch)
             return Remedy.SHRINK if shrinks else Remedy.NONE
         if fault is Fault.TOPIC or batch.records == 1 or _named(batch, answer):
             return Remedy.SET_ASIDE
@@ -128,8 +128,8 @@ class RecordErrorHandler:
         topic = self._books.letters
         if topic is None:
             return []
-        flaw = RowError.TOO_LARGE if answer.code in _TOO_LARGE else _flaw(answer)
-        if answer.code == _WRONG_TIME:
+        flaw = RowError.TOO_LARGE if answer.code in RECORDS_TOO_LARGE else _flaw(answer)
+        if answer.code == ErrorCode.invalid_timestamp:
             refused = self._now(refused)
         rows = Rows(
             columns=columns_of(refused),

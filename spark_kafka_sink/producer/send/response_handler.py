@@ -17,18 +17,16 @@ from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_failure import batch_error, timeout_error, vanished_error
 from spark_kafka_sink.producer.send.batch_result import batch_done
 from spark_kafka_sink.producer.send.error_policy import (
-    DISCONNECTED,
-    NOT_SENT,
     Action,
     Decision,
     Facts,
     decide,
-    error_name,
     is_unclear,
 )
 from spark_kafka_sink.producer.send.produce import PartitionAnswer, Pick, read_answers
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
 from spark_kafka_sink.producer.send.splitter import split
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
@@ -41,9 +39,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
-_LOST = PartitionAnswer(code=DISCONNECTED)
-_UNSENT = PartitionAnswer(code=NOT_SENT)
-_MISSING = PartitionAnswer(code=-1, message="the response does not mention the partition")
+_LOST = PartitionAnswer(code=ClientErrorCode.disconnected)
+_UNSENT = PartitionAnswer(code=ClientErrorCode.not_sent)
+_MISSING = PartitionAnswer(
+    code=ErrorCode.unknown_server_error, message="the response does not mention the partition"
+)
 _OUTCOMES = {
     Action.COMPLETE: BatchOutcome.DELIVERED,
     Action.RETRY: BatchOutcome.RETRIED,
@@ -56,7 +56,7 @@ _CLIENT_THROTTLES = 6
 """Version of Produce: before, the broker has waited itself when it answers (KIP-219)."""
 _EXPIRED = "DELIVERY_TIMEOUT"
 _ABANDONED = "SESSION_FAILED"
-_VANISHED = "UNKNOWN_TOPIC_OR_PARTITION"
+_VANISHED = error_name(ErrorCode.unknown_topic_or_partition)
 
 
 class ResponseHandler:
@@ -101,7 +101,7 @@ class ResponseHandler:
 
     def unsendable(self, picks: list[Pick], error: ProtocolError) -> None:
         """The broker speaks no version of Produce that these batches could be sent in."""
-        name = error.error or "UNSUPPORTED_VERSION"
+        name = error.error or error_name(ErrorCode.unsupported_version)
         for lane, batch in picks:
             lane.settled(batch)
             self._fail_batch(batch, _status(batch), name)
@@ -167,8 +167,12 @@ class ResponseHandler:
         for batch in list(lane.again):
             if batch.ambiguous:
                 lane.again.remove(batch)
-                self._fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, "UNKNOWN_PRODUCER_ID")
-                self.fail(batch_error(batch, PartitionAnswer(code=59)))
+                self._fail_batch(
+                    batch,
+                    DeliveryStatus.POSSIBLY_PERSISTED,
+                    error_name(ErrorCode.unknown_producer_id),
+                )
+                self.fail(batch_error(batch, PartitionAnswer(code=ErrorCode.unknown_producer_id)))
             else:
                 batch.unnumber()
 

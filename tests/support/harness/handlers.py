@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import response_frame
-from spark_kafka_sink.protocol.primitives import error_code
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
     """The answer to a version of ApiVersions that is not served (KIP-511), in version 0's form."""
     span = cluster.versions[ApiKey.API_VERSIONS]
     own = {"api_key": 18, "min_version": span.lowest, "max_version": span.highest}
-    refusal = {"error_code": error_code(35), "api_keys": [own]}
+    refusal = {"error_code": as_error_code(35), "api_keys": [own]}
     return response_frame(build(response_type(ApiKey.API_VERSIONS, 0), refusal), correlation_id)
 
 
 def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
     if cluster.metadata_refusals:
-        return {"error_code": error_code(cluster.metadata_refusals.popleft())}
+        return {"error_code": as_error_code(cluster.metadata_refusals.popleft())}
     names = {topic.name for topic in request.topics}
     cluster.asked_about.append(names)
     if cluster.creates_topics and request.allow_auto_topic_creation:
@@ -52,13 +52,13 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
 def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
     if name in cluster.metadata_errors or name not in cluster.ids:
         code = cluster.metadata_errors.get(name, UNKNOWN_TOPIC)
-        return {"name": name, "error_code": error_code(code), "partitions": []}
+        return {"name": name, "error_code": as_error_code(code), "partitions": []}
     partitions = [
         {
             "partition_index": index,
             "leader_id": log.leader if log.leader in cluster.listed() else -1,
             "leader_epoch": log.leader_epoch,
-            "error_code": error_code(0 if log.leader in cluster.listed() else 5),
+            "error_code": as_error_code(0 if log.leader in cluster.listed() else 5),
         }
         for (topic, index), log in cluster.logs.items()
         if topic == name
@@ -69,7 +69,7 @@ def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
 
 def init_producer_id(cluster: FakeCluster, _: Any) -> dict[str, Any]:
     if cluster.init_errors:
-        code = error_code(cluster.init_errors.popleft())
+        code = as_error_code(cluster.init_errors.popleft())
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
     cluster.next_producer_id += 1
     return {"producer_id": cluster.next_producer_id, "producer_epoch": 0}
@@ -129,7 +129,7 @@ def _partition(
         code, offset = fault.error, -1
     return {
         "index": place[1],
-        "error_code": error_code(code),
+        "error_code": as_error_code(code),
         "base_offset": offset,
         "log_append_time": None,
         **fault.extra,
@@ -139,7 +139,7 @@ def _partition(
 def _refused(index: int, code: int) -> dict[str, Any]:
     return {
         "index": index,
-        "error_code": error_code(code),
+        "error_code": as_error_code(code),
         "base_offset": -1,
         "log_append_time": None,
     }

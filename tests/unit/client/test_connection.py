@@ -10,10 +10,10 @@ import pytest
 from spark_kafka_sink.client.connection import Connection, Request, State
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_request_header, response_frame
-from spark_kafka_sink.protocol.primitives import error_code
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type, response_type
 
 METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}
@@ -33,7 +33,7 @@ def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -
 
 def refusal(correlation_id: int, highest: int | None) -> bytes:
     keys = [{"api_key": 18, "min_version": 0, "max_version": highest}]
-    values = {"error_code": error_code(35), "api_keys": [] if highest is None else keys}
+    values = {"error_code": as_error_code(35), "api_keys": [] if highest is None else keys}
     return reply(ApiKey.API_VERSIONS, 0, correlation_id, values)
 
 
@@ -106,7 +106,7 @@ def test_a_server_that_tells_no_metadata_is_no_broker(ranges: dict[str, tuple[in
 def test_a_broker_that_refuses_version_0_is_given_up() -> None:
     connection = connecting()
     list(connection.received(refusal(1, 0), 1.0))
-    with pytest.raises(ProtocolError, match="refused ApiVersions with error 35"):
+    with pytest.raises(ProtocolError, match="refused ApiVersions with UNSUPPORTED_VERSION"):
         list(connection.received(refusal(2, 0), 1.0))
 
 

@@ -18,7 +18,7 @@ from kio.schema.produce.v13 import request as produce_request
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.primitives import UnknownErrorCode
+from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
 from tests.unit.protocol.entities import MESSAGES, entities
 
 TYPES = sorted(

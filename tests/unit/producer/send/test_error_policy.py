@@ -8,16 +8,15 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send.error_policy import (
-    DISCONNECTED,
-    NOT_SENT,
     Action,
     Decision,
     Facts,
     decide,
-    error_name,
     is_unclear,
 )
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
 
+DISCONNECTED, NOT_SENT = ClientErrorCode.disconnected, ClientErrorCode.not_sent
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
 FACTS = Facts(
     idempotent=True, head=True, records=10, ambiguous=False, expired=False, attempts_left=True

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.error_policy import error_name
+from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
