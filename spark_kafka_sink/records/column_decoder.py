@@ -6,7 +6,7 @@ Source: Kafka's ``DefaultRecord.readFrom``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,14 @@ _PADDING: Final = bytes(2 * LONG_BYTES)
 """A number at the very end may be read beyond it, before that is found out."""
 
 
+class RecordFields(NamedTuple):
+    """One record's; a key of negative size is null."""
+
+    time_delta: int
+    offset_delta: int
+    key_size: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
     """One value per record; a key of negative size is null."""
@@ -46,12 +54,17 @@ def read_fields(section: memoryview | bytes, count: int) -> Fields:
     Raises:
         ProtocolError: it does not.
     """
+    if count > _FEW:
+        return read_columns(section, count)
+    found = np.array(read_few(section, count), np.int64).reshape(count, len(RecordFields._fields))
+    return Fields(time_deltas=found[:, 0], offset_deltas=found[:, 1], key_sizes=found[:, 2])
+
+
+def read_columns(section: memoryview | bytes, count: int) -> Fields:
+    """See `read_fields`; for many records."""
     end = len(section)
-    if count * SMALLEST_RECORD > end:
-        raise ProtocolError(f"{count} records can't be in {end} bytes")
+    _check_room(count, end)
     data = b"".join((section, _PADDING))
-    if count <= _FEW:
-        return _read_few(data, end, count)
     reader = _Reader(data)
     reader.enter(record_positions(data, end, count), end)
     reader.at = reader.at + 1
@@ -63,6 +76,38 @@ def read_fields(section: memoryview | bytes, count: int) -> Fields:
     reader.skip_headers(reader.number())
     reader.leave()
     return Fields(time_deltas=time_deltas, offset_deltas=offset_deltas, key_sizes=key_sizes)
+
+
+def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
+    """See `read_fields`; one by one, as to set columns up would take longer."""
+    end = len(section)
+    _check_room(count, end)
+    found, position = [], 0
+    for _ in range(count):
+        size, start = read_varint(section, position)
+        position = start + size
+        if size < SMALLEST_RECORD - 1 or position > end:
+            raise ProtocolError(f"a record of {size} bytes")
+        found.append(_read_one(section, start, position))
+    if position != end:
+        raise ProtocolError(f"{end - position} bytes after the last record of a batch")
+    return found
+
+
+def _check_room(count: int, size: int) -> None:
+    if count * SMALLEST_RECORD > size:
+        raise ProtocolError(f"{count} records can't be in {size} bytes")
+
+
+def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
+    time_delta, at = read_varint(data, start + 1, LONG_BYTES)
+    offset_delta, at = read_varint(data, at)
+    key_size, at = read_varint(data, at)
+    size, at = read_varint(data, at + max(key_size, 0))
+    headers, at = read_varint(data, at + max(size, 0))
+    if headers < 0 or _behind_headers(data, at, headers) != end:
+        raise ProtocolError("a record that ends elsewhere than its size says")
+    return RecordFields(time_delta, offset_delta, key_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,31 +143,6 @@ def read_tails(section: memoryview | bytes, count: int) -> Tails:
         time_deltas=time_deltas,
         tails=binary_array(edges, pa.py_buffer(data)).take(2 * np.arange(count)),
     )
-
-
-def _read_few(data: bytes, end: int, count: int) -> Fields:
-    """The same one by one: to set columns up takes longer than this."""
-    found, position = np.empty((3, count), np.int64), 0
-    for index in range(count):
-        size, start = read_varint(data, position)
-        position = start + size
-        if size < SMALLEST_RECORD - 1 or position > end:
-            raise ProtocolError(f"a record of {size} bytes")
-        found[:, index] = _read_one(data, start, position)
-    if position != end:
-        raise ProtocolError(f"{end - position} bytes after the last record of a batch")
-    return Fields(time_deltas=found[0], offset_deltas=found[1], key_sizes=found[2])
-
-
-def _read_one(data: bytes, start: int, end: int) -> tuple[int, int, int]:
-    time_delta, at = read_varint(data, start + 1, LONG_BYTES)
-    offset_delta, at = read_varint(data, at)
-    key_size, at = read_varint(data, at)
-    size, at = read_varint(data, at + max(key_size, 0))
-    headers, at = read_varint(data, at + max(size, 0))
-    if headers < 0 or _behind_headers(data, at, headers) != end:
-        raise ProtocolError("a record that ends elsewhere than its size says")
-    return time_delta, offset_delta, key_size
 
 
 class _Reader:
@@ -184,7 +204,7 @@ def _behind_header(buffer: Bytes, at: Column, ends: Column) -> Column:
     return at
 
 
-def _behind_headers(data: bytes, position: int, count: int) -> int:
+def _behind_headers(data: memoryview | bytes, position: int, count: int) -> int:
     for _ in range(count):
         size, position = read_varint(data, position)
         if size < 0:

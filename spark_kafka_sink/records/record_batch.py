@@ -7,8 +7,7 @@ from `attributes` to the end, so the broker may stamp base offset and leader epo
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import crc32c
 
@@ -25,6 +24,7 @@ MAGIC = 2
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
 LENGTH_OFFSET = 8
 LEADER_EPOCH_OFFSET = 12
 MAGIC_OFFSET = 16
@@ -35,6 +35,7 @@ LOG_OVERHEAD = 12
 
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
+_WHOLE: Final = struct.Struct(">qiibIhiqqqhii")
 _CODEC_MASK = 0x07
 _CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -44,9 +45,11 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchHeader:
-    """The fields of a batch header; times in milliseconds, `length` in bytes as on the wire."""
+class BatchHeader(NamedTuple):
+    """The fields of a batch header in their order on the wire, where `length` is in bytes.
+
+    Times are in milliseconds. A tuple, as one is made for every batch that is read.
+    """
 
     base_offset: int = 0
     length: int = 0
@@ -54,13 +57,13 @@ class BatchHeader:
     magic: int = MAGIC
     crc: int = 0
     attributes: int = 0
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
+    last_offset_delta: int = 0
+    base_timestamp: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
-    record_count: int
+    record_count: int = 0
 
     @property
     def size(self) -> int:
@@ -119,28 +122,17 @@ class BatchHeader:
         """Read the header at `offset`; raises ProtocolError when 61 bytes are not there."""
         if len(data) - offset < HEADER_SIZE:
             raise ProtocolError(f"a record batch header needs 61 bytes, {len(data) - offset} left")
-        base_offset, length, leader_epoch, magic, crc = _PREFIX.unpack_from(data, offset)
-        checked = _CHECKED.unpack_from(data, offset + ATTRIBUTES_OFFSET)
-        return cls(
-            base_offset=base_offset,
-            length=length,
-            leader_epoch=leader_epoch,
-            magic=magic,
-            crc=crc,
-            attributes=checked[0],
-            last_offset_delta=checked[1],
-            base_timestamp=checked[2],
-            max_timestamp=checked[3],
-            producer_id=checked[4],
-            producer_epoch=checked[5],
-            base_sequence=checked[6],
-            record_count=checked[7],
-        )
+        return cls._make(_WHOLE.unpack_from(data, offset))
 
 
 def last_offset_delta(batch: bytes | memoryview) -> int:
     """Number of the last record of the batch at byte 0, from 0; its header must be there."""
     return int(_LAST_OFFSET_DELTA.unpack_from(batch, _LAST_OFFSET_DELTA_OFFSET)[0])
+
+
+def is_transactional(batch: bytes | memoryview) -> bool:
+    """Whether the batch at byte 0 belongs to a transaction; its header must be there."""
+    return bool(batch[ATTRIBUTES_OFFSET + 1] & _TRANSACTIONAL)
 
 
 def checksum(batch: bytes | memoryview) -> int:

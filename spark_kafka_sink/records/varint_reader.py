@@ -1,7 +1,7 @@
 """Zig-zag varints read back: one, or one at each of many positions.
 
-As Java reads them: of 32 bits in at most five bytes, or of 64 in at most ten. Whoever calls sees to
-it that this many bytes follow each position. Source: Kafka's ``ByteUtils.readVarint``.
+As Java reads them: of 32 bits in at most five bytes, or of 64 in at most ten. Whoever reads many
+sees to it that this many bytes follow each position. Source: Kafka's ``ByteUtils.readVarint``.
 """
 
 from __future__ import annotations
@@ -61,12 +61,24 @@ def _longer(buffer: Bytes, at: Column, longest: int) -> tuple[Column, Column]:
     return signed, behind
 
 
-def read_varint(data: bytes, position: int, longest: int = INT_BYTES) -> tuple[int, int]:
-    """One varint of 32 or 64 bits, and the position behind it."""
+def read_varint(
+    data: bytes | memoryview, position: int, longest: int = INT_BYTES
+) -> tuple[int, int]:
+    """One varint of 32 or 64 bits, mostly of a single byte, and the position behind it.
+
+    Raises:
+        ProtocolError: it is longer, or the data ends before it does.
+    """
+    if position < len(data) and (raw := data[position]) < _MORE:
+        return (raw >> 1) ^ -(raw & 1), position + 1
+    return _read_long(data, position, longest)
+
+
+def _read_long(data: bytes | memoryview, position: int, longest: int) -> tuple[int, int]:
     raw = 0
     for index, byte in enumerate(data[position : position + longest]):
         raw |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
+        if byte < _MORE:
             raw &= _INT_MASK if longest == INT_BYTES else _LONG_MASK
             return (raw >> 1) ^ -(raw & 1), position + index + 1
     raise ProtocolError(f"a varint of more than {longest} bytes")

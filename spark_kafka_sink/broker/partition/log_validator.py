@@ -13,7 +13,13 @@ from spark_kafka_sink.broker.partition.append_options import RefusedBatchError
 from spark_kafka_sink.broker.partition.record_validator import check_records, with_largest_time
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
+from spark_kafka_sink.records.record_batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    checksum,
+    is_transactional,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.append_options import Rules
@@ -64,11 +70,11 @@ def validate(
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:
     """The header of records that look like one batch of a transaction, None for all else."""
-    if records is None or len(records) < HEADER_SIZE:
+    if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     header = BatchHeader.parse(records)
     is_one = header.magic == MAGIC and header.size == len(records)
-    return header if is_one and header.is_transactional and not header.is_control else None
+    return header if is_one and not header.is_control else None
 
 
 def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatchError:
@@ -106,8 +112,9 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
 
 def _is_older(records: memoryview | bytes) -> bool:
     """Whether these look like messages of format 0 or 1; one of them may be short."""
-    length = int.from_bytes(records[_LENGTH], signed=True)
-    return len(records) > _MAGIC_AT and length >= _SMALLEST_LENGTH and records[_MAGIC_AT] < MAGIC
+    if len(records) <= _MAGIC_AT or records[_MAGIC_AT] >= MAGIC:
+        return False
+    return int.from_bytes(records[_LENGTH], signed=True) >= _SMALLEST_LENGTH
 
 
 def _too_many(rest: memoryview | bytes) -> RefusedBatchError:

@@ -5,7 +5,6 @@ As Kafka's LogValidator: only a topic with a codec of its own has this work, per
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -44,7 +43,7 @@ def as_topic_wants(
     except ProtocolError as error:
         raise RefusedBatchError(ErrorCode.corrupt_message, error.message) from error
     attributes = header.attributes & ~_CODEC_MASK | codec
-    new = replace(header, attributes=attributes).pack([records]) + records
+    new = header._replace(attributes=attributes).pack([records]) + records
     _check_size(len(new), config)
     return new, BatchHeader.parse(new)
 

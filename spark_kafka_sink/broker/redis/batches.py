@@ -6,7 +6,7 @@ leader epoch, transaction) from its header, which lies in a second stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -70,8 +70,7 @@ class BatchNote:
 
     def batch(self, records: memoryview | bytes, count: int) -> memoryview:
         """The batch with these records; their times count from `base_timestamp`."""
-        header = replace(
-            self.header,
+        header = self.header._replace(
             attributes=self.header.attributes & ~_CODEC_BITS,
             base_timestamp=self.base_timestamp,
             record_count=count,

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.records.column_decoder import read_fields
+from spark_kafka_sink.records.column_decoder import (
+    RecordFields,
+    read_columns,
+    read_few,
+    read_fields,
+)
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.varint import varint
@@ -128,6 +133,34 @@ def test_rubbish_is_refused_or_read(data, count):
     except ProtocolError:
         return
     assert len(fields.key_sizes) == count
+
+
+def _rows(read, section, count):
+    """What a way of reading finds, None where it refuses."""
+    try:
+        found = read(section, count)
+    except ProtocolError:
+        return None
+    if isinstance(found, list):
+        return found
+    columns = (found.time_deltas, found.offset_deltas, found.key_sizes)
+    return [RecordFields(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+@given(records, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3))
+def test_a_few_are_read_as_columns_are(raws, changes):
+    section = bytearray(section_of(raws))
+    for place, byte in changes:
+        section[place % len(section)] = byte
+    for data in (bytes(section), bytes(section[:-1])):
+        few = _rows(read_few, memoryview(data), len(raws))
+        assert few == _rows(read_columns, data, len(raws))
+        assert (few is None) or (len(few) == len(raws))
+
+
+@given(st.binary(max_size=60), st.integers(1, 4))
+def test_rubbish_is_no_more_when_it_is_little(data, count):
+    assert _rows(read_few, data, count) == _rows(read_columns, data, count)
 
 
 @pytest.mark.parametrize("around", COUNTS)
