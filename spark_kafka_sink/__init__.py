@@ -15,13 +15,13 @@ Spark finds the format by itself; nothing is imported for it. It takes the colum
 
 What was delivered, and a broker for tests and demos::
 
-    from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+    from spark_kafka_sink import DeliveryReport, EmbeddedBroker, summarize
 
     with EmbeddedBroker(topics={"events": 4}) as broker:
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "events"}
         ...
     report = DeliveryReport.from_json(open("report.json").read())
-    print(report.persisted, "records")
+    print(summarize(report))
 
 Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
 """
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
         ReportError,
         UnknownTopicError,
     )
+    from spark_kafka_sink.report.advisor import advise
     from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
 __all__ = [
@@ -65,12 +67,16 @@ __all__ = [
     "ReportError",
     "UnknownTopicError",
     "__version__",
+    "advise",
+    "summarize",
 ]
 
 _MODULES = {
     "DeliveryReport": "spark_kafka_sink.report.delivery_report",
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
+    "advise": "spark_kafka_sink.report.advisor",
+    "summarize": "spark_kafka_sink.report.summary",
 }
 """Where the names of `__all__` are; the others are errors."""
 

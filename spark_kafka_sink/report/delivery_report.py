@@ -14,7 +14,6 @@ from spark_kafka_sink.config.dead_letters import PoisonCount, merge_poison
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.summary import summarise
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport
 
 if TYPE_CHECKING:
@@ -161,15 +160,6 @@ class DeliveryReport:
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
             poison=merge_poison(count for one in reports for count in one.poison),
         )
-
-    def summary(self, duration_ms: int | None = None) -> str:
-        """A readable block of at most some twenty lines, however much there is to tell.
-
-        Args:
-            duration_ms: time of the whole write as the driver saw it; without it the rate is
-                computed from the slowest task.
-        """
-        return summarise(self, self.duration_max_ms if duration_ms is None else duration_ms)
 
     def to_json(self) -> str:
         """The report as JSON: sorted, indented, the version first; each task on one line."""

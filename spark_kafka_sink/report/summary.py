@@ -20,14 +20,20 @@ ADVICE_SHOWN = 3
 MB = 1_000_000
 
 
-def summarise(report: DeliveryReport, duration_ms: int) -> str:
-    """The block; its length does not depend on how many partitions or errors there are."""
+def summarize(report: DeliveryReport, duration_ms: int | None = None) -> str:
+    """A readable block of some twenty lines at most, however many partitions and errors there are.
+
+    Args:
+        report: of a task, or merged of many.
+        duration_ms: time of the whole write as the driver saw it; without it the rate is computed
+            from the slowest task.
+    """
     rows = [
         *_write_status(report),
         ("records", _statuses(report)),
         ("size", _size(report)),
         ("spread", _spread(report)),
-        ("time", _time(report, duration_ms)),
+        ("time", _time(report, report.duration_max_ms if duration_ms is None else duration_ms)),
         ("request latency", _latency(report.request_latency)),
         ("time in queue", _latency(report.queue_latency)),
         ("trouble", _trouble(report)),

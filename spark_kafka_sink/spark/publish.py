@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
 from spark_kafka_sink.report.storage import check_folder, write_report
+from spark_kafka_sink.report.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ class Publication:
         self._keep(failed)
 
     def _say(self, text: str, report: DeliveryReport) -> None:
-        _LOG.warning("%s %s%s", self.name, text, report.summary())
+        _LOG.warning("%s %s%s", self.name, text, summarize(report))
 
     def _keep(self, report: DeliveryReport) -> None:
         path = self.path

@@ -13,6 +13,7 @@ from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMet
 from spark_kafka_sink.report.advisor import Advice, Direction, advise
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import summarize
 
 SETTINGS = {
     "batch.size": "1048576",
@@ -242,5 +243,5 @@ def test_advice_is_one_line_for_a_human():
 
 
 def test_the_summary_has_it_and_a_healthy_one_does_not():
-    assert "advice          check the brokers' quota" in report(throttle_ms=2000).summary()
-    assert "advice" not in report().summary()
+    assert "advice          check the brokers' quota" in summarize(report(throttle_ms=2000))
+    assert "advice" not in summarize(report())

@@ -8,6 +8,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.unit.report.strategies import reports
 
@@ -21,7 +22,7 @@ def test_the_block():
     builder.retried("NOT_LEADER_OR_FOLLOWER")
     builder.request_latency(0.004)
     builder.queue_latency(0.05)
-    assert builder.build(TaskInfo(attempt=1), 2_000).summary() == (
+    assert summarize(builder.build(TaskInfo(attempt=1), 2_000)) == (
         "Kafka delivery report\n"
         "  records         10,000 persisted\n"
         "  size            4.0 MB, 1.0 MB sent (4.0 to 1)\n"
@@ -39,7 +40,7 @@ def test_every_status_is_named():
     part = PartitionReport(
         topic="t", partition=0, persisted=1, possibly_persisted=2, not_persisted=3, sent=4
     )
-    text = DeliveryReport(partitions=(part,)).summary()
+    text = summarize(DeliveryReport(partitions=(part,)))
     assert (
         "1 persisted, 2 possibly persisted, 3 not persisted, 4 sent without acknowledgement" in text
     )
@@ -47,7 +48,9 @@ def test_every_status_is_named():
 
 
 def test_nothing_sent_without_acks_counts_as_delivered():
-    text = DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, sent=5),)).summary(10)
+    text = summarize(
+        DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, sent=5),)), 10
+    )
     assert "0 persisted, 5 sent without acknowledgement" in text
     assert "0 records/s" in text
 
@@ -56,8 +59,8 @@ def test_the_drivers_time_wins_over_the_tasks():
     report = DeliveryReport(
         duration_max_ms=1000, partitions=(PartitionReport(topic="t", partition=0, persisted=100),)
     )
-    assert "1.0 s, 100 records/s" in report.summary()
-    assert "4.0 s, 25 records/s" in report.summary(4000)
+    assert "1.0 s, 100 records/s" in summarize(report)
+    assert "4.0 s, 25 records/s" in summarize(report, 4000)
 
 
 def test_the_block_is_short_for_many_partitions_topics_and_errors():
@@ -66,7 +69,7 @@ def test_the_block_is_short_for_many_partitions_topics_and_errors():
         for number in range(10_000)
     )
     errors = tuple((f"ERROR_{number}", number) for number in range(100))
-    text = DeliveryReport(partitions=parts, errors=errors).summary()
+    text = summarize(DeliveryReport(partitions=parts, errors=errors))
     assert len(text.splitlines()) <= 20
     assert len(text) < 2_000
     assert "and 492 more topics" in text
@@ -80,17 +83,17 @@ def test_a_topic_with_a_loss_is_always_shown():
         for number in range(100)
     ]
     parts[70] = replace(parts[70], persisted=0, not_persisted=1)
-    text = DeliveryReport(partitions=tuple(parts)).summary()
+    text = summarize(DeliveryReport(partitions=tuple(parts)))
     assert "topic-70: 0 records in 1 partition, 1 not known to be delivered" in text
     assert DeliveryStatus.NOT_PERSISTED.replace("_", " ") in text
 
 
 @given(reports())
 def test_any_report_has_a_summary(report: DeliveryReport):
-    assert report.summary().startswith("Kafka delivery report\n")
+    assert summarize(report).startswith("Kafka delivery report\n")
 
 
 def test_nothing_at_all_has_a_summary():
-    text = DeliveryReport().summary()
+    text = summarize(DeliveryReport())
     assert "0 persisted" in text
     assert "none measured" in text

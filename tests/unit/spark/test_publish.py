@@ -12,8 +12,10 @@ import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.report import summary
 from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
 from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.spark import publish
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.messages import DeliveryMessage
@@ -22,6 +24,7 @@ from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
 DONE = DeliveryMessage(DeliveryReport(tasks=1, retries=2))
 
@@ -101,15 +104,13 @@ def test_a_report_that_lacks_a_field():
     _commit_and_abort(_task(), DeliveryMessage(older))
 
 
-@pytest.mark.parametrize("name", ["summarise", "advise"])
-def test_a_summary_that_fails(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    from spark_kafka_sink.report import delivery_report
-    from spark_kafka_sink.report import summary as report_summary
-
+@pytest.mark.parametrize(("module", "name"), [(publish, "summarize"), (summary, "advise")])
+def test_a_summary_that_fails(
+    module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     def fails(*_: object) -> None:
         raise ZeroDivisionError(name)
 
-    module = delivery_report if name == "summarise" else report_summary
     monkeypatch.setattr(module, name, fails)
     path = tmp_path / "reports"
     _commit_and_abort(_task(reportPath=str(path / "batch-7.json")))
@@ -138,7 +139,7 @@ def test_the_report_of_each_end(tmp_path: Path):
     failed = _read(path)
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "the exception that Spark raised says why" in failed.error
-    assert "status" in failed.summary()
+    assert "status" in summarize(failed)
     KafkaProdWriter(task).commit([DONE])
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
