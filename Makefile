@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test torture fuzz bench bench-tiny-tasks lint format docs clean
+.PHONY: help venv install java needs jars demo test durations torture fuzz bench bench-tiny-tasks lint format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -29,8 +29,11 @@ demo: java install ## Spark writes 336,776 flights to the embedded broker; a for
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
 	@$(PY) -m tools.benchmarks.tiny_tasks
 
-test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some)
-	@$(PY) -m tools.checks.run $(PHASES)
+test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some, JOBS=4 so many at a time)
+	@$(PY) -m tools.checks.run $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
+
+durations: needs install $(VENV41)/.installed jars ## as test, and keep what each file took: shards are balanced by it
+	@$(PY) -m tools.checks.run --durations $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
 
 bench: java install jars ## measure this sink and its peers, side by side
 	@$(PY) -m tools.benchmarks.run

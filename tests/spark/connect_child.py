@@ -18,6 +18,7 @@ from tests.spark.ways_stream import STREAMS
 def main(folder: Path, servers: str) -> None:
     """Write by every way, and put what each said into `errors.json`."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_TESTING"] = "1"  # The server takes a free port then, not always 15002.
     os.chdir(folder)
     builder = SparkSession.builder.remote("local[2]")
     # A worker of foreachBatch has as long to start, on a machine that does other things, too.

@@ -10,12 +10,16 @@ OLDEST = ".venv-pyspark41"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A named step: `commands` are arguments of the environment's Python, `tests` pytest paths."""
+    """A named step: `commands` are arguments of the environment's Python, `tests` pytest paths.
+
+    The tests' files are dealt out to `shards` processes.
+    """
 
     name: str
     environment: str = NEWEST
     commands: tuple[tuple[str, ...], ...] = ()
     tests: tuple[str, ...] = ()
+    shards: int = 1
 
 
 PHASES = (
@@ -29,12 +33,12 @@ PHASES = (
             ("-m", "tools.checks.sizes"),
         ),
     ),
-    Phase(name="unit", tests=("tests/unit", "tests/property")),
+    Phase(name="unit", tests=("tests/unit", "tests/property", "tests/tools"), shards=2),
     Phase(name="golden", tests=("tests/golden",)),
-    Phase(name="integration", tests=("tests/integration", "tests/broker")),
+    Phase(name="integration", tests=("tests/integration", "tests/broker"), shards=6),
     Phase(name="torture", tests=("tests/torture",)),
-    Phase(name="spark-newest", tests=("tests/spark",)),
-    Phase(name="spark-4.1", environment=OLDEST, tests=("tests/spark",)),
+    Phase(name="spark-newest", tests=("tests/spark",), shards=3),
+    Phase(name="spark-4.1", environment=OLDEST, tests=("tests/spark",), shards=3),
     Phase(name="notebook", tests=("tests/e2e/test_notebook.py",)),
     Phase(
         name="demo",

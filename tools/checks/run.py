@@ -1,86 +1,101 @@
 """Runs the phases of the test run: `python -m tools.checks.run [phase ...]`; all without names.
 
-Every phase runs, whatever the one before it said. The last line is `N passed, N failed`.
+Phases run side by side, each in one process or several, `--jobs` at a time; what a process prints
+comes whole when it has ended. Every phase runs, whatever the others said. The last line is
+`N passed, N failed`.
 """
 
 from __future__ import annotations
 
-import subprocess
+import argparse
+import os
+import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tools.checks.phases import PHASES, Phase
-from tools.checks.tally import Tally
+from tools.checks.outcome import Outcome, table, total
+from tools.checks.phases import PHASES
+from tools.checks.running import Running, stop_all
+from tools.checks.shards import load_durations, shards_of, store_durations
 
-ROOT = Path(__file__).resolve().parents[2]
-_TIMEOUT_S = 1800
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
 
+    from tools.checks.phases import Phase
+    from tools.checks.shards import Shard
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a phase went; `problem` is None when all is well."""
-
-    phase: Phase
-    seconds: float
-    tally: Tally
-    problem: str | None
-
-    def __str__(self) -> str:
-        counts = str(self.tally) if self.phase.tests else ""
-        return f"{self.phase.name:14}{self.seconds:8.1f} s  {self.problem or 'ok':26}{counts}"
+_POLL_S = 0.1
+_JOBS_PER_CORE = 3
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_phase(phase: Phase) -> Outcome:
-    """Run a phase's commands, then its tests."""
+class Run:
+    """Shards that wait and shards that run; outcomes of those that have ended."""
+
+    def __init__(self, shards: Sequence[Shard], jobs: int, folder: Path) -> None:
+        self.outcomes: list[Outcome] = []
+        self._waiting = sorted(shards, key=lambda shard: shard.seconds)
+        self._running: list[Running] = []
+        self._jobs = jobs
+        self._folder = folder
+
+    def run(self) -> None:
+        """Start the longest first, and go on until all have ended."""
+        while self._waiting or self._running:
+            while self._waiting and len(self._running) < self._jobs:
+                self._running.append(Running(self._waiting.pop(), self._folder))
+            time.sleep(_POLL_S)
+            for running in [each for each in self._running if each.ended()]:
+                self._running.remove(running)
+                self._keep(running)
+
+    def stop(self) -> None:
+        """End what runs, with everything that it started, and say how far it came."""
+        stop_all(self._running)
+        for running in self._running:
+            _say(f"\n=== {running.shard}: stopped ===\n{running.printed().rstrip()}")
+        waiting = ", ".join(str(shard) for shard in self._waiting)
+        _say(f"\nstopped; not begun: {waiting or 'none'}")
+
+    def _keep(self, running: Running) -> None:
+        outcome = running.outcome()
+        self.outcomes.append(outcome)
+        _say(f"\n=== {running.shard} ===\n{running.printed().rstrip()}")
+        left = len(self._waiting) + len(self._running)
+        problem = outcome.problem or "ok"
+        _say(f"--- {running.shard}: {outcome.seconds:.1f} s, {problem}; {left} to go")
+
+
+def execute(phases: Sequence[Phase], durations: Mapping[str, float], jobs: int) -> list[Outcome]:
+    """Run the phases, then print the table and the sum.
+
+    SIGINT, SIGTERM and SIGHUP end the run and this process. Call it from the main thread.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
     started = time.monotonic()
-    _say(f"\n=== {phase.name} ===")
-    python = str(ROOT / phase.environment / "bin" / "python")
-    wrong = [command for command in phase.commands if _run([python, *command])]
-    tally, problem = _run_tests(python, phase) if phase.tests else (Tally(), None)
-    if wrong:
-        problem = f"{len(wrong)} of {len(phase.commands)} checks failed"
-    if problem and not tally.failed:
-        tally += Tally(failed=1)
-    seconds = time.monotonic() - started
-    _say(f"--- {phase.name}: {seconds:.1f} s")
-    return Outcome(phase=phase, seconds=seconds, tally=tally, problem=problem)
+    shards = [shard for phase in phases for shard in shards_of(phase, durations)]
+    with tempfile.TemporaryDirectory(prefix="sks-test-") as folder:
+        run = Run(shards, jobs, Path(folder))
+        try:
+            run.run()
+        except BaseException:
+            run.stop()
+            raise
+    _say(f"\n{table(phases, run.outcomes)}")
+    _say(f"{'all':14}{time.monotonic() - started:8.1f} s")
+    _say(str(total(run.outcomes)))
+    return run.outcomes
 
 
-def _run_tests(python: str, phase: Phase) -> tuple[Tally, str | None]:
-    present = [path for path in phase.tests if (ROOT / path).exists()]
-    missing = [path for path in phase.tests if path not in present]
-    if not present:
-        return Tally(), "no test ran"
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        status = _run([python, "-m", "pytest", f"--junitxml={report}", "-rfEs", *present])
-        tally = Tally.read(report)
-    return tally, _problem(tally, status, missing)
-
-
-def _problem(tally: Tally, status: int, missing: list[str]) -> str | None:
-    if tally.failed:
-        return "tests failed"
-    if not tally.passed:
-        return "no test ran"
-    if missing:
-        return f"no {', '.join(missing)}"
-    return f"pytest exit status {status}" if status else None
-
-
-def _run(command: list[str]) -> int:
-    """Exit status of a command; 124 when it takes over half an hour."""
-    _say(f"$ {' '.join([Path(command[0]).name, *command[1:]])}")
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return 124
-    return done.returncode
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    for each in _SIGNALS:  # The end must not be interrupted: it stops the shards.
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def _say(text: str) -> None:
@@ -89,15 +104,22 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Run, print the table, and exit with 1 when anything failed."""
-    names = sys.argv[1:] or [phase.name for phase in PHASES]
-    unknown = set(names) - {phase.name for phase in PHASES}
+    """Run the named phases; exit with 1 when anything failed."""
+    parser = argparse.ArgumentParser(prog="python -m tools.checks.run")
+    parser.add_argument("phases", nargs="*", metavar="phase")
+    parser.add_argument("--jobs", type=int, default=_JOBS_PER_CORE * (os.cpu_count() or 1))
+    parser.add_argument("--durations", action="store_true", help="keep what each file took")
+    arguments = parser.parse_args()
+    unknown = set(arguments.phases) - {phase.name for phase in PHASES}
     if unknown:
-        sys.exit(f"no such phase: {', '.join(sorted(unknown))}")
-    outcomes = [run_phase(phase) for phase in PHASES if phase.name in names]
-    _say("\n" + "\n".join(map(str, outcomes)))
-    _say(f"{'all':14}{sum(outcome.seconds for outcome in outcomes):8.1f} s")
-    _say(str(sum((outcome.tally for outcome in outcomes), Tally())))
+        parser.error(f"no such phase: {', '.join(sorted(unknown))}")
+    chosen = [phase for phase in PHASES if phase.name in arguments.phases or not arguments.phases]
+    durations = load_durations()
+    outcomes = execute(chosen, durations, arguments.jobs)
+    if arguments.durations:
+        for outcome in outcomes:
+            durations |= outcome.files
+        store_durations(durations)
     sys.exit(1 if any(outcome.problem for outcome in outcomes) else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -33,3 +34,12 @@ class Tally:
             total += int(suite.get("tests", 0))
             failed += sum(int(suite.get(kind, 0)) for kind in ("failures", "errors", "skipped"))
         return cls(passed=max(total - failed, 0), failed=failed)
+
+
+def seconds_by_file(report: Path) -> dict[str, float]:
+    """What each test file took; empty where pytest didn't get to write the report."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    if report.exists():
+        for case in ET.parse(report).getroot().iter("testcase"):
+            seconds[case.get("file", "")] += float(case.get("time", 0))
+    return dict(seconds)

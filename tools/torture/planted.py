@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from spark_kafka_sink.client.connection import Connection
-from spark_kafka_sink.producer.send import response_handler as answers
+from spark_kafka_sink.producer.send import response_handler
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
@@ -49,7 +49,7 @@ def duplicate_is_a_failure() -> Iterator[None]:
             return Decision(Action.FAIL)
         return decide(code, facts)
 
-    with patch.object(answers, "decide", wrong):
+    with patch.object(response_handler, "decide", wrong):
         yield
 
 

@@ -1,0 +1,96 @@
+"""Deals the files of a phase out to shards, by how long each took when it was measured last."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tools.checks.phases import Phase
+
+ROOT = Path(__file__).resolve().parents[2]
+DURATIONS = Path(__file__).with_name("durations.json")
+"""Seconds by test file; `make durations` measures them anew."""
+UNKNOWN_S = 3.0
+"""What a file takes that was never measured."""
+_COMMAND_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """What one process does for a phase: the `number`th of `of` shards, about `seconds` long.
+
+    It runs `command`, or pytest on `tests`; `missing` are paths of the phase that aren't there.
+    """
+
+    phase: Phase
+    number: int
+    of: int
+    seconds: float
+    command: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.phase.name if self.of == 1 else f"{self.phase.name} {self.number}/{self.of}"
+
+
+def load_durations(path: Path = DURATIONS) -> dict[str, float]:
+    """Seconds by test file, as measured last."""
+    durations: dict[str, float] = json.loads(path.read_text())
+    return durations
+
+
+def store_durations(durations: Mapping[str, float], path: Path = DURATIONS) -> None:
+    """Write down what was measured."""
+    rounded = {name: round(seconds, 1) for name, seconds in sorted(durations.items())}
+    path.write_text(json.dumps(rounded, indent=1) + "\n")
+
+
+def shards_of(phase: Phase, durations: Mapping[str, float], root: Path = ROOT) -> list[Shard]:
+    """The phase's commands, one shard each, then its files, dealt out."""
+    commands = len(phase.commands)
+    missing = tuple(path for path in phase.tests if not (root / path).exists())
+    bins = deal(_files(phase, root), durations, phase.shards)
+    if phase.tests and not bins:
+        bins = [()]
+    of = commands + len(bins)
+    made = [
+        Shard(phase=phase, number=number, of=of, seconds=_COMMAND_S, command=command)
+        for number, command in enumerate(phase.commands, 1)
+    ]
+    for number, files in enumerate(bins, commands + 1):
+        seconds = sum(durations.get(file, UNKNOWN_S) for file in files)
+        made.append(
+            Shard(phase=phase, number=number, of=of, seconds=seconds, tests=files, missing=missing)
+        )
+    return made
+
+
+def deal(files: list[str], durations: Mapping[str, float], shards: int) -> list[tuple[str, ...]]:
+    """The longest file first, each to the shard that has least to do; no shard is empty."""
+    loads = [0.0] * shards
+    bins: list[list[str]] = [[] for _ in range(shards)]
+    for file in sorted(files, key=lambda file: (-durations.get(file, UNKNOWN_S), file)):
+        least = loads.index(min(loads))
+        loads[least] += durations.get(file, UNKNOWN_S)
+        bins[least].append(file)
+    return [tuple(sorted(names)) for names in bins if names]
+
+
+def _files(phase: Phase, root: Path) -> list[str]:
+    paths = set(_paths(phase, root))
+    return sorted(str(path.relative_to(root) if root in path.parents else path) for path in paths)
+
+
+def _paths(phase: Phase, root: Path) -> Iterator[Path]:
+    for name in phase.tests:
+        path = root / name
+        if path.is_dir():
+            yield from path.rglob("test_*.py")
+        elif path.exists():
+            yield path
