@@ -44,7 +44,7 @@ class ClusterControl(ABC):
         Raises:
             KafkaProdError: there is no such node.
         """
-        self.run(lambda cluster: cluster.switch.stop(node))
+        self.run(lambda cluster: cluster.node_control.stop(node))
 
     def start_node(self, node: int) -> None:
         """Bring a stopped or paused node back; it catches up before it is in sync again.
@@ -52,7 +52,7 @@ class ClusterControl(ABC):
         Raises:
             KafkaProdError: there is no such node.
         """
-        self.run(lambda cluster: cluster.switch.start(node))
+        self.run(lambda cluster: cluster.node_control.start(node))
 
     def pause_node(self, node: int) -> None:
         """Let a node hang; it loses its leaderships when `session_timeout_ms` have passed.
@@ -60,7 +60,7 @@ class ClusterControl(ABC):
         Raises:
             KafkaProdError: there is no such node.
         """
-        self.run(lambda cluster: cluster.switch.pause(node))
+        self.run(lambda cluster: cluster.node_control.pause(node))
 
     def set_follower_lag(self, milliseconds: int, node: int | None = None) -> None:
         """Let one node, or all, copy so much later than leaders append.
@@ -70,9 +70,9 @@ class ClusterControl(ABC):
         """
         seconds = milliseconds / 1000
         if node is None:
-            self.run(lambda cluster: cluster.switch.set_all_lags(seconds))
+            self.run(lambda cluster: cluster.node_control.set_all_lags(seconds))
         else:
-            self.run(lambda cluster: cluster.switch.set_lag(node, seconds))
+            self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Make a node the leader of a partition; it becomes a replica if it was none.

@@ -1,7 +1,7 @@
 """Requests whose answer waits for something: data, replicas, other members, or a deadline.
 
-The same idea as Kafka's DelayedOperationPurgatory, without its threads: operations are kept by
-the topic-partitions that they wait for, so that news of one asks those alone.
+As Kafka's DelayedOperationPurgatory, without threads of its own: operations are kept by the
+topic-partitions that they wait for, and a change of one is looked at by those alone.
 """
 
 from __future__ import annotations
@@ -9,35 +9,39 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Key: TypeAlias = tuple[str, int]
-"""A topic's name and a partition's index."""
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
-SWEEP_AT = 1024
-"""So many answers wait before the first look for clients that have gone."""
+PURGE_FROM = 1024
+"""So many operations wait before the first look for clients that have gone."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Delayed:
-    """An answer to give when `ready` says so, or at `deadline` (monotonic seconds).
+class DelayedOperation:
+    """A request that waits.
 
-    Without `keys` every piece of news asks it.
+    Args:
+        deadline: when it is answered at the latest, in monotonic seconds.
+        try_complete: prepares the answer as far as it can, and returns whether it is complete.
+        on_complete: gives the answer; after `try_complete` or at the deadline.
+        is_abandoned: whether the client has gone.
+        keys: a change of one of them may complete it; without keys every change may.
     """
 
     deadline: float
-    ready: Callable[[], bool]
-    complete: Callable[[], None]
-    abandoned: Callable[[], bool]
-    keys: tuple[Key, ...] = ()
+    try_complete: Callable[[], bool]
+    on_complete: Callable[[], None]
+    is_abandoned: Callable[[], bool]
+    keys: tuple[TopicPartition, ...] = ()
     done: bool = field(default=False, init=False)
 
 
-class DelayedAnswers:
-    """All answers that wait."""
+class DelayedOperationPurgatory:
+    """All operations that wait; used by the thread that owns the cluster's state."""
 
     __slots__ = (
         "_all_changed",
@@ -46,86 +50,87 @@ class DelayedAnswers:
         "_keyed",
         "_keyless",
         "_numbers",
-        "_sweep_at",
+        "_purge_at",
     )
 
     def __init__(self) -> None:
-        self._keyed: dict[Key, dict[Delayed, None]] = {}
-        self._keyless: dict[Delayed, None] = {}
-        self._by_deadline: list[tuple[float, int, Delayed]] = []
+        self._keyed: dict[TopicPartition, dict[DelayedOperation, None]] = {}
+        self._keyless: dict[DelayedOperation, None] = {}
+        self._by_deadline: list[tuple[float, int, DelayedOperation]] = []
         self._numbers = count()
-        self._changed: set[Key] = set()
+        self._changed: set[TopicPartition] = set()
         self._all_changed = False
-        self._sweep_at = SWEEP_AT
+        self._purge_at = PURGE_FROM
 
     def __len__(self) -> int:
-        return sum(not delayed.done for _, _, delayed in self._by_deadline)
+        return sum(not operation.done for _, _, operation in self._by_deadline)
 
-    def add(self, delayed: Delayed) -> None:
-        """Let an answer wait."""
-        for key in delayed.keys:
-            self._keyed.setdefault(key, {})[delayed] = None
-        if not delayed.keys:
-            self._keyless[delayed] = None
-        if len(self._by_deadline) >= self._sweep_at:
-            self._sweep()
-        heapq.heappush(self._by_deadline, (delayed.deadline, next(self._numbers), delayed))
+    def add(self, operation: DelayedOperation) -> None:
+        """Watch an operation that could not be completed at once."""
+        for key in operation.keys:
+            self._keyed.setdefault(key, {})[operation] = None
+        if not operation.keys:
+            self._keyless[operation] = None
+        if len(self._by_deadline) >= self._purge_at:
+            self._purge()
+        heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
 
-    def _sweep(self) -> None:
-        """Forget whoever has gone, so that clients that come and go leave nothing behind."""
-        for _, _, delayed in self._by_deadline:
-            if not delayed.done and delayed.abandoned():
-                self._end(delayed)
+    def _purge(self) -> None:
+        """Drop what is abandoned, so that clients that come and go leave nothing behind."""
+        for _, _, operation in self._by_deadline:
+            if not operation.done and operation.is_abandoned():
+                self._end(operation)
         self._by_deadline = [entry for entry in self._by_deadline if not entry[2].done]
         heapq.heapify(self._by_deadline)
-        self._sweep_at = max(SWEEP_AT, 2 * len(self._by_deadline))
+        self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
-    def wake(self, key: Key | None = None) -> None:
-        """Something changed, at one topic-partition or anywhere: ask those who wait for it."""
+    def wake(self, key: TopicPartition | None = None) -> None:
+        """Note a change of one topic-partition, or of anything; the next `poll` looks at it."""
         if key is None:
             self._all_changed = True
         else:
             self._changed.add(key)
 
     def next_deadline(self) -> float | None:
-        """When the first of them is due; None if nobody waits."""
+        """The first deadline, in monotonic seconds; None if nothing waits."""
         while self._by_deadline and self._by_deadline[0][2].done:
             heapq.heappop(self._by_deadline)
         return self._by_deadline[0][0] if self._by_deadline else None
 
     def poll(self, now: float) -> None:
-        """Give the answers that are ready or due; forget those that nobody waits for."""
-        for delayed in self._asked():
-            if not delayed.done and delayed.abandoned():
-                self._end(delayed)
-            elif not delayed.done and delayed.ready():
-                self._end(delayed)
-                delayed.complete()
+        """Complete what a change has made complete and what is due; drop what is abandoned."""
+        for operation in self._take_changed():
+            if not operation.done and operation.is_abandoned():
+                self._end(operation)
+            elif not operation.done and operation.try_complete():
+                self._end(operation)
+                operation.on_complete()
         while (due := self.next_deadline()) is not None and due <= now:
-            delayed = heapq.heappop(self._by_deadline)[2]
-            self._end(delayed)
-            if not delayed.abandoned():
-                delayed.complete()
+            operation = heapq.heappop(self._by_deadline)[2]
+            self._end(operation)
+            if not operation.is_abandoned():
+                operation.on_complete()
 
-    def _asked(self) -> list[Delayed]:
-        everybody, keys = self._all_changed, self._changed
+    def _take_changed(self) -> list[DelayedOperation]:
+        """The operations that a change since the last call may complete, in order of arrival."""
+        all_changed, keys = self._all_changed, self._changed
         self._all_changed, self._changed = False, set()
-        if everybody:
-            return [delayed for _, _, delayed in sorted(self._by_deadline, key=_age)]
+        if all_changed:
+            return [operation for _, _, operation in sorted(self._by_deadline, key=_arrival)]
         if not keys:
             return []
-        waiting = (delayed for key in keys for delayed in self._keyed.get(key, ()))
+        waiting = (operation for key in keys for operation in self._keyed.get(key, ()))
         return [*dict.fromkeys(waiting), *self._keyless]
 
-    def _end(self, delayed: Delayed) -> None:
-        delayed.done = True
-        self._keyless.pop(delayed, None)
-        for key in delayed.keys:
+    def _end(self, operation: DelayedOperation) -> None:
+        operation.done = True
+        self._keyless.pop(operation, None)
+        for key in operation.keys:
             waiting = self._keyed.get(key, {})
-            waiting.pop(delayed, None)
+            waiting.pop(operation, None)
             if not waiting:
                 self._keyed.pop(key, None)
 
 
-def _age(entry: tuple[float, int, Delayed]) -> int:
+def _arrival(entry: tuple[float, int, DelayedOperation]) -> int:
     return entry[1]

@@ -136,13 +136,13 @@ def test_clients_that_leave_while_they_wait(shared):
     for client in waiting:
         client.send(ApiKey.FETCH, 11, **fetch_values("t", end, max_wait=timedelta(minutes=5)))
     time.sleep(0.1)
-    assert shared.run(lambda cluster: len(cluster.delayed)) == 20
+    assert shared.run(lambda cluster: len(cluster.purgatory)) == 20
     for client in waiting:
         client.socket.close()
     with connect(shared) as client:
         produce(client, "t", batch(1))
     time.sleep(0.3)
-    assert shared.run(lambda cluster: len(cluster.delayed)) == 0
+    assert shared.run(lambda cluster: len(cluster.purgatory)) == 0
 
 
 def test_a_client_that_does_not_read(shared):

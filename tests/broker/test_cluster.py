@@ -106,9 +106,9 @@ def test_replicas_that_are_lost_after_the_append():
     response = {"error_code": ErrorCode.none}
     waiting = Unconfirmed(partition=partition, required_offset=1, leader=1, response=response)
     delayed = DelayedProduce([waiting], lambda _: 2)
-    assert not delayed.ready()
+    assert not delayed.try_complete()
     partition.copies.high_watermark = 1
-    assert delayed.ready()
+    assert delayed.try_complete()
     assert response["error_code"] is ErrorCode.not_enough_replicas_after_append
 
 

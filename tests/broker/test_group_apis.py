@@ -32,7 +32,7 @@ LOADING = {
 }
 
 
-class Member:
+class GroupMember:
     """A group's only member, speaking the version `level` of every API as far as it exists."""
 
     def __init__(self, raw, group, level):
@@ -76,7 +76,7 @@ class Member:
 
 @pytest.fixture(params=range(10))
 def member(request, any_raw, topic):
-    member = Member(any_raw, f"group-{topic}", request.param)
+    member = GroupMember(any_raw, f"group-{topic}", request.param)
     member.find_coordinator()
     first = member.join()
     if member.level >= 4:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.classic_group import Group, GroupState
-from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
-from spark_kafka_sink.broker.coordinator.group_member import Joining
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, ClassicGroupState
+from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+from spark_kafka_sink.broker.coordinator.group_member import JoinRequest
 
 
 def joining(member_id="", **changes):
@@ -21,7 +21,7 @@ def joining(member_id="", **changes):
         "protocols": {"range": b"r", "sticky": b"s"},
         "needs_known_id": False,
     }
-    return Joining(member_id=member_id, **(fields | changes))
+    return JoinRequest(member_id=member_id, **(fields | changes))
 
 
 class Client:
@@ -50,7 +50,7 @@ class Client:
 
 @pytest.fixture
 def group():
-    return Group(id="g")
+    return ClassicGroup(id="g")
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_only_member_leads_at_once(group):
 def test_assignments_reach_everybody(group, pair):
     first, second = pair
     assert (first.synced["assignment"], second.synced["assignment"]) == (b"1", b"2")
-    assert group.state is GroupState.STABLE
+    assert group.state is ClassicGroupState.STABLE
     assert [m["member_id"] for m in first.joined["members"]] == [first.id, second.id]
     assert second.joined["members"] == []
 
@@ -121,7 +121,7 @@ def test_a_follower_that_joins_again_disturbs_nobody(group, pair):
     _, second = pair
     generation = group.generation
     assert second.join().joined["generation_id"] == generation
-    assert group.state is GroupState.STABLE
+    assert group.state is ClassicGroupState.STABLE
 
 
 def test_the_leader_can_ask_for_a_rebalance(group, pair):
@@ -157,7 +157,7 @@ def test_a_rebalance_does_not_wait_for_ever(group, pair):
 
 def test_the_last_member_leaves_an_empty_group(group, pair):
     group.remove([client.id for client in pair], 0.0)
-    assert (group.state, group.members) == (GroupState.EMPTY, {})
+    assert (group.state, group.members) == (ClassicGroupState.EMPTY, {})
 
 
 class TestStaticMembers:
@@ -180,7 +180,7 @@ class TestStaticMembers:
         ids = list(group.members)
         back = Client(group, instance_id="ij"[number], may_skip_assignment=skips).join()
         assert back.id != former.id
-        assert (group.state, group.generation) == (GroupState.STABLE, generation)
+        assert (group.state, group.generation) == (ClassicGroupState.STABLE, generation)
         assert back.joined["generation_id"] == generation
         assert back.joined.get("skip_assignment", False) is (skips and number == 0)
         led = stable[0].id if number == 1 or not skips else back.id
@@ -213,7 +213,7 @@ class TestStaticMembers:
     def test_a_changed_choice_of_protocol_is_a_rebalance(self, group, stable):
         back = Client(group, instance_id="j", protocols={"sticky": b"x"}).join()
         assert back.joined is None
-        assert group.state is GroupState.PREPARING_REBALANCE
+        assert group.state is ClassicGroupState.PREPARING_REBALANCE
         stable[0].join()
         assert back.joined["protocol_name"] == "sticky"
 
@@ -279,7 +279,7 @@ def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group):
 
 
 def test_nobody_is_looked_at_before_time():
-    groups = Groups()
+    groups = GroupCoordinator()
     assert groups.next_deadline() is None
     only = Client(groups.get("g")).join(now=3.0)
     assert groups.next_deadline() == 13.0
@@ -288,4 +288,4 @@ def test_nobody_is_looked_at_before_time():
     groups.tick(14.9)
     assert only.id in groups.find("g").members
     groups.tick(15.0)
-    assert groups.find("g").state is GroupState.EMPTY
+    assert groups.find("g").state is ClassicGroupState.EMPTY

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.redis.config import RedisPlace
+from spark_kafka_sink.broker.redis.config import RedisLocation
 from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -71,7 +71,7 @@ def test_bits_out_of_range(bits):
 
 def test_a_url():
     url = "redis://u:secret@h:1/3?prefix=p&sequence_bits=12&replicas=2&timeout_ms=7&db=4"
-    place = RedisPlace.parse(url)
+    place = RedisLocation.parse(url)
     assert (place.prefix, place.ids, place.replicas, place.timeout_ms) == ("p", EntryIds(12), 2, 7)
     assert place.url == "redis://u:secret@h:1/3?db=4"
     assert place.address == "redis://h:1/3"
@@ -81,7 +81,7 @@ def test_a_url():
 
 
 def test_a_short_url():
-    place = RedisPlace.parse("redis://h")
+    place = RedisLocation.parse("redis://h")
     assert (place.prefix, place.ids.sequence_bits, place.replicas) == ("korvet", 10, 0)
 
 
@@ -90,7 +90,7 @@ def test_a_short_url():
 )
 def test_a_url_that_is_none(url):
     with pytest.raises(ConfigError):
-        RedisPlace.parse(url)
+        RedisLocation.parse(url)
 
 
 def test_a_url_that_redis_py_refuses():

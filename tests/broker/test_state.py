@@ -13,10 +13,10 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.partition.producer_state_manager import (
     MAX_SEQUENCE,
-    Appended,
-    ProducerTable,
+    BatchMetadata,
+    ProducerStateManager,
 )
-from spark_kafka_sink.broker.partition.unified_log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 from tests.broker.raw import batch
@@ -39,7 +39,7 @@ def header(first, count, epoch=0):
 @QUICK
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=12), data=st.data())
 def test_a_log_reads_as_its_batches(counts, data):
-    log, model, ends = PartitionLog(), [], []
+    log, model, ends = UnifiedLog(), [], []
     for count in counts:
         one = batch(count, timestamp=len(model))
         base = log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=7))
@@ -59,7 +59,7 @@ def test_a_log_reads_as_its_batches(counts, data):
 
 
 def test_append_time_is_stamped_with_its_checksum():
-    log, one = PartitionLog(), batch(3, timestamp=5)
+    log, one = UnifiedLog(), batch(3, timestamp=5)
     log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=0, append_time=99))
     (stored,) = log
     found = BatchHeader.parse(stored.data)
@@ -70,7 +70,7 @@ def test_append_time_is_stamped_with_its_checksum():
 @QUICK
 @given(start=st.integers(0, MAX_SEQUENCE), counts=st.lists(st.integers(1, 9), max_size=12))
 def test_sequences_in_order_pass_and_the_last_five_are_known(start, counts):
-    table, sent, sequence, offset = ProducerTable(), [], start, 0
+    table, sent, sequence, offset = ProducerStateManager(), [], start, 0
     for count in counts:
         one = header(sequence, count)
         assert table.judge(one) is ErrorCode.none
@@ -80,7 +80,7 @@ def test_sequences_in_order_pass_and_the_last_five_are_known(start, counts):
         offset += count
     for one, base in sent[-5:]:
         verdict = table.judge(one)
-        assert isinstance(verdict, Appended)
+        assert isinstance(verdict, BatchMetadata)
         assert verdict.base_offset == base
     for one, _ in sent[:-5]:
         assert table.judge(one) is ErrorCode.out_of_order_sequence_number

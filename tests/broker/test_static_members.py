@@ -17,7 +17,7 @@ SHORT = 0.5
 NO_ERROR = ErrorCode.none
 
 
-class Member:
+class GroupMember:
     """A member on a connection of its own, so that several can wait at once."""
 
     def __init__(self, kafka, group, instance=None, session=10.0):
@@ -85,7 +85,10 @@ def ready(kafka):
 def pair(any_kafka, unique_topic):
     """A stable group of the static members `i`, which leads, and `j`."""
     ready(any_kafka)
-    with Member(any_kafka, unique_topic, "i") as i, Member(any_kafka, unique_topic, "j") as j:
+    with (
+        GroupMember(any_kafka, unique_topic, "i") as i,
+        GroupMember(any_kafka, unique_topic, "j") as j,
+    ):
         i.join()
         j.start_join()
         while i.heartbeat() is not ErrorCode.rebalance_in_progress:
@@ -100,7 +103,7 @@ def pair(any_kafka, unique_topic):
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_restart_keeps_place_and_generation(any_kafka, pair, number):
     former, other = pair[number], pair[1 - number]
-    with Member(any_kafka, former.group, former.instance) as back:
+    with GroupMember(any_kafka, former.group, former.instance) as back:
         answer = back.join()
         assert (answer.error_code, back.generation) == (NO_ERROR, former.generation)
         assert back.id != former.id
@@ -116,7 +119,7 @@ def test_a_restart_keeps_place_and_generation(any_kafka, pair, number):
 def test_a_join_that_waits_is_fenced(any_kafka, pair):
     """Whichever of both comes first, the request of the displaced member ends."""
     group = pair[0].group
-    with Member(any_kafka, group, "k") as newcomer, Member(any_kafka, group, "j") as back:
+    with GroupMember(any_kafka, group, "k") as newcomer, GroupMember(any_kafka, group, "j") as back:
         newcomer.start_join()
         while pair[1].heartbeat() is not ErrorCode.rebalance_in_progress:
             time.sleep(0.05)
@@ -131,14 +134,14 @@ def test_a_join_that_waits_is_fenced(any_kafka, pair):
 @pytest.mark.parametrize("milliseconds", [1_000, 5_999, 1_800_001])
 def test_session_timeouts_out_of_bounds(any_kafka, unique_topic, milliseconds):
     ready(any_kafka)
-    with Member(any_kafka, unique_topic, session=milliseconds / 1000) as member:
+    with GroupMember(any_kafka, unique_topic, session=milliseconds / 1000) as member:
         assert member.join().error_code is ErrorCode.invalid_session_timeout
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
 def test_a_session_ends_on_time(any_kafka, unique_topic, instance):
     ready(any_kafka)
-    with Member(any_kafka, unique_topic, instance, session=6.0) as member:
+    with GroupMember(any_kafka, unique_topic, instance, session=6.0) as member:
         member.join()
         member.sync(all={member.id: b"all"})
         member.heartbeat()
@@ -154,10 +157,10 @@ def test_bounds_of_sessions_are_options(unique_topic):
     bounds = {"group_min_session_timeout_ms": 300, "group_max_session_timeout_ms": 1_000}
     with EmbeddedBroker(**bounds) as kafka:
         for session, error in ((0.299, 26), (1.001, 26), (0.3, 0)):
-            with Member(kafka, unique_topic, session=session) as member:
+            with GroupMember(kafka, unique_topic, session=session) as member:
                 assert member.join().error_code == error
                 started = time.monotonic()
-        with Member(kafka, unique_topic) as witness:
+        with GroupMember(kafka, unique_topic) as witness:
             while witness.state()[0] != "Empty":
                 time.sleep(0.005)
         assert 0.25 < time.monotonic() - started < 0.45

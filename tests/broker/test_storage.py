@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
-from spark_kafka_sink.broker.partition.leader_epoch_cache import EpochHistory
-from spark_kafka_sink.broker.partition.unified_log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
+from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_config import LogLimits
+from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.storage.log_segment import MemorySegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
@@ -34,8 +34,8 @@ def new_segment(request, tmp_path):
     return partial(DiskSegment, tmp_path, interval=100, handles=FileHandles())
 
 
-def log_of(new_segment, **limits):
-    return PartitionLog(SegmentedStorage(LogLimits(**limits), new_segment))
+def log_of(new_segment, **config):
+    return UnifiedLog(SegmentedStorage(LogConfig(**config), new_segment))
 
 
 def append(log, count=1, timestamp=0, value=b""):
@@ -126,14 +126,14 @@ def test_truncation_drops_batches_from_an_offset_on(new_segment, offset):
 )
 def test_disk_reads_as_memory(tmp_path_factory, sizes, data):
     folder = DataDir(tmp_path_factory.mktemp("data"))
-    limits = LogLimits(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
-    disk = PartitionLog(folder.create("t", 0, limits))
+    config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    disk = UnifiedLog(folder.create("t", 0, config))
     memory = log_of(MemorySegment, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
     for count, size, timestamp in sizes:
         for log in (disk, memory):
             append(log, count, timestamp, bytes(size))
     disk.storage.close()
-    again = PartitionLog(folder.load("t", 0, limits, lambda *_: None))
+    again = UnifiedLog(folder.load("t", 0, config, lambda *_: None))
     for log in (disk, again):
         same_reads(log, memory, data)
     folder.close()
@@ -180,15 +180,15 @@ def test_flushing_by_count_and_by_time(new_segment, monkeypatch):
 
 def test_limits_come_from_the_topic():
     own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
-    limits = LogLimits.of(TopicConfig(own=own, broker=()))
-    assert (limits.segment_bytes, limits.deletes, limits.flush_ms) == (2_000_000, False, 7)
+    config = LogConfig.of(TopicConfig(own=own, broker=()))
+    assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
     own["internal.segment.bytes"] = "123"
-    assert LogLimits.of(TopicConfig(own=own, broker=())).segment_bytes == 123
-    assert LogLimits.of(TopicConfig(own={}, broker=())) == LogLimits()
+    assert LogConfig.of(TopicConfig(own=own, broker=())).segment_bytes == 123
+    assert LogConfig.of(TopicConfig(own={}, broker=())) == LogConfig()
 
 
 def test_epochs_end_where_the_next_begins():
-    history = EpochHistory()
+    history = LeaderEpochCache()
     for epoch, offset in ((0, 0), (2, 10), (3, 10), (5, 30), (4, 99)):
         history.assign(epoch, offset)
     assert history.entries() == [(0, 0), (3, 10), (5, 30)]
@@ -255,8 +255,8 @@ def test_an_inbox_refuses_absurd_sizes():
 
 def test_in_memory_a_fast_writer_is_kept_in_bounds():
     """Retention does not wait for its next look, which is minutes away."""
-    limits = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
-    with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": limits}) as kafka:
+    config = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
+    with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": config}) as kafka:
 
         def write(cluster):
             topic = cluster.topics.named("t")

@@ -85,14 +85,14 @@ def test_markers_wait_for_a_leader():
             player = Player(client, "t")
             player.play(f"init\nadd 0 p=0,1\nwrite 0 v=11 p={1 - lost}")
             other = leaders[lost]
-            kafka.run(lambda cluster: cluster.switch.stop(other))
+            kafka.run(lambda cluster: cluster.node_control.stop(other))
             player.settle = lambda: None
             assert player.step("end commit 0") == "0 P0:1"
             assert player.step("state") == "0 PrepareCommit P0:1 t0,t1"
             assert player.step("end commit 0") == "51 none:-1"
             assert player.step("init") == "51 none:-1"
             assert player.step(f"read p={1 - lost}") == "0 2/2 0,C1 aborted none"
-            kafka.run(lambda cluster: cluster.switch.start(other))
+            kafka.run(lambda cluster: cluster.node_control.start(other))
             assert player.step("until CompleteCommit") == "CompleteCommit"
             assert player.step("init") == "0 P0:2"
             ends = kafka.end_offsets("t")

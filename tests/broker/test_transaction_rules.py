@@ -15,7 +15,7 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     LAST_EPOCH,
     MAX_EPOCH,
     ProducerIdAndEpoch,
-    Transaction,
+    TransactionMetadata,
     TransactionState,
 )
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
@@ -26,7 +26,7 @@ PLACE = ("t", 0)
 
 
 def known(epoch=0, **changes):
-    return Transaction(id="x", producer_id=1, timeout_ms=1, epoch=epoch, **changes)
+    return TransactionMetadata(id="x", producer_id=1, timeout_ms=1, epoch=epoch, **changes)
 
 
 def opened(epoch=0):
@@ -37,7 +37,7 @@ def ended(txn, *, commit=True):
     decide = transitions.end_v2(
         txn, ProducerIdAndEpoch(txn.producer_id, txn.epoch), NOW, commit=commit
     )
-    assert isinstance(decide, Transaction)
+    assert isinstance(decide, TransactionMetadata)
     return decide
 
 
@@ -74,7 +74,7 @@ class TestTheLastEpochs:
     @pytest.mark.parametrize("expected", [None, ProducerIdAndEpoch(1, LAST_EPOCH)])
     def test_an_init_brings_a_new_producer_id(self, expected):
         fresh = transitions.initialize(known(LAST_EPOCH), expected, 1, NOW)
-        assert isinstance(fresh, Transaction)
+        assert isinstance(fresh, TransactionMetadata)
         assert (fresh.previous_producer_id, fresh.epoch) == (1, 0)
         repeated = ProducerIdAndEpoch(1, LAST_EPOCH)
         assert transitions.may_initialize(fresh, repeated) is ErrorCode.none
@@ -92,7 +92,7 @@ class TestTheLastEpochs:
         done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
         assert (done.producer_id, done.epoch) == (1, MAX_EPOCH)
         fresh = transitions.initialize(done, None, 1, NOW)
-        assert isinstance(fresh, Transaction)
+        assert isinstance(fresh, TransactionMetadata)
         assert (fresh.producer_id != 1, fresh.epoch) == (True, 0)
 
 
@@ -120,7 +120,7 @@ class TestMarkersOnTheirWay:
 
     def test_v1(self):
         prepared = transitions.end_v1(opened(), ProducerIdAndEpoch(1, 0), NOW, commit=True)
-        assert isinstance(prepared, Transaction)
+        assert isinstance(prepared, TransactionMetadata)
         again = transitions.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=True)
         other = transitions.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=False)
         assert (again, other) == (ErrorCode.concurrent_transactions, ErrorCode.invalid_txn_state)

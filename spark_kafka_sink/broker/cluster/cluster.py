@@ -13,28 +13,28 @@ from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.cluster.node_control import NodeControl
 from spark_kafka_sink.broker.cluster.node_states import NodeStates
 from spark_kafka_sink.broker.cluster.reassignments import Reassignments
-from spark_kafka_sink.broker.cluster.replica_manager import Replicator
+from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
 from spark_kafka_sink.broker.cluster.storage_backend import open_backend
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics
-from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
-from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIds
+from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
-    CoordinatorSettings,
-    Transactions,
+    TransactionConfig,
+    TransactionCoordinator,
 )
-from spark_kafka_sink.broker.coordinator.transaction_markers import Markers
+from spark_kafka_sink.broker.coordinator.transaction_markers import TransactionMarkerWriter
 from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
-from spark_kafka_sink.broker.coordinator.transactional_offsets import OffsetsPartition
+from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
 from spark_kafka_sink.broker.faults import Faults
-from spark_kafka_sink.broker.purgatory import DelayedAnswers
+from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.purgatory import Key
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
 
@@ -72,23 +72,29 @@ class Cluster:
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
         self.topics = Topics(config, self.node_states.counting(), store, layers)
-        self.housekeeping = LogManager(self.topics.logs, self.clock, config.retention_check_ms)
-        self.delayed = DelayedAnswers()
-        self.elections = Elections(self.node_states, self.topics, self.delayed)
-        self.switch = NodeControl(self.node_states, self.elections, clock, self._nodes_changed)
+        self.log_manager = LogManager(self.topics.logs, self.clock, config.retention_check_ms)
+        self.purgatory = DelayedOperationPurgatory()
+        self.elections = Elections(self.node_states, self.topics, self.purgatory)
+        self.node_control = NodeControl(
+            self.node_states, self.elections, clock, self._nodes_changed
+        )
         max_lag = config.replica_lag_time_max_ms / 1000
-        self.replicator = Replicator(self.node_states, self.topics, self.delayed, max_lag)
+        self.replica_manager = ReplicaManager(
+            self.node_states, self.topics, self.purgatory, max_lag
+        )
         self.reassignments = Reassignments(self.topics, self.elections)
-        self.groups = Groups(self.journal)
-        self._producer_ids = ProducerIds(self.journal)
-        offsets = OffsetsPartition(self.journal)
-        self.markers = Markers(self.topics, self.groups, offsets, self.delayed, self.clock)
-        limits = CoordinatorSettings(
+        self.groups = GroupCoordinator(self.journal)
+        self._producer_ids = ProducerIdManager(self.journal)
+        offsets = TransactionalOffsets(self.journal)
+        self.markers = TransactionMarkerWriter(
+            self.topics, self.groups, offsets, self.purgatory, self.clock
+        )
+        limits = TransactionConfig(
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             ends_bump=config.transaction_level > 1,
         )
-        self.transactions = Transactions(
+        self.transactions = TransactionCoordinator(
             limits, TransactionStore(self.journal), self.clock, self.new_producer_id, self.markers
         )
         for name, partitions in config.topics.items():
@@ -113,9 +119,9 @@ class Cluster:
                 hint="Correct its name, its number of partitions or its configs",
             ) from error
 
-    def _storage_news(self, key: Key) -> None:
+    def _storage_news(self, key: TopicPartition) -> None:
         """Wake who waits for a partition; called on any thread."""
-        self.call_soon(lambda: self.delayed.wake(key))
+        self.call_soon(lambda: self.purgatory.wake(key))
 
     @property
     def controller_id(self) -> int:
@@ -145,13 +151,13 @@ class Cluster:
     def tick(self) -> None:
         """Do what is due: late members leave, waiting requests are answered."""
         now = self.clock.monotonic()
-        self.switch.tick(now)
+        self.node_control.tick(now)
         self.groups.tick(now)
         self.transactions.tick()
-        self.housekeeping.tick()
-        self.replicator.tick(now)
+        self.log_manager.tick()
+        self.replica_manager.tick(now)
         self.reassignments.tick()
-        self.delayed.poll(now)
+        self.purgatory.poll(now)
 
     def close(self) -> None:
         """Keep what is to be kept, once nobody is served any more."""
@@ -160,9 +166,9 @@ class Cluster:
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds; None if nothing is known."""
         due = (
-            self.delayed.next_deadline(),
+            self.purgatory.next_deadline(),
             self.groups.next_deadline(),
-            self.replicator.next_deadline(),
+            self.replica_manager.next_deadline(),
             self.node_states.next_fence(),
         )
         return min((time for time in due if time is not None), default=None)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.node_states import NodeStates
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.purgatory import DelayedAnswers
+    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 
 NO_LEADER = -1
 
@@ -24,12 +24,14 @@ class Elections:
     Kafka, and was never acknowledged to a producer with acks=all.
     """
 
-    __slots__ = ("_delayed", "_nodes", "_topics")
+    __slots__ = ("_nodes", "_purgatory", "_topics")
 
-    def __init__(self, nodes: NodeStates, topics: Topics, delayed: DelayedAnswers) -> None:
+    def __init__(
+        self, nodes: NodeStates, topics: Topics, purgatory: DelayedOperationPurgatory
+    ) -> None:
         self._nodes = nodes
         self._topics = topics
-        self._delayed = delayed
+        self._purgatory = purgatory
 
     def node_lost(self, node: int) -> None:
         """Take a node out of the in-sync replicas, and its leaderships from it."""
@@ -139,4 +141,4 @@ class Elections:
         return [partition for topic in self._topics.all() for partition in topic.partitions]
 
     def _wake(self, partition: Partition) -> None:
-        self._delayed.wake((partition.topic, partition.index))
+        self._purgatory.wake((partition.topic, partition.index))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.partition.unified_log import PartitionLog
+    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.common.clock import Clock
 
 FLUSH_LOOK_MS: Final = 100
@@ -26,7 +26,7 @@ class LogManager:
     __slots__ = ("_clock", "_flushed", "_logs", "_retained", "_retention_ms")
 
     def __init__(
-        self, logs: Callable[[], Iterable[PartitionLog]], clock: Clock, retention_ms: int
+        self, logs: Callable[[], Iterable[UnifiedLog]], clock: Clock, retention_ms: int
     ) -> None:
         self._logs = logs
         self._clock = clock

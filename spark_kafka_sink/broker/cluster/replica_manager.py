@@ -15,20 +15,24 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.node_states import NodeStates
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.purgatory import DelayedAnswers
+    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 
 
-class Replicator:
+class ReplicaManager:
     """Lets followers copy when their lag has passed; `max_lag` in seconds."""
 
-    __slots__ = ("_delayed", "_max_lag", "_nodes", "_topics")
+    __slots__ = ("_max_lag", "_nodes", "_purgatory", "_topics")
 
     def __init__(
-        self, nodes: NodeStates, topics: Topics, delayed: DelayedAnswers, max_lag: float
+        self,
+        nodes: NodeStates,
+        topics: Topics,
+        purgatory: DelayedOperationPurgatory,
+        max_lag: float,
     ) -> None:
         self._nodes = nodes
         self._topics = topics
-        self._delayed = delayed
+        self._purgatory = purgatory
         self._max_lag = max_lag
 
     def replicated(self) -> Iterable[Partition]:
@@ -59,7 +63,7 @@ class Replicator:
         self._judge(partition, now)
         self._raise_watermark(partition)
         if before != (copies.high_watermark, partition.in_sync):
-            self._delayed.wake((partition.topic, partition.index))
+            self._purgatory.wake((partition.topic, partition.index))
 
     def _copy(self, partition: Partition, now: float) -> None:
         copies, slowest = partition.copies, 0.0

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.purgatory import Key
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
 
-def open_backend(config: BrokerConfig, clock: Clock, news: Callable[[Key], None]) -> StorageBackend:
+def open_backend(
+    config: BrokerConfig, clock: Clock, news: Callable[[TopicPartition], None]
+) -> StorageBackend:
     """The storage that the options ask for.
 
     Args:

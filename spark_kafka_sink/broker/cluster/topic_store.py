@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from spark_kafka_sink.broker.cluster.topics import Topic
-from spark_kafka_sink.broker.partition.leader_epoch_cache import EpochHistory
+from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.unified_log import PartitionLog
-from spark_kafka_sink.broker.storage.log_config import LogLimits
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.topic_config import TopicConfig
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class TopicStore:
         self._backend = backend
         self._journal = journal
 
-    def new_log(self, topic: str, partition: int, config: TopicConfig) -> PartitionLog:
+    def new_log(self, topic: str, partition: int, config: TopicConfig) -> UnifiedLog:
         """Begin the log of a new partition."""
-        return PartitionLog(self._backend.create(topic, partition, LogLimits.of(config)))
+        return UnifiedLog(self._backend.create(topic, partition, LogConfig.of(config)))
 
     def save(self, topic: Topic) -> None:
         """Keep what is said of a topic, as it is now."""
@@ -91,21 +91,21 @@ class TopicStore:
             replicas=replicas,
             in_sync=list(replicas),
         )
-        self._recover(partition, LogLimits.of(topic.config))
+        self._recover(partition, LogConfig.of(topic.config))
         partition.leader_epoch = max(known["leader_epoch"], partition.log.epochs.latest) + 1
         partition.log.epochs.assign(partition.leader_epoch, partition.log.end_offset)
         return partition
 
-    def _recover(self, partition: Partition, limits: LogLimits) -> None:
+    def _recover(self, partition: Partition, limits: LogConfig) -> None:
         """Read a log again; every copy has all of it, as the nodes share one process."""
-        epochs = EpochHistory()
+        epochs = LeaderEpochCache()
         place = (partition.topic, partition.index)
 
         def seen(header: BatchHeader, batch: memoryview) -> None:
             epochs.assign(header.leader_epoch, header.base_offset)
             partition.replay(batch)
 
-        log = partition.log = PartitionLog(self._backend.load(*place, limits, seen))
+        log = partition.log = UnifiedLog(self._backend.load(*place, limits, seen))
         log.epochs = epochs
         log.delete_records(self._journal.all(LOG_START).get(place, 0))
         partition.copies.seen_end = partition.copies.high_watermark = log.end_offset

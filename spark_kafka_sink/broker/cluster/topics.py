@@ -11,8 +11,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.assignments import Brokers
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.unified_log import PartitionLog
-from spark_kafka_sink.broker.storage.log_config import LogLimits
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Topics:
         """Every topic, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
-    def logs(self) -> Iterator[PartitionLog]:
+    def logs(self) -> Iterator[UnifiedLog]:
         """The logs of all partitions."""
         return (one.log for topic in self._by_name.values() for one in topic.partitions)
 
@@ -167,14 +167,14 @@ class Topics:
 
     def draft(self, new: NewTopic) -> Topic:
         """The topic that `create` would make; nobody else sees it, and it keeps nothing."""
-        return self._build(new, lambda _index, _config: PartitionLog())
+        return self._build(new, lambda _index, _config: UnifiedLog())
 
     def _make(self, new: NewTopic) -> Topic:
         topic = self._build(new, lambda index, own: self.store.new_log(new.name, index, own))
         self.store.save(topic)
         return topic
 
-    def _build(self, new: NewTopic, new_log: Callable[[int, TopicConfig], PartitionLog]) -> Topic:
+    def _build(self, new: NewTopic, new_log: Callable[[int, TopicConfig], UnifiedLog]) -> Topic:
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
@@ -237,9 +237,9 @@ class Topics:
     def _take(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
         for partition in topic.partitions:
-            partition.log.storage.limits = LogLimits.of(config)
+            partition.log.storage.config = LogConfig.of(config)
 
-    def _partition(self, new: NewTopic, index: int, log: PartitionLog) -> Partition:
+    def _partition(self, new: NewTopic, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor
         copies = default if new.replication_factor == DEFAULT else new.replication_factor
         assigned = new.assignments.get(index)

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.group_member import Joining, Member, Reply
+from spark_kafka_sink.broker.coordinator.group_member import GroupMember, JoinRequest, Reply
 from spark_kafka_sink.broker.coordinator.group_offsets import GroupOffsets
 from spark_kafka_sink.broker.coordinator.subscriptions import subscribed_topics
 from spark_kafka_sink.broker.storage.journal import Journal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-class GroupState(StrEnum):
+class ClassicGroupState(StrEnum):
     """States of a group, with Kafka's names."""
 
     EMPTY = "Empty"
@@ -37,7 +37,7 @@ class GroupState(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class ClassicGroup:
     """One group; members by id, in the order in which they came.
 
     `pending` are ids that were given out and have not joined yet, until when (KIP-394), `unsynced`
@@ -45,19 +45,19 @@ class Group:
     """
 
     id: str
-    state: GroupState = GroupState.EMPTY
+    state: ClassicGroupState = ClassicGroupState.EMPTY
     generation: int = 0
     protocol_type: str = ""
     protocol: str = ""
     leader: str = ""
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, GroupMember] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)
     unsynced: set[str] = field(default_factory=set)
     rebalance_deadline: float = 0.0
     sync_deadline: float = 0.0
     offsets: GroupOffsets = field(default_factory=lambda: GroupOffsets(Journal(), ""))
 
-    def join(self, joining: Joining, reply: Reply, now: float) -> None:
+    def join(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         """Take a member in; `reply` comes when the rebalance is over, or at once with an error."""
         if error := self._refusal(joining):
             reply({"error_code": error, "member_id": joining.member_id})
@@ -71,7 +71,7 @@ class Group:
         else:
             self._give_id(joining, reply, now)
 
-    def _refusal(self, joining: Joining) -> ErrorCode:
+    def _refusal(self, joining: JoinRequest) -> ErrorCode:
         offers = [m.joined.protocols for m in self.members.values()]
         common = set(joining.protocols).intersection(*offers)
         type_fits = not offers or joining.protocol_type == self.protocol_type
@@ -81,47 +81,49 @@ class Group:
             return ErrorCode.none
         return self.identify(joining.member_id, joining.instance_id)
 
-    def _give_id(self, joining: Joining, reply: Reply, now: float) -> None:
+    def _give_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         """A new client gets its id first, so that a lost answer leaves no ghost (KIP-394)."""
         member_id = _new_id(joining)
         self.pending[member_id] = now + joining.session_timeout
         reply({"error_code": ErrorCode.member_id_required, "member_id": member_id})
 
-    def _admit(self, joining: Joining, reply: Reply, now: float) -> None:
+    def _admit(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         member_id = joining.member_id or _new_id(joining)
         self.pending.pop(member_id, None)
         self.protocol_type = joining.protocol_type
-        member = Member(id=member_id, joined=joining, expires=now, join=reply)
+        member = GroupMember(id=member_id, joined=joining, expires=now, join=reply)
         member.seen(now)
         self.members[member_id] = member
 
-    def _join_again(self, member: Member, joining: Joining, reply: Reply, now: float) -> None:
+    def _join_again(
+        self, member: GroupMember, joining: JoinRequest, reply: Reply, now: float
+    ) -> None:
         same = list(member.joined.protocols.items()) == list(joining.protocols.items())
         leads = member.id == self.leader
         member.joined = joining
         member.join = reply
         member.seen(now)
         if same and (
-            self.state is GroupState.COMPLETING_REBALANCE
-            or (self.state is GroupState.STABLE and not leads)
+            self.state is ClassicGroupState.COMPLETING_REBALANCE
+            or (self.state is ClassicGroupState.STABLE and not leads)
         ):
             member.answer_join(self._joined(shows_members=leads))
         else:
             self._rebalance(now)
 
-    def _replace(self, former: Member, joining: Joining, reply: Reply, now: float) -> None:
+    def _replace(self, former: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
         """A static member that starts again takes the place of its former self."""
         for answer in (former.answer_join, former.answer_sync):
             answer({"error_code": ErrorCode.fenced_instance_id})
         leader = self.leader
-        new = Member(id=_new_id(joining), joined=joining, expires=now, join=reply)
+        new = GroupMember(id=_new_id(joining), joined=joining, expires=now, join=reply)
         new.assignment = former.assignment
         new.seen(now)
         self.members = {m.id: m for m in (new if m is former else m for m in self.members.values())}
         self.unsynced.discard(former.id)
         if leader == former.id:
             self.leader = new.id
-        if self.state is not GroupState.STABLE or self._vote() != self.protocol:
+        if self.state is not ClassicGroupState.STABLE or self._vote() != self.protocol:
             self._rebalance(now)
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
@@ -129,7 +131,7 @@ class Group:
         else:  # It would assign anew if it knew that it leads: KAFKA-13435.
             new.answer_join(self._joined(shows_members=False) | {"leader": leader})
 
-    def instance(self, instance_id: str | None) -> Member | None:
+    def instance(self, instance_id: str | None) -> GroupMember | None:
         """Find a static member."""
         if instance_id is None:
             return None
@@ -137,8 +139,8 @@ class Group:
         return next(found, None)
 
     def _rebalance(self, now: float) -> None:
-        if self.state is not GroupState.PREPARING_REBALANCE:
-            self.state = GroupState.PREPARING_REBALANCE
+        if self.state is not ClassicGroupState.PREPARING_REBALANCE:
+            self.state = ClassicGroupState.PREPARING_REBALANCE
             self.unsynced.clear()
             self.rebalance_deadline = now + self._longest_rebalance()
             for member in self.members.values():
@@ -160,7 +162,7 @@ class Group:
             return
         self.generation += 1
         if not self.members:
-            self.state = GroupState.EMPTY
+            self.state = ClassicGroupState.EMPTY
             self.protocol = self.leader = ""
             return
         self._complete(now)
@@ -177,7 +179,7 @@ class Group:
 
     def _complete(self, now: float) -> None:
         """Answer all who joined; then everybody has to ask for an assignment."""
-        self.state = GroupState.COMPLETING_REBALANCE
+        self.state = ClassicGroupState.COMPLETING_REBALANCE
         self.protocol = self._vote()
         self.unsynced = set(self.members)
         self.sync_deadline = now + self._longest_rebalance()
@@ -237,20 +239,20 @@ class Group:
     def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
         """Hand out assignments; the answer comes when the leader has given them."""
         member = self.members[member_id]
-        if self.state is GroupState.PREPARING_REBALANCE:
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.rebalance_in_progress
         self.unsynced.discard(member_id)
         member.sync = reply
-        if self.state is GroupState.COMPLETING_REBALANCE and member_id == self.leader:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE and member_id == self.leader:
             for other in self.members.values():
                 other.assignment = assignments.get(other.id, b"")
-            self.state = GroupState.STABLE
-        if self.state is GroupState.STABLE:
+            self.state = ClassicGroupState.STABLE
+        if self.state is ClassicGroupState.STABLE:
             for other in self.members.values():
                 other.answer_sync(self._synced(other))
         return ErrorCode.none
 
-    def _synced(self, member: Member) -> Values:
+    def _synced(self, member: GroupMember) -> Values:
         return {
             "protocol_type": self.protocol_type,
             "protocol_name": self.protocol,
@@ -261,7 +263,7 @@ class Group:
         """Keep a member's session; say whether it should join again."""
         if member_id in self.members:
             self.members[member_id].seen(now)
-        preparing = self.state is GroupState.PREPARING_REBALANCE
+        preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
         return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
@@ -290,7 +292,7 @@ class Group:
             self._rebalance(now)
 
     def _pending_gone(self, now: float) -> None:
-        if self.state is GroupState.PREPARING_REBALANCE:
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
             self._finish_join(now)
 
     def tick(self, now: float) -> None:
@@ -302,7 +304,7 @@ class Group:
         if self.unsynced and self.sync_deadline <= now:
             late += self.unsynced
         self.remove(late, now)
-        if self.state is GroupState.PREPARING_REBALANCE and self.rebalance_deadline <= now:
+        if self.state is ClassicGroupState.PREPARING_REBALANCE and self.rebalance_deadline <= now:
             self._finish_join(now)
 
     def next_deadline(self) -> float | None:
@@ -310,10 +312,10 @@ class Group:
         due = [*self.pending.values(), *(m.expires for m in self.members.values() if not m.waits)]
         if self.unsynced:
             due.append(self.sync_deadline)
-        if self.state is GroupState.PREPARING_REBALANCE:
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
             due.append(self.rebalance_deadline)
         return min(due, default=None)
 
 
-def _new_id(joining: Joining) -> str:
+def _new_id(joining: JoinRequest) -> str:
     return f"{joining.instance_id or joining.client_id}-{uuid4()}"

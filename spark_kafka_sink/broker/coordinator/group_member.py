@@ -11,7 +11,7 @@ Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class JoinRequest:
     """What a JoinGroup request says; timeouts in seconds.
 
     `needs_known_id` and `may_skip_assignment` are what its version brings along (KIP-394, KIP-814).
@@ -30,11 +30,11 @@ class Joining:
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """A member; `join` and `sync` answer its waiting requests, `expires` is monotonic seconds."""
 
     id: str
-    joined: Joining
+    joined: JoinRequest
     expires: float
     assignment: bytes = b""
     join: Reply | None = field(default=None, repr=False)

@@ -46,21 +46,21 @@ class GroupOffsets(MutableMapping[tuple[str, int], CommittedOffset]):
             if group == group_id
         }
 
-    def __getitem__(self, place: tuple[str, int]) -> CommittedOffset:
-        return self._offsets[place]
+    def __getitem__(self, topic_partition: tuple[str, int]) -> CommittedOffset:
+        return self._offsets[topic_partition]
 
-    def __setitem__(self, place: tuple[str, int], offset: CommittedOffset) -> None:
-        self._offsets[place] = offset
+    def __setitem__(self, topic_partition: tuple[str, int], offset: CommittedOffset) -> None:
+        self._offsets[topic_partition] = offset
         value = {
             "offset": offset.offset,
             "leader_epoch": offset.leader_epoch,
             "metadata": offset.metadata,
         }
-        self._journal.put(KIND, (self._group_id, *place), value)
+        self._journal.put(KIND, (self._group_id, *topic_partition), value)
 
-    def __delitem__(self, place: tuple[str, int]) -> None:
-        del self._offsets[place]
-        self._journal.put(KIND, (self._group_id, *place), None)
+    def __delitem__(self, topic_partition: tuple[str, int]) -> None:
+        del self._offsets[topic_partition]
+        self._journal.put(KIND, (self._group_id, *topic_partition), None)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self._offsets)

@@ -14,7 +14,7 @@ _KIND = "producer ids"
 _KEY = ("next block",)
 
 
-class ProducerIds:
+class ProducerIdManager:
     """Counts on from where the journal says that an earlier broker may have been."""
 
     __slots__ = ("_end", "_journal", "_next")

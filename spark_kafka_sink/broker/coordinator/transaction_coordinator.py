@@ -13,28 +13,28 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator import transaction_transitions as transitions
 from spark_kafka_sink.broker.coordinator.transaction_metadata import (
-    Place,
     ProducerIdAndEpoch,
-    Transaction,
+    TransactionMetadata,
     TransactionState,
 )
-from spark_kafka_sink.broker.partition.control_batch import Marker
+from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.coordinator.transaction_markers import Markers
+    from spark_kafka_sink.broker.coordinator.transaction_markers import TransactionMarkerWriter
     from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
-Named: TypeAlias = ProducerIdAndEpoch | ErrorCode
+ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer that a request is answered with, or the error."""
 
 LOOK_EVERY_MS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
+class TransactionConfig:
     """Kafka's transaction.max.timeout.ms and transactional.id.expiration.ms, in milliseconds.
 
     With `ends_bump` (transaction.version 2) also the ends that the coordinator decides bump epochs.
@@ -45,7 +45,7 @@ class CoordinatorSettings:
     ends_bump: bool
 
 
-class Transactions:
+class TransactionCoordinator:
     """All transactional ids.
 
     Args:
@@ -58,43 +58,43 @@ class Transactions:
 
     def __init__(
         self,
-        settings: CoordinatorSettings,
+        settings: TransactionConfig,
         store: TransactionStore,
         clock: Clock,
         new_producer_id: Callable[[], int],
-        markers: Markers,
+        markers: TransactionMarkerWriter,
     ) -> None:
         self._settings = settings
         self._store = store
         self._clock = clock
         self._new_producer_id = new_producer_id
         self._markers = markers
-        self._by_id: dict[str, Transaction] = {}
-        self._unwritten: dict[str, set[Place]] = {}
+        self._by_id: dict[str, TransactionMetadata] = {}
+        self._unwritten: dict[str, set[TopicPartition]] = {}
         self._looked_ms = 0
         for txn in store.all():
             self._by_id[txn.id] = txn
             if txn.is_prepared:
                 self._unwritten[txn.id] = set(txn.partitions)
 
-    def all(self) -> list[Transaction]:
+    def all(self) -> list[TransactionMetadata]:
         """Every transactional id, by name."""
         return [self._by_id[name] for name in sorted(self._by_id)]
 
-    def find(self, transactional_id: str) -> Transaction | None:
+    def find(self, transactional_id: str) -> TransactionMetadata | None:
         """Find a transactional id."""
         return self._by_id.get(transactional_id)
 
     def _now(self) -> transitions.Now:
         return transitions.Now(ms=self._clock.wall_ms(), new_producer_id=self._new_producer_id)
 
-    def _keep(self, txn: Transaction) -> None:
+    def _keep(self, txn: TransactionMetadata) -> None:
         self._store.put(txn)
         self._by_id[txn.id] = txn
 
     def initialize(
         self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int
-    ) -> Named:
+    ) -> ProducerIdOrError:
         """Give a producer its id and epoch, and fence those before it (KIP-98, KIP-360).
 
         A transaction that is still open is aborted first: CONCURRENT_TRANSACTIONS asks the client
@@ -107,7 +107,7 @@ class Transactions:
         now = self._now()
         txn = self._by_id.get(transactional_id)
         if txn is None:
-            txn = Transaction(
+            txn = TransactionMetadata(
                 id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
             )
         if error := transitions.may_initialize(txn, expected):
@@ -122,30 +122,35 @@ class Transactions:
         return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
 
     def add(
-        self, transactional_id: str, claim: ProducerIdAndEpoch, places: Iterable[Place]
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        topic_partitions: Iterable[TopicPartition],
     ) -> ErrorCode:
         """Take partitions into a producer's transaction."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        error = transitions.speaks_for(txn, claim)
+        error = transitions.speaks_for(txn, producer)
         if txn is not None and not error:
-            self._keep(transitions.add(txn, places, self._now()))
+            self._keep(transitions.add(txn, topic_partitions, self._now()))
         return error
 
-    def verify(self, transactional_id: str, claim: ProducerIdAndEpoch, place: Place) -> ErrorCode:
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition
+    ) -> ErrorCode:
         """Judge whether a partition is part of a producer's transaction (KIP-890)."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        if error := transitions.speaks_for(txn, claim):
+        if error := transitions.speaks_for(txn, producer):
             return error
-        known = txn is not None and place in txn.partitions
+        known = txn is not None and topic_partition in txn.partitions
         return ErrorCode.none if known else ErrorCode.transaction_abortable
 
     def end(
-        self, transactional_id: str, claim: ProducerIdAndEpoch, *, commit: bool, bumps: bool
-    ) -> Named:
+        self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool, bumps: bool
+    ) -> ProducerIdOrError:
         """Commit or abort; with `bumps` (transactions V2) the answer has the next epoch."""
         if not transactional_id:
             return ErrorCode.invalid_request
@@ -153,7 +158,7 @@ class Transactions:
         if txn is None:
             return ErrorCode.invalid_producer_id_mapping
         decide = transitions.end_v2 if bumps else transitions.end_v1
-        decision = decide(txn, claim, self._now(), commit=commit)
+        decision = decide(txn, producer, self._now(), commit=commit)
         if isinstance(decision, ErrorCode):
             return decision or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
         self._finish(decision)
@@ -162,22 +167,26 @@ class Transactions:
             return ProducerIdAndEpoch(decision.next_producer_id, 0)
         return ProducerIdAndEpoch(decision.producer_id, decision.epoch)
 
-    def _fence(self, txn: Transaction, now: transitions.Now) -> None:
+    def _fence(self, txn: TransactionMetadata, now: transitions.Now) -> None:
         self._finish(transitions.fence(txn, now, bumps=self._settings.ends_bump))
 
-    def _finish(self, prepared: Transaction) -> None:
+    def _finish(self, prepared: TransactionMetadata) -> None:
         self._keep(prepared)
         self._unwritten[prepared.id] = set(prepared.partitions)
         self._write_markers(prepared)
 
-    def _write_markers(self, txn: Transaction) -> None:
-        marker = Marker(
+    def _write_markers(self, txn: TransactionMetadata) -> None:
+        marker = EndTransactionMarker(
             producer_id=txn.producer_id,
             epoch=txn.epoch,
             commit=txn.state is TransactionState.PREPARE_COMMIT,
         )
-        places = sorted(self._unwritten[txn.id])
-        left = {place for place in places if not self._markers.write(place, marker)}
+        topic_partitions = sorted(self._unwritten[txn.id])
+        left = {
+            topic_partition
+            for topic_partition in topic_partitions
+            if not self._markers.write(topic_partition, marker)
+        }
         if left:
             self._unwritten[txn.id] = left
             return

@@ -11,36 +11,36 @@ from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_TO
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.topics import Topics
-    from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
-    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place
-    from spark_kafka_sink.broker.coordinator.transactional_offsets import OffsetsPartition
-    from spark_kafka_sink.broker.partition.control_batch import Marker
-    from spark_kafka_sink.broker.purgatory import DelayedAnswers
+    from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+    from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
+    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
+    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
 
-class Markers:
+class TransactionMarkerWriter:
     """Writes markers; `offsets` takes those of the offsets topic."""
 
-    __slots__ = ("_clock", "_delayed", "_groups", "_topics", "offsets")
+    __slots__ = ("_clock", "_groups", "_purgatory", "_topics", "offsets")
 
     def __init__(
         self,
         topics: Topics,
-        groups: Groups,
-        offsets: OffsetsPartition,
-        delayed: DelayedAnswers,
+        groups: GroupCoordinator,
+        offsets: TransactionalOffsets,
+        purgatory: DelayedOperationPurgatory,
         clock: Clock,
     ) -> None:
         self._topics = topics
         self._groups = groups
-        self._delayed = delayed
+        self._purgatory = purgatory
         self._clock = clock
         self.offsets = offsets
 
-    def write(self, place: Place, marker: Marker) -> bool:
+    def write(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
         """Write a marker; False while the partition has no leader. A deleted one needs none."""
-        name, index = place
+        name, index = topic_partition
         if name == OFFSETS_TOPIC:
             self.offsets.end(marker, self._groups)
             return True
@@ -54,5 +54,5 @@ class Markers:
             partition.end_transaction(marker, topic.config, self._clock.wall_ms())
         except OSError:
             return False
-        self._delayed.wake((name, index))
+        self._purgatory.wake((name, index))
         return True

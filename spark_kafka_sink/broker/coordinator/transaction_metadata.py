@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 NO_ID = -1
 NO_EPOCH = -1
@@ -19,9 +21,6 @@ NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
 """The highest epoch that a producer gets; the one above it is kept for the coordinator's fence."""
-
-Place: TypeAlias = tuple[str, int]
-"""A topic's name and a partition's index."""
 
 
 class TransactionState(StrEnum):
@@ -65,7 +64,7 @@ class ProducerIdAndEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class TransactionMetadata:
     """What the coordinator knows about a transactional id; times in milliseconds since 1970.
 
     `last_epoch` is the epoch that its producer knew before the last bump that it asked for,
@@ -80,7 +79,7 @@ class Transaction:
     previous_producer_id: int = NO_ID
     next_producer_id: int = NO_ID
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIME
     updated_ms: int = NO_TIME
 
@@ -99,7 +98,7 @@ class Transaction:
         """Whether nothing is open."""
         return self.state in _AT_REST
 
-    def to(self, state: TransactionState, **changes: Any) -> Transaction:
+    def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
         """The next state.
 
         Raises:

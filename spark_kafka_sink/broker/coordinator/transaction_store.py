@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.coordinator.transaction_metadata import Transaction, TransactionState
+from spark_kafka_sink.broker.coordinator.transaction_metadata import (
+    TransactionMetadata,
+    TransactionState,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
@@ -21,26 +24,26 @@ class TransactionStore:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def all(self) -> list[Transaction]:
+    def all(self) -> list[TransactionMetadata]:
         """What an earlier broker kept."""
         return [_read(value) for value in self._journal.all(KIND).values()]
 
-    def put(self, txn: Transaction) -> None:
+    def put(self, txn: TransactionMetadata) -> None:
         """Keep a state."""
         value = {field.name: getattr(txn, field.name) for field in fields(txn)}
         value["partitions"] = sorted(txn.partitions)
         self._journal.put(KIND, (txn.id,), value)
 
-    def drop(self, txn: Transaction) -> None:
+    def drop(self, txn: TransactionMetadata) -> None:
         """Forget a transactional id."""
         self._journal.put(KIND, (txn.id,), None)
 
 
-def _read(value: dict[str, object]) -> Transaction:
-    known = {field.name for field in fields(Transaction)}
+def _read(value: dict[str, object]) -> TransactionMetadata:
+    known = {field.name for field in fields(TransactionMetadata)}
     values = {name: what for name, what in value.items() if name in known}
-    places = values.pop("partitions")
+    topic_partitions = values.pop("partitions")
     state = TransactionState(str(values.pop("state")))
-    assert isinstance(places, list)
-    partitions = frozenset((str(name), int(index)) for name, index in places)
-    return Transaction(partitions=partitions, state=state, **values)  # type: ignore[arg-type]
+    assert isinstance(topic_partitions, list)
+    partitions = frozenset((str(name), int(index)) for name, index in topic_partitions)
+    return TransactionMetadata(partitions=partitions, state=state, **values)  # type: ignore[arg-type]

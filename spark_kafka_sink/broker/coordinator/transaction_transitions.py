@@ -17,16 +17,17 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     NO_EPOCH,
     NO_ID,
     NO_TIME,
-    Place,
     ProducerIdAndEpoch,
-    Transaction,
+    TransactionMetadata,
     TransactionState,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Decision: TypeAlias = Transaction | ErrorCode
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
+
+Decision: TypeAlias = TransactionMetadata | ErrorCode
 """The next state, or the answer."""
 
 
@@ -39,7 +40,7 @@ class Now:
 
 
 def initialize(
-    txn: Transaction, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
+    txn: TransactionMetadata, expected: ProducerIdAndEpoch | None, timeout_ms: int, now: Now
 ) -> Decision:
     """Decide about an InitProducerId of an id at rest: a new epoch, or a new producer id.
 
@@ -65,7 +66,7 @@ def initialize(
     return ErrorCode.producer_fenced
 
 
-def may_initialize(txn: Transaction, expected: ProducerIdAndEpoch | None) -> ErrorCode:
+def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
     """Judge who asks for a producer id, and whether it is a good moment."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
@@ -74,18 +75,20 @@ def may_initialize(txn: Transaction, expected: ProducerIdAndEpoch | None) -> Err
     return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
 
 
-def speaks_for(txn: Transaction | None, claim: ProducerIdAndEpoch) -> ErrorCode:
+def speaks_for(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
     """Judge whether a producer may go on with a transaction."""
-    if txn is None or txn.producer_id != claim.producer_id:
+    if txn is None or txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
-    if txn.epoch != claim.epoch:
+    if txn.epoch != producer.epoch:
         return ErrorCode.producer_fenced
     return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
 
 
-def add(txn: Transaction, places: Iterable[Place], now: Now) -> Transaction:
+def add(
+    txn: TransactionMetadata, topic_partitions: Iterable[TopicPartition], now: Now
+) -> TransactionMetadata:
     """Take partitions into the transaction, or begin it with them."""
-    added = frozenset(places)
+    added = frozenset(topic_partitions)
     if txn.state is TransactionState.ONGOING:
         if added <= txn.partitions:
             return txn
@@ -97,11 +100,13 @@ def add(txn: Transaction, places: Iterable[Place], now: Now) -> Transaction:
     )
 
 
-def end_v1(txn: Transaction, claim: ProducerIdAndEpoch, now: Now, *, commit: bool) -> Decision:
+def end_v1(
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
+) -> Decision:
     """Decide about an EndTxn of transactions V1: the epoch stays, a repetition changes nothing."""
-    if txn.producer_id != claim.producer_id:
+    if txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
-    if txn.epoch != claim.epoch:
+    if txn.epoch != producer.epoch:
         return ErrorCode.producer_fenced
     if txn.state is TransactionState.ONGOING:
         return txn.to(_prepared(commit=commit), updated_ms=now.ms)
@@ -111,20 +116,22 @@ def end_v1(txn: Transaction, claim: ProducerIdAndEpoch, now: Now, *, commit: boo
     return ErrorCode.none if done else ErrorCode.invalid_txn_state
 
 
-def end_v2(txn: Transaction, claim: ProducerIdAndEpoch, now: Now, *, commit: bool) -> Decision:
+def end_v2(
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, now: Now, *, commit: bool
+) -> Decision:
     """Decide about an EndTxn of transactions V2 (KIP-890): every end bumps the epoch.
 
     So the same epoch never ends two transactions, and the epoch before is a repetition.
     """
     overflowed = (
-        txn.previous_producer_id == claim.producer_id
-        and claim.epoch == LAST_EPOCH
+        txn.previous_producer_id == producer.producer_id
+        and producer.epoch == LAST_EPOCH
         and txn.epoch == 0
     )
-    if txn.producer_id != claim.producer_id and not overflowed:
+    if txn.producer_id != producer.producer_id and not overflowed:
         return ErrorCode.invalid_producer_id_mapping
-    repeats = overflowed or txn.epoch == claim.epoch + 1
-    if not _is_epoch_of_v2(txn, claim, repeats=repeats):
+    repeats = overflowed or txn.epoch == producer.epoch + 1
+    if not _is_epoch_of_v2(txn, producer, repeats=repeats):
         return ErrorCode.producer_fenced
     if txn.state is TransactionState.ONGOING:
         return _prepare_v2(txn, now, commit=commit)
@@ -137,16 +144,18 @@ def end_v2(txn: Transaction, claim: ProducerIdAndEpoch, now: Now, *, commit: boo
     return ErrorCode.invalid_txn_state if commit else _prepare_v2(txn, now, commit=False)
 
 
-def _is_epoch_of_v2(txn: Transaction, claim: ProducerIdAndEpoch, *, repeats: bool) -> bool:
+def _is_epoch_of_v2(
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, *, repeats: bool
+) -> bool:
     if txn.is_prepared:
-        return repeats and txn.epoch == claim.epoch + 1
-    current = claim.epoch == txn.epoch
+        return repeats and txn.epoch == producer.epoch + 1
+    current = producer.epoch == txn.epoch
     if txn.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}:
         return current or repeats
     return current
 
 
-def _prepare_v2(txn: Transaction, now: Now, *, commit: bool) -> Transaction:
+def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
     """An empty transaction that is aborted begins and ends at once."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
     return txn.to(
@@ -159,7 +168,7 @@ def _prepare_v2(txn: Transaction, now: Now, *, commit: bool) -> Transaction:
     )
 
 
-def fence(txn: Transaction, now: Now, *, bumps: bool) -> Transaction:
+def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
     """Abort an ongoing transaction that timed out, or whose id somebody else wants.
 
     The epoch is bumped, so that the markers fence its producer. With `bumps` (transactions V2) that
@@ -175,7 +184,7 @@ def fence(txn: Transaction, now: Now, *, bumps: bool) -> Transaction:
     )
 
 
-def complete(txn: Transaction, now: Now) -> Transaction:
+def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
     """All markers are written."""
     rotates = txn.next_producer_id != NO_ID
     return txn.to(

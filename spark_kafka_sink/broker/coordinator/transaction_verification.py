@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction_coordinator import Transactions
-    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place, ProducerIdAndEpoch
+    from spark_kafka_sink.broker.coordinator.transaction_coordinator import TransactionCoordinator
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import (
+        ProducerIdAndEpoch,
+    )
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 
 class TransactionSupport(Enum):
@@ -32,16 +35,18 @@ class Writer:
     """Who writes inside a transaction."""
 
     transactional_id: str
-    claim: ProducerIdAndEpoch
+    producer: ProducerIdAndEpoch
     support: TransactionSupport
 
 
-def verify(transactions: Transactions, writer: Writer, place: Place) -> ErrorCode:
+def verify(
+    transactions: TransactionCoordinator, writer: Writer, topic_partition: TopicPartition
+) -> ErrorCode:
     """Add a place to the writer's transaction, or see whether it is part of it."""
     if writer.support is TransactionSupport.ADDS:
-        error = transactions.add(writer.transactional_id, writer.claim, [place])
+        error = transactions.add(writer.transactional_id, writer.producer, [topic_partition])
     else:
-        error = transactions.verify(writer.transactional_id, writer.claim, place)
+        error = transactions.verify(writer.transactional_id, writer.producer, topic_partition)
     if error is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
     if error is ErrorCode.transaction_abortable and writer.support is TransactionSupport.OLD:

@@ -14,21 +14,21 @@ from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.group_coordinator import Groups
-    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place
-    from spark_kafka_sink.broker.partition.control_batch import Marker
+    from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
     from spark_kafka_sink.broker.storage.journal import Journal
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 PENDING = "pending_offset"
 EPOCHS = "offset_epoch"
 OFFSETS_TOPIC = "__consumer_offsets"
-OFFSETS_PLACE: Place = (OFFSETS_TOPIC, 0)
+OFFSETS_PARTITION: TopicPartition = (OFFSETS_TOPIC, 0)
 
-Pending: TypeAlias = "dict[tuple[str, Place], CommittedOffset]"
+Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
 """Offsets of one producer's transaction, by group id and topic-partition."""
 
 
-class OffsetsPartition:
+class TransactionalOffsets:
     """Pending offsets by producer id, and the newest epoch of each.
 
     Args:
@@ -45,48 +45,56 @@ class OffsetsPartition:
             pending = self._pending.setdefault(int(producer), {})
             pending[str(group), (str(topic), int(index))] = CommittedOffset(**value)
 
-    def is_ongoing(self, claim: ProducerIdAndEpoch) -> bool:
+    def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
         """Whether the producer's transaction has offsets here already."""
-        same = self._epochs.get(claim.producer_id) == claim.epoch
-        return same and claim.producer_id in self._pending
+        same = self._epochs.get(producer.producer_id) == producer.epoch
+        return same and producer.producer_id in self._pending
 
-    def judge(self, claim: ProducerIdAndEpoch) -> ErrorCode:
+    def judge(self, producer: ProducerIdAndEpoch) -> ErrorCode:
         """Refuse an epoch that is older than the newest."""
-        late = claim.epoch < self._epochs.get(claim.producer_id, claim.epoch)
+        late = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
         return ErrorCode.invalid_producer_epoch if late else ErrorCode.none
 
-    def begin(self, claim: ProducerIdAndEpoch) -> None:
+    def begin(self, producer: ProducerIdAndEpoch) -> None:
         """Let a producer's transaction have offsets here, even none."""
-        self._set_epoch(claim)
-        self._pending.setdefault(claim.producer_id, {})
+        self._set_epoch(producer)
+        self._pending.setdefault(producer.producer_id, {})
 
     def add(
-        self, claim: ProducerIdAndEpoch, group_id: str, place: Place, offset: CommittedOffset
+        self,
+        producer: ProducerIdAndEpoch,
+        group_id: str,
+        topic_partition: TopicPartition,
+        offset: CommittedOffset,
     ) -> None:
         """Keep an offset until its transaction ends."""
-        self.begin(claim)
-        self._pending[claim.producer_id][group_id, place] = offset
+        self.begin(producer)
+        self._pending[producer.producer_id][group_id, topic_partition] = offset
         value = {
             "offset": offset.offset,
             "leader_epoch": offset.leader_epoch,
             "metadata": offset.metadata,
         }
-        self._journal.put(PENDING, (claim.producer_id, group_id, *place), value)
+        self._journal.put(PENDING, (producer.producer_id, group_id, *topic_partition), value)
 
-    def _set_epoch(self, claim: ProducerIdAndEpoch) -> None:
-        if self._epochs.get(claim.producer_id) != claim.epoch:
-            self._epochs[claim.producer_id] = claim.epoch
-            self._journal.put(EPOCHS, (claim.producer_id,), claim.epoch)
+    def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
+        if self._epochs.get(producer.producer_id) != producer.epoch:
+            self._epochs[producer.producer_id] = producer.epoch
+            self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
 
-    def end(self, marker: Marker, groups: Groups) -> None:
+    def end(self, marker: EndTransactionMarker, groups: GroupCoordinator) -> None:
         """Apply or drop a producer's offsets; one that was committed later stands."""
         self._set_epoch(ProducerIdAndEpoch(marker.producer_id, marker.epoch))
-        for (group_id, place), offset in self._pending.pop(marker.producer_id, {}).items():
+        for (group_id, topic_partition), offset in self._pending.pop(
+            marker.producer_id, {}
+        ).items():
             offsets = groups.get(group_id).offsets
-            if marker.commit and (place not in offsets or offsets[place].order < offset.order):
-                offsets[place] = offset
-            self._journal.put(PENDING, (marker.producer_id, group_id, *place), None)
+            if marker.commit and (
+                topic_partition not in offsets or offsets[topic_partition].order < offset.order
+            ):
+                offsets[topic_partition] = offset
+            self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)
 
-    def is_unstable(self, group_id: str, place: Place) -> bool:
+    def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Whether a transaction that may change an offset is open (KIP-447)."""
-        return any((group_id, place) in pending for pending in self._pending.values())
+        return any((group_id, topic_partition) in pending for pending in self._pending.values())

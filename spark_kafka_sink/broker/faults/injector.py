@@ -19,7 +19,7 @@ from spark_kafka_sink.broker.faults.request_partitions import (
     topic_name,
     without,
 )
-from spark_kafka_sink.broker.purgatory import Delayed
+from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-class Injector:
+class FaultInjector:
     """Applies faults to requests on their way to their handlers."""
 
     __slots__ = ("_cluster",)
@@ -43,81 +43,85 @@ class Injector:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def serve(self, exchange: ResponseChannel, call: RequestContext) -> None:
+    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
         """Handle a request, with the faults that befall it.
 
         Raises:
             ProtocolError: the connection has to end.
         """
         if not self._cluster.faults:
-            exchange.handle(call)
+            channel.handle(context)
             return
         seen = Seen(
-            api=exchange.api,
-            node=call.node,
-            client_id=call.client_id,
-            places=places_of(exchange.api, call.request, self._name_of),
+            api=channel.api,
+            node=context.node,
+            client_id=context.client_id,
+            places=places_of(channel.api, context.request, self._name_of),
         )
         struck = self._cluster.faults.strike(seen)
         late = sum(fault.value for fault in struck if fault.effect is Effect.DELAY)
         if not late:
-            self._go_on(exchange, call, struck)
+            self._go_on(channel, context, struck)
             return
-        self._cluster.delayed.add(
-            Delayed(
+        self._cluster.purgatory.add(
+            DelayedOperation(
                 deadline=self._cluster.clock.monotonic() + late / 1000,
-                ready=lambda: False,
-                complete=lambda: self._resume(exchange, call, struck),
-                abandoned=call.is_closed,
+                try_complete=lambda: False,
+                on_complete=lambda: self._resume(channel, context, struck),
+                is_abandoned=context.is_closed,
             )
         )
 
-    def _resume(self, exchange: ResponseChannel, call: RequestContext, struck: list[Fault]) -> None:
+    def _resume(
+        self, channel: ResponseChannel, context: RequestContext, struck: list[Fault]
+    ) -> None:
         try:
-            self._go_on(exchange, call, struck)
+            self._go_on(channel, context, struck)
         except ProtocolError:
-            exchange.end()
-        exchange.went_on()
+            channel.end()
+        channel.went_on()
 
-    def _go_on(self, exchange: ResponseChannel, call: RequestContext, struck: list[Fault]) -> None:
+    def _go_on(
+        self, channel: ResponseChannel, context: RequestContext, struck: list[Fault]
+    ) -> None:
         effects = {fault.effect for fault in struck}
         for fault in struck:
-            self._disturb(fault, exchange.api, call)
-        if call.is_closed() or Effect.LOSE_REQUEST in effects:
+            self._disturb(fault, channel.api, context)
+        if context.is_closed() or Effect.LOSE_REQUEST in effects:
             return
         if Effect.CLOSE in effects:
             raise ProtocolError("a fault ends the connection")
-        exchange.lost = Effect.LOSE_RESPONSE in effects
+        channel.lost = Effect.LOSE_RESPONSE in effects
         for fault in struck:
             if fault.effect is Effect.CUT:
-                exchange.cut = fault.value
+                channel.cut = fault.value
             elif fault.effect is Effect.THROTTLE:
-                exchange.changes.append(_throttled(fault.value))
+                channel.changes.append(_throttled(fault.value))
         errors = [fault for fault in struck if fault.effect is Effect.ERROR]
         if errors:
-            self._fail(exchange, call, errors[0])
+            self._fail(channel, context, errors[0])
         else:
-            exchange.handle(call)
+            channel.handle(context)
 
-    def _disturb(self, fault: Fault, api: int, call: RequestContext) -> None:
+    def _disturb(self, fault: Fault, api: int, context: RequestContext) -> None:
         """What happens to the cluster before the request is handled."""
         cluster = self._cluster
         match fault.effect:
             case Effect.STOP:
-                cluster.switch.stop(fault.value)
+                cluster.node_control.stop(fault.value)
             case Effect.START:
-                cluster.switch.start(fault.value)
+                cluster.node_control.start(fault.value)
             case Effect.PAUSE:
-                cluster.switch.pause(fault.value)
+                cluster.node_control.pause(fault.value)
             case Effect.LAG:
-                cluster.switch.set_all_lags(fault.value / 1000)
+                cluster.node_control.set_all_lags(fault.value / 1000)
             case Effect.CLOCK:
                 cluster.clock.jump(fault.value)
             case Effect.MOVE:
-                for partition in self._befallen(fault, api, call):
+                for partition in self._befallen(fault, api, context):
                     self._move(partition, fault.value)
             case Effect.FORGET:
-                for partition in self._befallen(fault, api, call):
+                for partition in self._befallen(fault, api, context):
                     partition.forget_producers()
             case _:
                 pass
@@ -129,32 +133,32 @@ class Injector:
         if wanted:
             self._cluster.elections.move(partition, wanted)
 
-    def _befallen(self, fault: Fault, api: int, call: RequestContext) -> list[Partition]:
+    def _befallen(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
         found = []
-        for place in places_of(api, call.request, self._name_of):
+        for place in places_of(api, context.request, self._name_of):
             topic = self._cluster.topics.named(place.topic)
             if topic is not None and fault.is_at(place):
                 some = [p for p in topic.partitions if place.partition in {None, p.index}]
                 found += [p for p in some if fault.partition in {None, p.index}]
         return found
 
-    def _fail(self, exchange: ResponseChannel, call: RequestContext, fault: Fault) -> None:
-        error, api, request = _code(fault.value), exchange.api, call.request
+    def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
+        error, api, request = _code(fault.value), channel.api, context.request
         shape = BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("a request without an answer fails, so the connection ends")
         if api in OVERLAID:
-            exchange.changes.append(lambda values: _overlaid(values, fault, error))
-            exchange.handle(call)
+            channel.changes.append(lambda values: _overlaid(values, fault, error))
+            channel.handle(context)
         elif shape is not None and getattr(request, shape.topics, None):
-            self._fail_partitions(exchange, call, (shape, fault, error))
+            self._fail_partitions(channel, context, (shape, fault, error))
         else:
-            exchange.send(failed_items(api, request, error) or {"error_code": error})
+            channel.send(failed_items(api, request, error) or {"error_code": error})
 
     def _fail_partitions(
         self,
-        exchange: ResponseChannel,
-        call: RequestContext,
+        channel: ResponseChannel,
+        context: RequestContext,
         how: tuple[PartitionShape, Fault, ErrorCode],
     ) -> None:
         shape, fault, error = how
@@ -163,16 +167,16 @@ class Injector:
             name = topic_name(item, self._name_of)
             return fault.is_at(Place(name, index_of(shape, one)))
 
-        rest = without(shape, call.request, is_out)
-        failed = without(shape, call.request, lambda item, one: not is_out(item, one))
+        rest = without(shape, context.request, is_out)
+        failed = without(shape, context.request, lambda item, one: not is_out(item, one))
         add = _adder(shape, failed, error)
         if not getattr(rest, shape.topics):
-            exchange.send(add({shape.answers: []}))
+            channel.send(add({shape.answers: []}))
             return
-        if exchange.api == ApiKey.FETCH:
+        if channel.api == ApiKey.FETCH:
             rest = replace(rest, max_wait=timedelta(0))
-        exchange.changes.append(add)
-        exchange.handle(replace(call, request=rest))
+        channel.changes.append(add)
+        channel.handle(replace(context, request=rest))
 
     def _name_of(self, topic_id: UUID) -> str | None:
         topic = self._cluster.topics.with_id(topic_id)

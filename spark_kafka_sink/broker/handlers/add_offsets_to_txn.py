@@ -8,7 +8,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
-from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PLACE
+from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PARTITION
 from spark_kafka_sink.broker.handlers.lookup import coordinates
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -17,13 +17,15 @@ FENCED_VERSION = 2
 """Since then clients know PRODUCER_FENCED."""
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    claim = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    error = coordinates(call, request.transactional_id)
-    error = error or call.cluster.transactions.add(request.transactional_id, claim, [OFFSETS_PLACE])
-    if error is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+    request = context.request
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    error = coordinates(context, request.transactional_id)
+    error = error or context.cluster.transactions.add(
+        request.transactional_id, producer, [OFFSETS_PARTITION]
+    )
+    if error is ErrorCode.producer_fenced and context.version < FENCED_VERSION:
         error = ErrorCode.invalid_producer_epoch
     return {"error_code": error}
 

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction_metadata import Place
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.message_builder import Values
 
 FENCED_VERSION = 2
@@ -25,70 +25,73 @@ FENCED_VERSION = 2
 BATCHED_VERSION = 4
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    if call.version >= BATCHED_VERSION:
-        results = [_transaction(call, item) for item in request.transactions]
+    request = context.request
+    if context.version >= BATCHED_VERSION:
+        results = [_transaction(context, item) for item in request.transactions]
         return {"results_by_transaction": results}
     transactional_id = request.v3_and_below_transactional_id
-    claim = ProducerIdAndEpoch(
+    producer = ProducerIdAndEpoch(
         request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
     )
-    places = _places(request.v3_and_below_topics)
+    topic_partitions = _topic_partitions(request.v3_and_below_topics)
 
-    def add() -> dict[Place, ErrorCode]:
-        error = call.cluster.transactions.add(transactional_id, claim, places)
-        if error is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+    def add() -> dict[TopicPartition, ErrorCode]:
+        error = context.cluster.transactions.add(transactional_id, producer, topic_partitions)
+        if error is ErrorCode.producer_fenced and context.version < FENCED_VERSION:
             error = ErrorCode.invalid_producer_epoch
-        return dict.fromkeys(places, error)
+        return dict.fromkeys(topic_partitions, error)
 
-    errors = _unservable(call, transactional_id, places) or add()
+    errors = _unservable(context, transactional_id, topic_partitions) or add()
     return {"results_by_topic_v3_and_below": _results(request.v3_and_below_topics, errors)}
 
 
-def _transaction(call: RequestContext, item: Any) -> Values:
-    claim = ProducerIdAndEpoch(item.producer_id, item.producer_epoch)
-    places = _places(item.topics)
-    errors = _unservable(call, item.transactional_id, places)
+def _transaction(context: RequestContext, item: Any) -> Values:
+    producer = ProducerIdAndEpoch(item.producer_id, item.producer_epoch)
+    topic_partitions = _topic_partitions(item.topics)
+    errors = _unservable(context, item.transactional_id, topic_partitions)
     if not errors and item.verify_only:
-        verify = call.cluster.transactions.verify
-        errors = {place: verify(item.transactional_id, claim, place) for place in places}
+        verify = context.cluster.transactions.verify
+        errors = {
+            topic_partition: verify(item.transactional_id, producer, topic_partition)
+            for topic_partition in topic_partitions
+        }
     elif not errors:
-        error = call.cluster.transactions.add(item.transactional_id, claim, places)
-        errors = dict.fromkeys(places, error)
+        error = context.cluster.transactions.add(item.transactional_id, producer, topic_partitions)
+        errors = dict.fromkeys(topic_partitions, error)
     return {
         "transactional_id": item.transactional_id,
         "topic_results": _results(item.topics, errors),
     }
 
 
-def _places(topics: Any) -> list[Place]:
+def _topic_partitions(topics: Any) -> list[TopicPartition]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
 def _unservable(
-    call: RequestContext, transactional_id: str, places: list[Place]
-) -> dict[Place, ErrorCode]:
+    context: RequestContext, transactional_id: str, topic_partitions: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
     """Errors that keep all from being added; empty if there are none."""
-    found = {name: call.cluster.topics.named(name) for name, _ in places}
+    found = {name: context.cluster.topics.named(name) for name, _ in topic_partitions}
     missing = {
         (name, index)
-        for name, index in places
+        for name, index in topic_partitions
         if (topic := found[name]) is None or topic.partition(index) is None
     }
     if missing:
         return {
-            place: ErrorCode.unknown_topic_or_partition
-            if place in missing
+            topic_partition: ErrorCode.unknown_topic_or_partition
+            if topic_partition in missing
             else ErrorCode.operation_not_attempted
-            for place in places
+            for topic_partition in topic_partitions
         }
-    error = coordinates(call, transactional_id)
-    return dict.fromkeys(places, error) if error else {}
+    error = coordinates(context, transactional_id)
+    return dict.fromkeys(topic_partitions, error) if error else {}
 
 
-def _results(topics: Any, errors: dict[Place, ErrorCode]) -> list[Values]:
+def _results(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[Values]:
     return [
         {
             "name": topic.name,

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    named = Counter((item.resource_type, item.resource_name) for item in call.request.resources)
-    return {"responses": [_resource(call, item, named) for item in call.request.resources]}
+    named = Counter((item.resource_type, item.resource_name) for item in context.request.resources)
+    return {"responses": [_resource(context, item, named) for item in context.request.resources]}
 
 
-def _resource(call: RequestContext, item: Any, named: Counter[tuple[int, str]]) -> Values:
+def _resource(context: RequestContext, item: Any, named: Counter[tuple[int, str]]) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
-        _replace(call, item, named[item.resource_type, item.resource_name])
+        _replace(context, item, named[item.resource_type, item.resource_name])
     except TopicError as error:
         return about | {"error_code": error.error, "error_message": error.message}
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _replace(call: RequestContext, item: Any, times: int) -> None:
+def _replace(context: RequestContext, item: Any, times: int) -> None:
     if times > 1:
         raise invalid_request("Each resource must appear at most once.")
-    resource = find_resource(call, item.resource_type, item.resource_name)
+    resource = find_resource(context, item.resource_type, item.resource_name)
     own = {config.name: config.value for config in item.configs}
     if len(own) < len(item.configs):
         raise invalid_request("Error due to duplicate config keys")
@@ -45,7 +45,7 @@ def _replace(call: RequestContext, item: Any, times: int) -> None:
         if value is None:
             raise invalid_request(f"Null value not supported for : {name}")
     resource.check(own)
-    if not call.request.validate_only:
+    if not context.request.validate_only:
         resource.apply(own)
 
 

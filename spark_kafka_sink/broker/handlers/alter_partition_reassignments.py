@@ -17,44 +17,47 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     return {
-        "allow_replication_factor_change": call.get("allow_replication_factor_change", True),
+        "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
         "responses": [
-            {"name": item.name, "partitions": [_one(call, item.name, p) for p in item.partitions]}
-            for item in call.request.topics
+            {
+                "name": item.name,
+                "partitions": [_one(context, item.name, p) for p in item.partitions],
+            }
+            for item in context.request.topics
         ],
     }
 
 
-def _one(call: RequestContext, name: str, asked: Any) -> Values:
+def _one(context: RequestContext, name: str, asked: Any) -> Values:
     about = {"partition_index": asked.partition_index}
     try:
-        _reassign(call, name, asked)
+        _reassign(context, name, asked)
     except TopicError as error:
         return about | {"error_code": error.error, "error_message": error.message or None}
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _reassign(call: RequestContext, name: str, asked: Any) -> None:
-    topic = call.cluster.topics.named(name)
+def _reassign(context: RequestContext, name: str, asked: Any) -> None:
+    topic = context.cluster.topics.named(name)
     partition = topic.partition(asked.partition_index) if topic else None
     if topic is None or partition is None:
         raise TopicError(
             ErrorCode.unknown_topic_or_partition, f"There is no {name}-{asked.partition_index}."
         )
     if asked.replicas is None:
-        call.cluster.reassignments.cancel(topic, partition)
+        context.cluster.reassignments.cancel(topic, partition)
         return
     before = len(partition.replicas) - len(partition.adding)
     changes = len(asked.replicas) != before
-    if changes and not call.get("allow_replication_factor_change", True):
+    if changes and not context.get("allow_replication_factor_change", True):
         raise TopicError(
             ErrorCode.invalid_replication_factor,
             f"The number of replicas would be {len(asked.replicas)}, not {before}.",
         )
-    call.cluster.reassignments.begin(topic, partition, list(asked.replicas))
+    context.cluster.reassignments.begin(topic, partition, list(asked.replicas))
 
 
 HANDLER = Handler(

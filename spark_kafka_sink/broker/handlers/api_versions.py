@@ -41,16 +41,16 @@ def entry(api: ApiKey, versions: VersionRange) -> Values:
     }
 
 
-def _features(call: RequestContext) -> Values:
+def _features(context: RequestContext) -> Values:
     """Up to version 3 clients can't read that a feature may be at level 0, so it is left out."""
-    config = call.cluster.config
+    config = context.cluster.config
     if not config.has_transaction_version:
         return {"finalized_features_epoch": NO_FEATURES_EPOCH}
     name, level = "transaction.version", config.transaction_level
     supported = [{"name": name, "min_version": 0, "max_version": TRANSACTION_VERSION}]
     finalized = [{"name": name, "max_version_level": level, "min_version_level": level}]
     return {
-        "supported_features": supported if call.version >= LEVEL_0_VERSION else [],
+        "supported_features": supported if context.version >= LEVEL_0_VERSION else [],
         "finalized_features": finalized if level else [],
         "finalized_features_epoch": FEATURES_EPOCH,
     }
@@ -71,10 +71,13 @@ def make(others: Iterable[Handler], versions: VersionRange = VERSIONS) -> Handle
     announced[ApiKey.API_VERSIONS] = versions
     keys = [entry(api, announced[api]) for api in sorted(announced)]
 
-    def handle(call: RequestContext) -> Answer:
-        software = (call.get("client_software_name", "a"), call.get("client_software_version", "1"))
+    def handle(context: RequestContext) -> Answer:
+        software = (
+            context.get("client_software_name", "a"),
+            context.get("client_software_version", "1"),
+        )
         if not all(map(_SOFTWARE.fullmatch, software)):
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
-        return {"api_keys": keys, **_features(call)}
+        return {"api_keys": keys, **_features(context)}
 
     return Handler(api=ApiKey.API_VERSIONS, versions=versions, handle=handle)

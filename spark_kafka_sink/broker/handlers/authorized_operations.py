@@ -29,17 +29,19 @@ NOT_ASKED: Final = -(2**31)
 """The bit field that nobody asked for."""
 
 
-def of_topic(call: RequestContext) -> int:
+def of_topic(context: RequestContext) -> int:
     """Operations on a topic, where Metadata is asked for them."""
-    return TOPIC_OPERATIONS if call.get("include_topic_authorized_operations", False) else NOT_ASKED
+    return (
+        TOPIC_OPERATIONS if context.get("include_topic_authorized_operations", False) else NOT_ASKED
+    )
 
 
-def of_group(call: RequestContext) -> int:
+def of_group(context: RequestContext) -> int:
     """Operations on a group, where DescribeGroups is asked for them."""
-    return GROUP_OPERATIONS if call.get("include_authorized_operations", False) else NOT_ASKED
+    return GROUP_OPERATIONS if context.get("include_authorized_operations", False) else NOT_ASKED
 
 
-def of_cluster(call: RequestContext) -> int:
+def of_cluster(context: RequestContext) -> int:
     """Operations on the cluster, where Metadata or DescribeCluster is asked for them."""
-    asked = call.get("include_cluster_authorized_operations", False)
+    asked = context.get("include_cluster_authorized_operations", False)
     return CLUSTER_OPERATIONS if asked else NOT_ASKED

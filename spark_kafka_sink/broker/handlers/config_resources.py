@@ -59,22 +59,22 @@ def invalid_request(message: str) -> TopicError:
     return TopicError(ErrorCode.invalid_request, message)
 
 
-def find_resource(call: RequestContext, kind: int, name: str) -> Resource:
+def find_resource(context: RequestContext, kind: int, name: str) -> Resource:
     """Find what is to be changed.
 
     Raises:
         TopicError: there is no such resource, or none that can be changed.
     """
     if kind == ResourceType.TOPIC:
-        return _topic(call, name)
+        return _topic(context, name)
     if kind == ResourceType.BROKER:
-        return _broker(call, name)
+        return _broker(context, name)
     if kind == ResourceType.GROUP:
-        return _group(call, name)
+        return _group(context, name)
     raise invalid_request(f"Unknown resource type {kind}")
 
 
-def check_node(call: RequestContext, name: str) -> None:
+def check_node(context: RequestContext, name: str) -> None:
     """See whether a name is that of the node that was asked.
 
     Raises:
@@ -82,12 +82,12 @@ def check_node(call: RequestContext, name: str) -> None:
     """
     if not name.removeprefix("-").isdecimal():
         raise invalid_request(f"Node id must be an integer, but it is: {name}")
-    if int(name) != call.node:
-        raise invalid_request(f"Unexpected broker id, expected {call.node}, but received {name}")
+    if int(name) != context.node:
+        raise invalid_request(f"Unexpected broker id, expected {context.node}, but received {name}")
 
 
-def _topic(call: RequestContext, name: str) -> Resource:
-    topics = call.cluster.topics
+def _topic(context: RequestContext, name: str) -> Resource:
+    topics = context.cluster.topics
     topic = topics.named(name)
     if not is_topic_name(name):
         raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
@@ -110,12 +110,12 @@ def _topic(call: RequestContext, name: str) -> Resource:
     )
 
 
-def _broker(call: RequestContext, name: str) -> Resource:
+def _broker(context: RequestContext, name: str) -> Resource:
     if name != ALL_BROKERS:
-        check_node(call, name)
-    dynamic, topics = call.cluster.dynamic_configs, call.cluster.topics
+        check_node(context, name)
+    dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
     own = dynamic.of(BROKER, name)
-    started = {one.name for one in settings_of(call.cluster.config, call.node)}
+    started = {one.name for one in settings_of(context.cluster.config, context.node)}
     fixed = started - TOPIC_NAMES.keys()
 
     def key(config: str) -> ConfigKey | None:
@@ -146,10 +146,10 @@ def _broker(call: RequestContext, name: str) -> Resource:
     )
 
 
-def _group(call: RequestContext, name: str) -> Resource:
+def _group(context: RequestContext, name: str) -> Resource:
     if not name:
         raise invalid_request("Default group resources are not allowed.")
-    dynamic = call.cluster.dynamic_configs
+    dynamic = context.cluster.dynamic_configs
     own = dynamic.of(GROUP, name)
 
     def check(values: Mapping[str, str]) -> None:

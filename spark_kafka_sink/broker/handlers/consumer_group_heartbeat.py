@@ -17,12 +17,12 @@ MESSAGE = (
 )
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     return {
         "error_code": ErrorCode.unsupported_version,
         "error_message": MESSAGE,
-        "member_id": call.request.member_id,
+        "member_id": context.request.member_id,
     }
 
 

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    names = [item.name for item in call.request.topics]
-    return {"results": [_grow(call, item, names) for item in call.request.topics]}
+    names = [item.name for item in context.request.topics]
+    return {"results": [_grow(context, item, names) for item in context.request.topics]}
 
 
-def _grow(call: RequestContext, item: Any, names: list[str]) -> Values:
-    topics = call.cluster.topics
+def _grow(context: RequestContext, item: Any, names: list[str]) -> Values:
+    topics = context.cluster.topics
     try:
         topic = _checked(topics.named(item.name), item, names)
         asked = [list(one.broker_ids) for one in item.assignments or ()]
         for replicas in asked:
             topics.check_replicas(topic, replicas)
-        if not call.request.validate_only:
+        if not context.request.validate_only:
             topics.add_partitions(topic, item.count, dict(enumerate(asked, len(topic.partitions))))
     except TopicError as error:
         message = error.message or None

@@ -16,15 +16,15 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    names = [item.name for item in call.request.topics]
-    items = {item.name: item for item in call.request.topics}
-    return {"topics": [_create(call, item, names) for item in items.values()]}
+    names = [item.name for item in context.request.topics]
+    items = {item.name: item for item in context.request.topics}
+    return {"topics": [_create(context, item, names) for item in items.values()]}
 
 
-def _create(call: RequestContext, item: Any, names: list[str]) -> dict[str, Any]:
-    topics = call.cluster.topics
+def _create(context: RequestContext, item: Any, names: list[str]) -> dict[str, Any]:
+    topics = context.cluster.topics
     new = NewTopic(
         name=item.name,
         partitions=item.num_partitions,
@@ -39,7 +39,7 @@ def _create(call: RequestContext, item: Any, names: list[str]) -> dict[str, Any]
         return _refused(new, TopicError(ErrorCode.invalid_replica_assignment, twice))
     try:
         topics.check(new)
-        return _created(topics.draft(new) if call.request.validate_only else topics.create(new))
+        return _created(topics.draft(new) if context.request.validate_only else topics.create(new))
     except TopicError as error:
         return _refused(new, error)
 

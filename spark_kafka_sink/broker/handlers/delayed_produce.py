@@ -47,8 +47,8 @@ class DelayedProduce:
         """The topic-partitions that it waits for."""
         return tuple(one.key for one in self._waiting)
 
-    def ready(self) -> bool:
-        """Settle what can be settled; whether nothing waits any longer."""
+    def try_complete(self) -> bool:
+        """Settle what can be settled; return whether nothing waits any longer."""
         self._waiting = [one for one in self._waiting if not self._settled(one)]
         return not self._waiting
 
@@ -67,6 +67,6 @@ class DelayedProduce:
 
     def expire(self) -> None:
         """The time has passed: what is still unconfirmed is REQUEST_TIMED_OUT."""
-        if not self.ready():
+        if not self.try_complete():
             for one in self._waiting:
                 one.response["error_code"] = ErrorCode.request_timed_out

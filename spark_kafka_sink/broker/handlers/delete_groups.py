@@ -8,25 +8,25 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     return {
         "results": [
-            {"group_id": group_id, "error_code": _delete(call, group_id)}
-            for group_id in call.request.groups_names
+            {"group_id": group_id, "error_code": _delete(context, group_id)}
+            for group_id in context.request.groups_names
         ]
     }
 
 
-def _delete(call: RequestContext, group_id: str) -> ErrorCode:
-    if call.cluster.coordinator(group_id).id != call.node:
+def _delete(context: RequestContext, group_id: str) -> ErrorCode:
+    if context.cluster.coordinator(group_id).id != context.node:
         return ErrorCode.not_coordinator
-    group = call.cluster.groups.find(group_id)
+    group = context.cluster.groups.find(group_id)
     if group is None:
         return ErrorCode.group_id_not_found
     if group.members:
         return ErrorCode.non_empty_group
-    call.cluster.groups.delete(group_id)
+    context.cluster.groups.delete(group_id)
     return ErrorCode.none
 
 

@@ -21,22 +21,22 @@ HIGH_WATERMARK = -1
 NO_OFFSET = -1
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    return {"topics": [_topic(call, item) for item in call.request.topics]}
+    return {"topics": [_topic(context, item) for item in context.request.topics]}
 
 
-def _topic(call: RequestContext, item: Any) -> Values:
-    partitions = [_delete(call, item.name, p) for p in item.partitions]
+def _topic(context: RequestContext, item: Any) -> Values:
+    partitions = [_delete(context, item.name, p) for p in item.partitions]
     return {"name": item.name, "partitions": partitions}
 
 
-def _delete(call: RequestContext, name: str, asked: Any) -> Values:
-    topic = call.cluster.topics.named(name)
+def _delete(context: RequestContext, name: str, asked: Any) -> Values:
+    topic = context.cluster.topics.named(name)
     partition = topic.partition(asked.partition_index) if topic else None
     if topic is None or partition is None:
         return _failed(asked, ErrorCode.unknown_topic_or_partition)
-    if error := partition.leadership_error(call.node, -1):
+    if error := partition.leadership_error(context.node, -1):
         return _failed(asked, error)
     if "delete" not in topic.config["cleanup.policy"].split(","):
         return _failed(asked, ErrorCode.policy_violation)
@@ -44,18 +44,18 @@ def _delete(call: RequestContext, name: str, asked: Any) -> Values:
     offset = end if asked.offset == HIGH_WATERMARK else asked.offset
     if not 0 <= offset <= end:
         return _failed(asked, ErrorCode.offset_out_of_range)
-    _apply(call, partition, offset)
+    _apply(context, partition, offset)
     return {
         "partition_index": asked.partition_index,
         "low_watermark": partition.log.start_offset,
     }
 
 
-def _apply(call: RequestContext, partition: Partition, offset: int) -> None:
+def _apply(context: RequestContext, partition: Partition, offset: int) -> None:
     if offset <= partition.log.start_offset:
         return
     partition.log.delete_records(offset)
-    call.cluster.topics.store.save_start(partition)
+    context.cluster.topics.store.save_start(partition)
 
 
 def _failed(asked: Any, error: ErrorCode) -> Values:

@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 NOT_THERE = "This server does not host this topic."
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    if call.version >= 6:
-        return {"responses": [_delete_state(call, item) for item in call.request.topics]}
-    return {"responses": [_delete_name(call, name) for name in call.request.topic_names]}
+    if context.version >= 6:
+        return {"responses": [_delete_state(context, item) for item in context.request.topics]}
+    return {"responses": [_delete_name(context, name) for name in context.request.topic_names]}
 
 
-def _delete_state(call: RequestContext, item: Any) -> Values:
-    topic = topic_of(call, item)
+def _delete_state(context: RequestContext, item: Any) -> Values:
+    topic = topic_of(context, item)
     if topic is None:
         gone = {"error_code": missing(item), "error_message": NOT_THERE}
         return {"name": item.name, "topic_id": item.topic_id} | gone
-    call.cluster.topics.delete(topic)
+    context.cluster.topics.delete(topic)
     return {"name": topic.name, "topic_id": topic.id}
 
 
-def _delete_name(call: RequestContext, name: str) -> Values:
-    topic = call.cluster.topics.named(name)
+def _delete_name(context: RequestContext, name: str) -> Values:
+    topic = context.cluster.topics.named(name)
     if topic is None:
         return {"name": name, "error_code": missing(None), "error_message": NOT_THERE}
-    call.cluster.topics.delete(topic)
+    context.cluster.topics.delete(topic)
     return {"name": name}
 
 

@@ -17,10 +17,10 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    cluster = call.cluster
-    asked = call.get("endpoint_type", BROKERS)
+    cluster = context.cluster
+    asked = context.get("endpoint_type", BROKERS)
     if asked == CONTROLLERS:
         return _refused(ErrorCode.mismatched_endpoint_type, "This is a broker's endpoint.")
     if asked != BROKERS:
@@ -33,7 +33,7 @@ def handle(call: RequestContext) -> Answer:
             {"broker_id": node.id, "host": node.host, "port": node.port}
             for node in cluster.nodes.values()
         ],
-        "cluster_authorized_operations": of_cluster(call),
+        "cluster_authorized_operations": of_cluster(context),
     }
 
 

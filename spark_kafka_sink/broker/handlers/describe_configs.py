@@ -38,36 +38,36 @@ if TYPE_CHECKING:
 UNKNOWN_TYPE = 0
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    return {"results": [_resource(call, item) for item in call.request.resources]}
+    return {"results": [_resource(context, item) for item in context.request.resources]}
 
 
-def _resource(call: RequestContext, item: Any) -> Values:
+def _resource(context: RequestContext, item: Any) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
-        configs = _configs(call, item.resource_type, item.resource_name)
+        configs = _configs(context, item.resource_type, item.resource_name)
     except TopicError as error:
         return about | {"error_code": error.error, "error_message": error.message or None}
     keys = item.configuration_keys
-    return about | {"configs": [_chosen(call, c) for c in configs if _is_wanted(c, keys)]}
+    return about | {"configs": [_chosen(context, c) for c in configs if _is_wanted(c, keys)]}
 
 
-def _configs(call: RequestContext, kind: int, name: str) -> Iterable[Values]:
+def _configs(context: RequestContext, kind: int, name: str) -> Iterable[Values]:
     if kind == ResourceType.TOPIC:
-        return _topic_configs(_topic(call, name))
+        return _topic_configs(_topic(context, name))
     if kind == ResourceType.BROKER and name == ALL_BROKERS:
-        return _cluster_configs(call)
+        return _cluster_configs(context)
     if kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
-        check_node(call, name)
-        return _broker_configs(call) if kind == ResourceType.BROKER else _levels()
+        check_node(context, name)
+        return _broker_configs(context) if kind == ResourceType.BROKER else _levels()
     if kind == ResourceType.GROUP and name:
-        return _group_configs(call, name)
+        return _group_configs(context, name)
     raise invalid_request(f"There are no configs of {name!r}, a resource of type {kind}.")
 
 
-def _topic(call: RequestContext, name: str) -> TopicConfig:
-    topic = call.cluster.topics.named(name)
+def _topic(context: RequestContext, name: str) -> TopicConfig:
+    topic = context.cluster.topics.named(name)
     if topic is not None:
         return topic.config
     if is_topic_name(name):
@@ -80,8 +80,8 @@ def _is_wanted(config: Values, keys: Any) -> bool:
     return not keys or config["name"] in keys
 
 
-def _chosen(call: RequestContext, config: Values) -> Values:
-    wanted = call.get("include_synonyms", False)
+def _chosen(context: RequestContext, config: Values) -> Values:
+    wanted = context.get("include_synonyms", False)
     return config if wanted else {**config, "synonyms": ()}
 
 
@@ -107,12 +107,12 @@ def _is_dynamic(name: str, config: TopicConfig) -> bool:
     return any(name in layer.values for layer in config.broker)
 
 
-def _broker_configs(call: RequestContext) -> Iterable[Values]:
+def _broker_configs(context: RequestContext) -> Iterable[Values]:
     """What the broker was started with, under what was set of it since, and of all of them."""
-    dynamic = call.cluster.dynamic_configs
-    own, cluster = dynamic.of(BROKER, str(call.node)), dynamic.of(BROKER, ALL_BROKERS)
+    dynamic = context.cluster.dynamic_configs
+    own, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, own), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
-    started = {one.name: one for one in settings_of(call.cluster.config, call.node)}
+    started = {one.name: one for one in settings_of(context.cluster.config, context.node)}
     for name in [*started, *(n for n in {**own, **cluster} if n not in started)]:
         said = [_synonym(name, values[name], source) for source, values in layers if name in values]
         yield _broker_entry(name, started.get(name), said)
@@ -133,9 +133,9 @@ def _broker_entry(name: str, started: Setting | None, said: list[Values]) -> Val
     return entry | {"read_only": name not in TOPIC_NAMES, "synonyms": all_said}
 
 
-def _cluster_configs(call: RequestContext) -> Iterable[Values]:
+def _cluster_configs(context: RequestContext) -> Iterable[Values]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    for name, value in call.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
+    for name, value in context.cluster.dynamic_configs.of(BROKER, ALL_BROKERS).items():
         key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
         if key is None:
             yield _broker_entry(name, None, [_synonym(name, value, source)])
@@ -144,8 +144,8 @@ def _cluster_configs(call: RequestContext) -> Iterable[Values]:
             yield entry | {"synonyms": [_synonym(name, value, source)]}
 
 
-def _group_configs(call: RequestContext, group_id: str) -> Iterable[Values]:
-    own = call.cluster.dynamic_configs.of(GROUP, group_id)
+def _group_configs(context: RequestContext, group_id: str) -> Iterable[Values]:
+    own = context.cluster.dynamic_configs.of(GROUP, group_id)
     for name, key in GROUP_KEYS.items():
         said = [_synonym(broker_name(name), key.default, ConfigSource.DEFAULT)]
         if name in own:

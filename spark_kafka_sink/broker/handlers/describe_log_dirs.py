@@ -20,35 +20,35 @@ IN_MEMORY = "/memory"
 """The folder that is named where there is none."""
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    folder = call.cluster.config.data_dir
+    folder = context.cluster.config.data_dir
     volume = shutil.disk_usage(folder) if folder else None
     directory = {
         "error_code": ErrorCode.none,
         "log_dir": folder or IN_MEMORY,
-        "topics": list(_topics(call)),
+        "topics": list(_topics(context)),
         "total_bytes": volume.total if volume else -1,
         "usable_bytes": volume.free if volume else -1,
     }
     return {"results": [directory]}
 
 
-def _topics(call: RequestContext) -> Iterator[Values]:
-    asked = call.request.topics
+def _topics(context: RequestContext) -> Iterator[Values]:
+    asked = context.request.topics
     wanted = None if asked is None else {item.topic: set(item.partitions) for item in asked}
-    for topic in call.cluster.topics.all():
+    for topic in context.cluster.topics.all():
         if wanted is None or topic.name in wanted:
             partitions = list(
-                _partitions(call, topic, None if wanted is None else wanted[topic.name])
+                _partitions(context, topic, None if wanted is None else wanted[topic.name])
             )
             if partitions:
                 yield {"name": topic.name, "partitions": partitions}
 
 
-def _partitions(call: RequestContext, topic: Topic, wanted: set[int] | None) -> Iterator[Values]:
+def _partitions(context: RequestContext, topic: Topic, wanted: set[int] | None) -> Iterator[Values]:
     for partition in topic.partitions:
-        if call.node in partition.replicas and (wanted is None or partition.index in wanted):
+        if context.node in partition.replicas and (wanted is None or partition.index in wanted):
             yield {
                 "partition_index": partition.index,
                 "partition_size": partition.log.size,

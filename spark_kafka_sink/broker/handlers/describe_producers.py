@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     return {
         "topics": [
             {
                 "name": item.name,
-                "partitions": [_describe(call, item, index) for index in item.partition_indexes],
+                "partitions": [_describe(context, item, index) for index in item.partition_indexes],
             }
-            for item in call.request.topics
+            for item in context.request.topics
         ]
     }
 
 
-def _describe(call: RequestContext, item: Any, index: int) -> Values:
-    topic = topic_of(call, item)
+def _describe(context: RequestContext, item: Any, index: int) -> Values:
+    topic = topic_of(context, item)
     partition = topic.partition(index) if topic else None
     if partition is None:
         error = ErrorCode.unknown_topic_or_partition
         return {"partition_index": index, "error_code": error, "active_producers": []}
-    if call.node not in partition.replicas:
+    if context.node not in partition.replicas:
         error = ErrorCode.not_leader_or_follower
         return {"partition_index": index, "error_code": error, "active_producers": []}
     return {"partition_index": index, "active_producers": _producers(partition)}

@@ -22,42 +22,42 @@ MAX_PARTITIONS = 2_000
 """Kafka's max.request.partition.size.limit."""
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    cursor = call.request.cursor
+    cursor = context.request.cursor
     first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
-    left = min(call.request.response_partition_limit, MAX_PARTITIONS)
+    left = min(context.request.response_partition_limit, MAX_PARTITIONS)
     topics: list[Values] = []
-    for name in _names(call):
+    for name in _names(context):
         if name < first[0]:
             continue
         start = first[1] if name == first[0] else 0
         if left <= 0:
             return _page(topics, {"topic_name": name, "partition_index": start})
-        topics.append(_topic(call, name, range(start, start + left)))
+        topics.append(_topic(context, name, range(start, start + left)))
         left -= len(topics[-1]["partitions"])
-        topic = call.cluster.topics.named(name)
+        topic = context.cluster.topics.named(name)
         if topic and left <= 0 and start + len(topics[-1]["partitions"]) < len(topic.partitions):
             end = start + len(topics[-1]["partitions"])
             return _page(topics, {"topic_name": name, "partition_index": end})
     return _page(topics, None)
 
 
-def _names(call: RequestContext) -> list[str]:
-    if call.request.topics:
-        return sorted({item.name for item in call.request.topics})
-    return [topic.name for topic in call.cluster.topics.all()]
+def _names(context: RequestContext) -> list[str]:
+    if context.request.topics:
+        return sorted({item.name for item in context.request.topics})
+    return [topic.name for topic in context.cluster.topics.all()]
 
 
-def _topic(call: RequestContext, name: str, wanted: range) -> Values:
-    topic = call.cluster.topics.named(name)
+def _topic(context: RequestContext, name: str, wanted: range) -> Values:
+    topic = context.cluster.topics.named(name)
     about = {"name": name, "topic_authorized_operations": TOPIC_OPERATIONS}
     if topic is None:
         error = ErrorCode.unknown_topic_or_partition
         return about | {"error_code": error, "topic_id": None, "partitions": []}
     chosen = topic.partitions[wanted.start : wanted.stop]
     elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
-    described = [{**describe_partition(call, partition), **elr} for partition in chosen]
+    described = [{**describe_partition(context, partition), **elr} for partition in chosen]
     return about | {"topic_id": topic.id, "partitions": described}
 
 

@@ -12,22 +12,22 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction_metadata import Transaction
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import TransactionMetadata
     from spark_kafka_sink.protocol.message_builder import Values
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = {"transaction_state": "", "producer_id": 0, "producer_epoch": 0}
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    names = call.request.transactional_ids
-    return {"transaction_states": [_describe(call, name) for name in names]}
+    names = context.request.transactional_ids
+    return {"transaction_states": [_describe(context, name) for name in names]}
 
 
-def _describe(call: RequestContext, name: str) -> Values:
-    error = coordinates(call, name) if name else ErrorCode.invalid_request
-    txn = call.cluster.transactions.find(name)
+def _describe(context: RequestContext, name: str) -> Values:
+    error = coordinates(context, name) if name else ErrorCode.invalid_request
+    txn = context.cluster.transactions.find(name)
     if error or txn is None:
         missing = error or ErrorCode.transactional_id_not_found
         return _NOTHING | {"transactional_id": name, "error_code": missing}
@@ -42,7 +42,7 @@ def _describe(call: RequestContext, name: str) -> Values:
     }
 
 
-def _topics(txn: Transaction) -> list[Values]:
+def _topics(txn: TransactionMetadata) -> list[Values]:
     found: dict[str, list[int]] = {}
     for name, index in sorted(txn.partitions):
         found.setdefault(name, []).append(index)

@@ -26,14 +26,18 @@ _TEXTS = {
 }
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    asked = call.request.topic_partitions
+    asked = context.request.topic_partitions
     if asked is not None:
-        named = [(one.topic, [_elect(call, one.topic, i) for i in one.partitions]) for one in asked]
+        named = [
+            (one.topic, [_elect(context, one.topic, i) for i in one.partitions]) for one in asked
+        ]
     else:
-        named = [(topic.name, _elect_needed(call, topic)) for topic in call.cluster.topics.all()]
-    known = not named or call.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
+        named = [
+            (topic.name, _elect_needed(context, topic)) for topic in context.cluster.topics.all()
+        ]
+    known = not named or context.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
     return {
         "error_code": ErrorCode.none if known else ErrorCode.invalid_request,
         "replica_election_results": [
@@ -42,21 +46,21 @@ def handle(call: RequestContext) -> Answer:
     }
 
 
-def _elect_needed(call: RequestContext, topic: Topic) -> list[Values]:
-    results = [_elect(call, topic.name, one.index) for one in topic.partitions]
+def _elect_needed(context: RequestContext, topic: Topic) -> list[Values]:
+    results = [_elect(context, topic.name, one.index) for one in topic.partitions]
     return [one for one in results if one["error_code"] is not ErrorCode.election_not_needed]
 
 
-def _elect(call: RequestContext, name: str, index: int) -> Values:
-    kind = call.get("election_type", PREFERRED)
-    topic = call.cluster.topics.named(name)
+def _elect(context: RequestContext, name: str, index: int) -> Values:
+    kind = context.get("election_type", PREFERRED)
+    topic = context.cluster.topics.named(name)
     partition = topic.partition(index) if topic else None
     if kind not in {PREFERRED, UNCLEAN}:
         error = ErrorCode.invalid_request
     elif partition is None:
         error = ErrorCode.unknown_topic_or_partition
     else:
-        error = call.cluster.elections.elect(partition, unclean=kind == UNCLEAN)
+        error = context.cluster.elections.elect(partition, unclean=kind == UNCLEAN)
     return {"partition_id": index, "error_code": error, "error_message": _TEXTS.get(error)}
 
 

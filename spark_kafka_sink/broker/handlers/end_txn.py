@@ -23,18 +23,18 @@ FENCED_VERSION = 2
 BUMPING_VERSION = 5
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    named = coordinates(call, request.transactional_id) or call.cluster.transactions.end(
+    request = context.request
+    named = coordinates(context, request.transactional_id) or context.cluster.transactions.end(
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         commit=request.committed,
-        bumps=call.version >= BUMPING_VERSION,
+        bumps=context.version >= BUMPING_VERSION,
     )
     if isinstance(named, ProducerIdAndEpoch):
         return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
-    if named is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+    if named is ErrorCode.producer_fenced and context.version < FENCED_VERSION:
         named = ErrorCode.invalid_producer_epoch
     return {"error_code": named, "producer_id": NO_ID, "producer_epoch": NO_EPOCH}
 

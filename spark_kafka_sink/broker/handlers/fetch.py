@@ -41,7 +41,7 @@ INDEX_INTERVAL = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PartitionFetch:
     """One partition of a request, judged."""
 
     asked: Any
@@ -58,53 +58,55 @@ class Wanted:
         return self.partition.log.bytes_from(self.asked.fetch_offset, limit, end)
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    if call.get("session_epoch", -1) not in FULL_EPOCHS:
+    request = context.request
+    if context.get("session_epoch", -1) not in FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
-    wanted = _judged(call)
+    wanted = _judged(context)
     flat = [one for _, some in wanted for one in some]
 
-    def ready() -> bool:
+    def has_enough() -> bool:
         missing_bytes = request.min_bytes
         for one in flat:
-            if one.partition is not None and one.partition.leader != call.node:
+            if one.partition is not None and one.partition.leader != context.node:
                 return True
             missing_bytes -= one.waiting_bytes(missing_bytes)
             if missing_bytes <= 0:
                 return True
         return False
 
-    if any(one.error for one in flat) or request.max_wait.total_seconds() <= 0 or ready():
-        return _answer(call, wanted)
+    if any(one.error for one in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
+        return _answer(context, wanted)
     keys = tuple((p.topic, p.index) for one in flat if (p := one.partition) is not None)
-    return call.wait(request.max_wait, ready, lambda: _answer(call, _judged(call)), keys)
+    return context.wait(
+        request.max_wait, has_enough, lambda: _answer(context, _judged(context)), keys
+    )
 
 
-def _judged(call: RequestContext) -> list[tuple[Any, list[Wanted]]]:
-    topics = call.request.topics
-    return [(item, [_judge(call, item, p) for p in item.partitions]) for item in topics]
+def _judged(context: RequestContext) -> list[tuple[Any, list[PartitionFetch]]]:
+    topics = context.request.topics
+    return [(item, [_judge(context, item, p) for p in item.partitions]) for item in topics]
 
 
-def _judge(call: RequestContext, item: Any, asked: Any) -> Wanted:
-    topic = topic_of(call, item)
-    committed = reads_committed(call)
+def _judge(context: RequestContext, item: Any, asked: Any) -> PartitionFetch:
+    topic = topic_of(context, item)
+    committed = reads_committed(context)
     if topic is None:
-        return Wanted(asked, None, missing(item), committed)
+        return PartitionFetch(asked, None, missing(item), committed)
     partition = topic.partition(asked.partition)
     if partition is None:
-        return Wanted(asked, None, ErrorCode.unknown_topic_or_partition, committed)
+        return PartitionFetch(asked, None, ErrorCode.unknown_topic_or_partition, committed)
     epoch = getattr(asked, "current_leader_epoch", -1)
-    error = partition.leadership_error(call.node, epoch)
+    error = partition.leadership_error(context.node, epoch)
     log = partition.log
     if not error and not log.start_offset <= asked.fetch_offset <= log.end_offset:
         error = ErrorCode.offset_out_of_range
-    return Wanted(asked, partition, error, committed)
+    return PartitionFetch(asked, partition, error, committed)
 
 
-def _answer(call: RequestContext, wanted: list[tuple[Any, list[Wanted]]]) -> Values:
-    left = call.request.max_bytes
+def _answer(context: RequestContext, wanted: list[tuple[Any, list[PartitionFetch]]]) -> Values:
+    left = context.request.max_bytes
     empty = True
     leaders = set()
     responses = []
@@ -120,10 +122,10 @@ def _answer(call: RequestContext, wanted: list[tuple[Any, list[Wanted]]]) -> Val
         responses.append(
             {"topic": name_of(item), "topic_id": id_of(item), "partitions": partitions}
         )
-    return {"responses": responses, "node_endpoints": endpoints(call, leaders)}
+    return {"responses": responses, "node_endpoints": endpoints(context, leaders)}
 
 
-def _served(one: Wanted, left: int, *, first: bool) -> tuple[list[memoryview], Values]:
+def _served(one: PartitionFetch, left: int, *, first: bool) -> tuple[list[memoryview], Values]:
     try:
         data = [] if one.error or not (left > 0 or first) else _read(one, left, first=first)
         return data, _partition(one, data)
@@ -131,7 +133,7 @@ def _served(one: Wanted, left: int, *, first: bool) -> tuple[list[memoryview], V
         return [], _partition(replace(one, error=ErrorCode.kafka_storage_error), [])
 
 
-def _read(one: Wanted, left: int, *, first: bool) -> list[memoryview]:
+def _read(one: PartitionFetch, left: int, *, first: bool) -> list[memoryview]:
     if one.partition is None:
         return []
     limit = min(left, one.asked.partition_max_bytes)
@@ -139,7 +141,7 @@ def _read(one: Wanted, left: int, *, first: bool) -> list[memoryview]:
     return one.partition.log.read(one.asked.fetch_offset, limit, at_least_one=first, end=end)
 
 
-def _partition(one: Wanted, data: list[memoryview]) -> Values:
+def _partition(one: PartitionFetch, data: list[memoryview]) -> Values:
     partition = one.partition
     values: dict[str, Any] = {
         "partition_index": one.asked.partition,
@@ -165,7 +167,7 @@ def _partition(one: Wanted, data: list[memoryview]) -> Values:
     }
 
 
-def _aborted(one: Wanted, partition: Partition, data: list[memoryview]) -> list[Values]:
+def _aborted(one: PartitionFetch, partition: Partition, data: list[memoryview]) -> list[Values]:
     """As Kafka's, the list reaches to the next entry of the index behind the data."""
     start, log = one.asked.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):

@@ -20,15 +20,15 @@ TRANSACTION = 1
 BATCHED_VERSION = 4
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    if call.version >= BATCHED_VERSION:
-        return {"coordinators": [_find(call, key) for key in call.request.coordinator_keys]}
-    return _find(call, call.request.key)
+    if context.version >= BATCHED_VERSION:
+        return {"coordinators": [_find(context, key) for key in context.request.coordinator_keys]}
+    return _find(context, context.request.key)
 
 
-def _find(call: RequestContext, key: str) -> Values:
-    key_type = call.get("key_type", GROUP)
+def _find(context: RequestContext, key: str) -> Values:
+    key_type = context.get("key_type", GROUP)
     if key_type not in {GROUP, TRANSACTION}:
         return {
             "key": key,
@@ -37,9 +37,9 @@ def _find(call: RequestContext, key: str) -> Values:
             "error_code": ErrorCode.invalid_request,
             "error_message": "This broker coordinates consumer groups and transactions only",
         }
-    node = call.cluster.coordinator(key)
+    node = context.cluster.coordinator(key)
     found = {"key": key, "node_id": node.id, "host": node.host, "port": node.port}
-    return found if call.version >= BATCHED_VERSION else found | {"error_message": "NONE"}
+    return found if context.version >= BATCHED_VERSION else found | {"error_message": "NONE"}
 
 
 HANDLER = Handler(api=ApiKey.FIND_COORDINATOR, versions=VersionRange(0, 6), handle=handle)

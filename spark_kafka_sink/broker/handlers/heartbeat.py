@@ -7,15 +7,15 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    if error := coordinated(call):
+    request = context.request
+    if error := coordinated(context):
         return {"error_code": error}
-    group = call.cluster.groups.peek(request.group_id)
-    error = speaks(call, group, request.generation_id)
+    group = context.cluster.groups.peek(request.group_id)
+    error = speaks(context, group, request.generation_id)
     if not error:
-        error = group.heartbeat(request.member_id, call.cluster.clock.monotonic())
+        error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())
     return {"error_code": error}
 
 

@@ -38,28 +38,28 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    named = Counter((item.resource_type, item.resource_name) for item in call.request.resources)
-    return {"responses": [_resource(call, item, named) for item in call.request.resources]}
+    named = Counter((item.resource_type, item.resource_name) for item in context.request.resources)
+    return {"responses": [_resource(context, item, named) for item in context.request.resources]}
 
 
-def _resource(call: RequestContext, item: Any, named: Counter[tuple[int, str]]) -> Values:
+def _resource(context: RequestContext, item: Any, named: Counter[tuple[int, str]]) -> Values:
     about = {"resource_type": item.resource_type, "resource_name": item.resource_name}
     try:
         if named[item.resource_type, item.resource_name] > 1:
             raise invalid_request("Each resource must appear at most once.")
         if item.resource_type == ResourceType.BROKER_LOGGER:
-            _change_levels(call, item)
+            _change_levels(context, item)
         else:
-            _change(call, item)
+            _change(context, item)
     except TopicError as error:
         return about | {"error_code": error.error, "error_message": error.message or None}
     return about | {"error_code": ErrorCode.none, "error_message": None}
 
 
-def _change(call: RequestContext, item: Any) -> None:
-    resource = find_resource(call, item.resource_type, item.resource_name)
+def _change(context: RequestContext, item: Any) -> None:
+    resource = find_resource(context, item.resource_type, item.resource_name)
     changes = {change.name: change for change in item.configs}
     if len(changes) < len(item.configs):
         raise invalid_request("Error due to duplicate config keys")
@@ -67,7 +67,7 @@ def _change(call: RequestContext, item: Any) -> None:
     for change in changes.values():
         _apply(own, resource, change)
     resource.check({name: own[name] for name in changes if name in own})
-    if not call.request.validate_only:
+    if not context.request.validate_only:
         resource.apply(own)
 
 
@@ -97,8 +97,8 @@ def _apply(own: dict[str, str], resource: Resource, change: Any) -> None:
     own[change.name] = ",".join(kept)
 
 
-def _change_levels(call: RequestContext, item: Any) -> None:
-    check_node(call, item.resource_name)
+def _change_levels(context: RequestContext, item: Any) -> None:
+    check_node(context, item.resource_name)
     for change in item.configs:
         if change.config_operation not in {Operation.SET, Operation.DELETE}:
             raise invalid_request("Levels of loggers are set or deleted, and nothing else.")
@@ -108,7 +108,7 @@ def _change_levels(call: RequestContext, item: Any) -> None:
             raise TopicError(
                 ErrorCode.invalid_config, f"Log level {change.value} is none of {list(LEVELS)}."
             )
-    for change in () if call.request.validate_only else item.configs:
+    for change in () if context.request.validate_only else item.configs:
         deletes = change.config_operation == Operation.DELETE
         set_level(change.name, None if deletes else change.value)
 

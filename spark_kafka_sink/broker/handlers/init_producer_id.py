@@ -22,36 +22,36 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction_coordinator import Named
+    from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
 
 FENCED_VERSION = 4
 """Since then clients know PRODUCER_FENCED."""
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     expected = ProducerIdAndEpoch(
-        call.get("producer_id", NO_ID), call.get("producer_epoch", NO_EPOCH)
+        context.get("producer_id", NO_ID), context.get("producer_epoch", NO_EPOCH)
     )
     if (expected.producer_id == NO_ID) != (expected.epoch == NO_EPOCH):
         return _refused(ErrorCode.invalid_request)
-    transactional_id = call.request.transactional_id
+    transactional_id = context.request.transactional_id
     if transactional_id is None:
-        return {"producer_id": call.cluster.new_producer_id(), "producer_epoch": 0}
-    named = _initialize(call, None if expected.producer_id == NO_ID else expected)
+        return {"producer_id": context.cluster.new_producer_id(), "producer_epoch": 0}
+    named = _initialize(context, None if expected.producer_id == NO_ID else expected)
     if isinstance(named, ProducerIdAndEpoch):
         return {"producer_id": named.producer_id, "producer_epoch": named.epoch}
-    if named is ErrorCode.producer_fenced and call.version < FENCED_VERSION:
+    if named is ErrorCode.producer_fenced and context.version < FENCED_VERSION:
         return _refused(ErrorCode.invalid_producer_epoch)
     return _refused(named)
 
 
-def _initialize(call: RequestContext, expected: ProducerIdAndEpoch | None) -> Named:
-    transactional_id = call.request.transactional_id
-    if error := coordinates(call, transactional_id):
+def _initialize(context: RequestContext, expected: ProducerIdAndEpoch | None) -> ProducerIdOrError:
+    transactional_id = context.request.transactional_id
+    if error := coordinates(context, transactional_id):
         return error
-    timeout_ms = round(call.request.transaction_timeout.total_seconds() * 1000)
-    return call.cluster.transactions.initialize(transactional_id, expected, timeout_ms)
+    timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
+    return context.cluster.transactions.initialize(transactional_id, expected, timeout_ms)
 
 
 def _refused(error: ErrorCode) -> Answer:

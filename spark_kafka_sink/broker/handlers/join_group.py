@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.group_member import Joining
+from spark_kafka_sink.broker.coordinator.group_member import JoinRequest
 from spark_kafka_sink.broker.handlers.membership import coordinated
 from spark_kafka_sink.broker.handlers.request_context import (
     Answer,
@@ -23,12 +23,12 @@ KNOWN_ID_VERSION = 4
 SKIPPING_VERSION = 9
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    config = call.cluster.config
+    request = context.request
+    config = context.cluster.config
     session = request.session_timeout.total_seconds()
-    error = coordinated(call)
+    error = coordinated(context)
     if (
         not config.group_min_session_timeout_ms
         <= session * 1000
@@ -37,21 +37,21 @@ def handle(call: RequestContext) -> Answer:
         error = error or ErrorCode.invalid_session_timeout
     if error:
         return {"error_code": error, "generation_id": -1, "member_id": request.member_id}
-    joining = Joining(
+    joining = JoinRequest(
         member_id=request.member_id,
-        instance_id=call.get("group_instance_id", None),
-        client_id=call.client_id,
-        client_host=call.client_host,
+        instance_id=context.get("group_instance_id", None),
+        client_id=context.client_id,
+        client_host=context.client_host,
         session_timeout=session,
-        rebalance_timeout=call.get("rebalance_timeout", request.session_timeout).total_seconds(),
+        rebalance_timeout=context.get("rebalance_timeout", request.session_timeout).total_seconds(),
         protocol_type=request.protocol_type,
         protocols={protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
-        needs_known_id=call.version >= KNOWN_ID_VERSION,
-        may_skip_assignment=call.version >= SKIPPING_VERSION,
+        needs_known_id=context.version >= KNOWN_ID_VERSION,
+        may_skip_assignment=context.version >= SKIPPING_VERSION,
     )
-    groups = call.cluster.groups
+    groups = context.cluster.groups
     group = groups.peek(request.group_id) if request.member_id else groups.get(request.group_id)
-    group.join(joining, call.reply, call.cluster.clock.monotonic())
+    group.join(joining, context.reply, context.cluster.clock.monotonic())
     return Outcome.LATER
 
 

@@ -9,23 +9,23 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    if error := coordinated(call):
+    request = context.request
+    if error := coordinated(context):
         return {"error_code": error}
-    group = call.cluster.groups.peek(request.group_id)
-    leaving = request.members if call.version >= 3 else [request]
-    answers = [_leave(group, item, call.cluster.clock.monotonic()) for item in leaving]
-    if call.version >= 3:
+    group = context.cluster.groups.peek(request.group_id)
+    leaving = request.members if context.version >= 3 else [request]
+    answers = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
+    if context.version >= 3:
         return {"members": answers}
     return {"error_code": answers[0]["error_code"]}
 
 
-def _leave(group: Group, item: Any, now: float) -> dict[str, Any]:
+def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
     instance_id = getattr(item, "group_instance_id", None)
     error = group.leave(item.member_id, instance_id, now)
     return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}

@@ -22,25 +22,25 @@ CLIENT_METRICS = 16
 ALL_TYPES_VERSION = 1
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    wanted = set(call.get("resource_types", ()))
+    wanted = set(context.get("resource_types", ()))
     if wanted - {*ResourceType, CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}
-    if call.version < ALL_TYPES_VERSION:
+    if context.version < ALL_TYPES_VERSION:
         wanted = {CLIENT_METRICS}
     return {
         "config_resources": [
             {"resource_name": name, "resource_type": int(kind)}
             for kind in reversed(ResourceType)
             if not wanted or kind in wanted
-            for name in _names(call, kind)
+            for name in _names(context, kind)
         ]
     }
 
 
-def _names(call: RequestContext, kind: ResourceType) -> Iterable[str]:
-    cluster = call.cluster
+def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
+    cluster = context.cluster
     if kind is ResourceType.TOPIC:
         return (topic.name for topic in cluster.topics.all())
     if kind is ResourceType.GROUP:

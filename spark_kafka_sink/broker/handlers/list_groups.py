@@ -8,10 +8,10 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 CLASSIC = "classic"
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    states = {state.lower() for state in call.get("states_filter", ())}
-    types = {kind.lower() for kind in call.get("types_filter", ())}
+    states = {state.lower() for state in context.get("states_filter", ())}
+    types = {kind.lower() for kind in context.get("types_filter", ())}
     return {
         "groups": [
             {
@@ -20,8 +20,8 @@ def handle(call: RequestContext) -> Answer:
                 "group_state": str(group.state),
                 "group_type": CLASSIC,
             }
-            for group in call.cluster.groups.all()
-            if call.cluster.coordinator(group.id).id == call.node
+            for group in context.cluster.groups.all()
+            if context.cluster.coordinator(group.id).id == context.node
             and (not states or group.state.lower() in states)
             and (not types or CLASSIC in types)
         ]

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.partition.unified_log import TimedOffset
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.unified_log import PartitionLog
+    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
     from spark_kafka_sink.protocol.message_builder import Values
 
 LATEST = -1
@@ -28,27 +28,30 @@ LATEST_TIERED = -5
 NOTHING = TimedOffset(-1, -1)
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     return {
         "topics": [
-            {"name": item.name, "partitions": [_partition(call, item, p) for p in item.partitions]}
-            for item in call.request.topics
+            {
+                "name": item.name,
+                "partitions": [_partition(context, item, p) for p in item.partitions],
+            }
+            for item in context.request.topics
         ]
     }
 
 
-def _partition(call: RequestContext, item: Any, asked: Any) -> Values:
-    topic = topic_of(call, item)
+def _partition(context: RequestContext, item: Any, asked: Any) -> Values:
+    topic = topic_of(context, item)
     partition = topic.partition(asked.partition_index) if topic else None
     if partition is None:
         return _error(asked, ErrorCode.unknown_topic_or_partition)
     epoch = getattr(asked, "current_leader_epoch", -1)
-    if error := partition.leadership_error(call.node, epoch):
+    if error := partition.leadership_error(context.node, epoch):
         return _error(asked, error)
-    if asked.timestamp < _lowest(call.version):
+    if asked.timestamp < _lowest(context.version):
         return _error(asked, ErrorCode.unsupported_version)
-    end = visible_end(partition, committed=reads_committed(call))
+    end = visible_end(partition, committed=reads_committed(context))
     try:
         found = _find(partition.log, asked.timestamp, end)
     except OSError:
@@ -67,7 +70,7 @@ def _lowest(version: int) -> int:
     return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 
 
-def _find(log: PartitionLog, timestamp: int, end: int) -> TimedOffset:
+def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     """What lies behind the end that the reader sees is not there yet."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)

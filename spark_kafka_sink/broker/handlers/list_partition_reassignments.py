@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    asked = call.request.topics
+    asked = context.request.topics
     wanted = None
     if asked is not None:
         wanted = {(item.name, index) for item in asked for index in item.partition_indexes}
     by_topic: dict[str, list[Values]] = {}
-    for partition in call.cluster.reassignments.ongoing():
+    for partition in context.cluster.reassignments.ongoing():
         if wanted is None or (partition.topic, partition.index) in wanted:
             by_topic.setdefault(partition.topic, []).append(
                 {

@@ -16,24 +16,24 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.transaction_metadata import Transaction
+    from spark_kafka_sink.broker.coordinator.transaction_metadata import TransactionMetadata
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     try:
-        pattern = re.compile(call.get("transactional_id_pattern", None) or ".*", re.DOTALL)
+        pattern = re.compile(context.get("transactional_id_pattern", None) or ".*", re.DOTALL)
     except re.error:
         return {"error_code": ErrorCode.invalid_regular_expression}
     found = [
         txn
-        for txn in call.cluster.transactions.all()
-        if call.cluster.coordinator(txn.id).id == call.node
+        for txn in context.cluster.transactions.all()
+        if context.cluster.coordinator(txn.id).id == context.node
         and pattern.fullmatch(txn.id)
-        and _wanted(call, txn)
+        and _wanted(context, txn)
     ]
     return {
-        "unknown_state_filters": _unknown(call),
+        "unknown_state_filters": _unknown(context),
         "transaction_states": [
             {
                 "transactional_id": txn.id,
@@ -45,18 +45,18 @@ def handle(call: RequestContext) -> Answer:
     }
 
 
-def _unknown(call: RequestContext) -> list[str]:
+def _unknown(context: RequestContext) -> list[str]:
     known = set(TransactionState)
-    return [state for state in call.request.state_filters if state not in known]
+    return [state for state in context.request.state_filters if state not in known]
 
 
-def _wanted(call: RequestContext, txn: Transaction) -> bool:
-    request = call.request
-    open_ms = call.cluster.clock.wall_ms() - txn.started_ms
+def _wanted(context: RequestContext, txn: TransactionMetadata) -> bool:
+    request = context.request
+    open_ms = context.cluster.clock.wall_ms() - txn.started_ms
     return (
         (not request.state_filters or txn.state in request.state_filters)
         and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)
-        and open_ms > call.get("duration_filter", -1)
+        and open_ms > context.get("duration_filter", -1)
     )
 
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def topic_of(call: RequestContext, item: Any) -> Topic | None:
+def topic_of(context: RequestContext, item: Any) -> Topic | None:
     """The topic that an item of a request names or, in newer versions, has the id of."""
     if hasattr(item, "topic_id"):
-        found = call.cluster.topics.with_id(item.topic_id)
+        found = context.cluster.topics.with_id(item.topic_id)
         if found is not None:
             return found
-    return call.cluster.topics.named(name_of(item))
+    return context.cluster.topics.named(name_of(item))
 
 
 def name_of(item: Any) -> str | None:
@@ -42,15 +42,15 @@ def missing(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
-def coordinates(call: RequestContext, transactional_id: str) -> ErrorCode:
+def coordinates(context: RequestContext, transactional_id: str) -> ErrorCode:
     """Judge whether the node that was asked looks after a transactional id."""
-    here = not transactional_id or call.cluster.coordinator(transactional_id).id == call.node
+    here = not transactional_id or context.cluster.coordinator(transactional_id).id == context.node
     return ErrorCode.none if here else ErrorCode.not_coordinator
 
 
-def reads_committed(call: RequestContext) -> bool:
+def reads_committed(context: RequestContext) -> bool:
     """Whether a reader wants decided transactions only; versions that can't say so do not."""
-    return int(call.get("isolation_level", 0)) == 1
+    return int(context.get("isolation_level", 0)) == 1
 
 
 def visible_end(partition: Partition, *, committed: bool) -> int:
@@ -63,8 +63,8 @@ def current_leader(partition: Partition) -> Values:
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
 
 
-def endpoints(call: RequestContext, node_ids: set[int]) -> list[Values]:
+def endpoints(context: RequestContext, node_ids: set[int]) -> list[Values]:
     """Addresses of nodes that an answer sends clients to (KIP-951)."""
-    living = call.cluster.nodes
+    living = context.cluster.nodes
     nodes = (living[node_id] for node_id in sorted(node_ids) if node_id in living)
     return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]

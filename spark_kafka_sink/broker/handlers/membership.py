@@ -6,50 +6,54 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.classic_group import GroupState
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
 
 NO_GENERATION = -1
 
 
-def coordinated(call: RequestContext) -> ErrorCode:
+def coordinated(context: RequestContext) -> ErrorCode:
     """Judge whether the node that was asked looks after the group."""
-    group_id = call.request.group_id
+    group_id = context.request.group_id
     if not group_id:
         return ErrorCode.invalid_group_id
-    here = call.cluster.coordinator(group_id).id == call.node
+    here = context.cluster.coordinator(group_id).id == context.node
     return ErrorCode.none if here else ErrorCode.not_coordinator
 
 
-def speaks(call: RequestContext, group: Group, generation: int) -> ErrorCode:
+def speaks(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
     """Judge whether a request's member belongs to the group's generation.
 
     A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
     """
-    return group.check(call.request.member_id, generation, call.get("group_instance_id", None))
+    return group.check(
+        context.request.member_id, generation, context.get("group_instance_id", None)
+    )
 
 
-def may_commit(call: RequestContext, generation: int, *, in_transaction: bool = False) -> ErrorCode:
+def may_commit(
+    context: RequestContext, generation: int, *, in_transaction: bool = False
+) -> ErrorCode:
     """Judge whether offsets may be committed: by a member, or by anyone while there is none.
 
     As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
     member are believed, and a rebalance disturbs nobody.
     """
-    group = call.cluster.groups.find(call.request.group_id)
+    group = context.cluster.groups.find(context.request.group_id)
     if group is None:
         return ErrorCode.none if generation < 0 else ErrorCode.illegal_generation
-    empty = group.state is GroupState.EMPTY
+    empty = group.state is ClassicGroupState.EMPTY
     if generation < 0 and empty:
         return ErrorCode.none
-    instance_id = call.get("group_instance_id", None)
-    if generation >= 0 or call.get("member_id", "") or instance_id is not None:
-        error = speaks(call, group, generation)
+    instance_id = context.get("group_instance_id", None)
+    if generation >= 0 or context.get("member_id", "") or instance_id is not None:
+        error = speaks(context, group, generation)
     else:
         error = ErrorCode.none if in_transaction or empty else ErrorCode.unknown_member_id
-    completing = group.state is GroupState.COMPLETING_REBALANCE
+    completing = group.state is ClassicGroupState.COMPLETING_REBALANCE
     return error or (
         ErrorCode.rebalance_in_progress if completing and not in_transaction else ErrorCode.none
     )

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 NULL_NAME_VERSION = 12
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    cluster = call.cluster
-    asked = call.request.topics
-    if asked is None or (call.version == 0 and not asked):
-        topics = [_describe(call, topic) for topic in cluster.topics.all()]
+    cluster = context.cluster
+    asked = context.request.topics
+    if asked is None or (context.version == 0 and not asked):
+        topics = [_describe(context, topic) for topic in cluster.topics.all()]
     else:
-        topics = [_find(call, item) for item in asked]
+        topics = [_find(context, item) for item in asked]
     return {
         "brokers": [
             {"node_id": node.id, "host": node.host, "port": node.port}
@@ -40,49 +40,51 @@ def handle(call: RequestContext) -> Answer:
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": of_cluster(call),
+        "cluster_authorized_operations": of_cluster(context),
     }
 
 
-def _find(call: RequestContext, item: Any) -> Values:
-    topics = call.cluster.topics
+def _find(context: RequestContext, item: Any) -> Values:
+    topics = context.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
     if topic is not None:
-        return _describe(call, topic)
+        return _describe(context, topic)
     if by_id is not None:
-        name = None if call.version >= NULL_NAME_VERSION else ""
-        return _missing(call, missing(item), name) | {"topic_id": by_id}
-    return _create_or_miss(call, item.name or "")
+        name = None if context.version >= NULL_NAME_VERSION else ""
+        return _missing(context, missing(item), name) | {"topic_id": by_id}
+    return _create_or_miss(context, item.name or "")
 
 
-def _create_or_miss(call: RequestContext, name: str) -> Values:
+def _create_or_miss(context: RequestContext, name: str) -> Values:
     new = NewTopic(name=name)
     try:
-        call.cluster.topics.check(new)
-        if call.cluster.config.auto_create_topics and call.get("allow_auto_topic_creation", True):
-            return _describe(call, call.cluster.topics.create(new))
+        context.cluster.topics.check(new)
+        if context.cluster.config.auto_create_topics and context.get(
+            "allow_auto_topic_creation", True
+        ):
+            return _describe(context, context.cluster.topics.create(new))
     except TopicError as error:
-        return _missing(call, error.error, name)
-    return _missing(call, ErrorCode.unknown_topic_or_partition, name)
+        return _missing(context, error.error, name)
+    return _missing(context, ErrorCode.unknown_topic_or_partition, name)
 
 
-def _missing(call: RequestContext, error: ErrorCode, name: str | None) -> dict[str, Any]:
-    return {"error_code": error, "name": name, "topic_authorized_operations": of_topic(call)}
+def _missing(context: RequestContext, error: ErrorCode, name: str | None) -> dict[str, Any]:
+    return {"error_code": error, "name": name, "topic_authorized_operations": of_topic(context)}
 
 
-def _describe(call: RequestContext, topic: Topic) -> Values:
+def _describe(context: RequestContext, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
-        "topic_authorized_operations": of_topic(call),
-        "partitions": [describe_partition(call, partition) for partition in topic.partitions],
+        "topic_authorized_operations": of_topic(context),
+        "partitions": [describe_partition(context, partition) for partition in topic.partitions],
     }
 
 
-def describe_partition(call: RequestContext, partition: Partition) -> Values:
+def describe_partition(context: RequestContext, partition: Partition) -> Values:
     """One partition, as Metadata and DescribeTopicPartitions name it."""
-    led = partition.leader in call.cluster.nodes
+    led = partition.leader in context.cluster.nodes
     return {
         "error_code": ErrorCode.none if led else ErrorCode.leader_not_available,
         "partition_index": partition.index,
@@ -90,7 +92,7 @@ def describe_partition(call: RequestContext, partition: Partition) -> Values:
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,
-        "offline_replicas": [n for n in partition.replicas if n not in call.cluster.nodes],
+        "offline_replicas": [n for n in partition.replicas if n not in context.cluster.nodes],
     }
 
 

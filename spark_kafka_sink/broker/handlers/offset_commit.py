@@ -17,37 +17,39 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
     from spark_kafka_sink.protocol.message_builder import Values
 
 MAX_METADATA = 4_096
 """Kafka's offset.metadata.max.bytes, counted in characters there too."""
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
+    request = context.request
     generation = request.generation_id_or_member_epoch
-    error = coordinated(call) or may_commit(call, generation)
-    groups = call.cluster.groups
+    error = coordinated(context) or may_commit(context, generation)
+    groups = context.cluster.groups
     group = groups.peek(request.group_id) if error else groups.get(request.group_id)
     if not error and request.member_id:
-        group.heartbeat(request.member_id, call.cluster.clock.monotonic())
+        group.heartbeat(request.member_id, context.cluster.clock.monotonic())
     return {
         "topics": [
             {
                 "name": name_of(item),
                 "topic_id": id_of(item),
-                "partitions": [_commit(call, group, (item, p), error) for p in item.partitions],
+                "partitions": [_commit(context, group, (item, p), error) for p in item.partitions],
             }
             for item in request.topics
         ]
     }
 
 
-def _commit(call: RequestContext, group: Group, place: tuple[Any, Any], error: ErrorCode) -> Values:
-    item, asked = place
-    topic = topic_of(call, item)
+def _commit(
+    context: RequestContext, group: ClassicGroup, topic_partition: tuple[Any, Any], error: ErrorCode
+) -> Values:
+    item, asked = topic_partition
+    topic = topic_of(context, item)
     if topic is None:
         error = error or missing(item)
     elif topic.partition(asked.partition_index) is None:

@@ -15,16 +15,16 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
 
 CONSUMER = "consumer"
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    if error := coordinated(call):
+    if error := coordinated(context):
         return {"error_code": error}
-    group = call.cluster.groups.find(call.request.group_id)
+    group = context.cluster.groups.find(context.request.group_id)
     if group is None:
         return {"error_code": ErrorCode.group_id_not_found}
     if group.members and group.protocol_type != CONSUMER:
@@ -36,18 +36,18 @@ def handle(call: RequestContext) -> Answer:
                 "partitions": [
                     {
                         "partition_index": asked.partition_index,
-                        "error_code": _delete(call, group, item.name, asked.partition_index),
+                        "error_code": _delete(context, group, item.name, asked.partition_index),
                     }
                     for asked in item.partitions
                 ],
             }
-            for item in call.request.topics
+            for item in context.request.topics
         ]
     }
 
 
-def _delete(call: RequestContext, group: Group, name: str, index: int) -> ErrorCode:
-    topic = call.cluster.topics.named(name)
+def _delete(context: RequestContext, group: ClassicGroup, name: str, index: int) -> ErrorCode:
+    topic = context.cluster.topics.named(name)
     if topic is None or topic.partition(index) is None:
         return ErrorCode.unknown_topic_or_partition
     if group.subscribes_to(name):

@@ -18,59 +18,65 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from spark_kafka_sink.broker.coordinator.classic_group import Group
+    from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
     from spark_kafka_sink.protocol.message_builder import Values
 
 GROUPS_VERSION = 8
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    if call.version >= GROUPS_VERSION:
-        return {"groups": [_group(call, item) for item in call.request.groups]}
-    return _group(call, call.request)
+    if context.version >= GROUPS_VERSION:
+        return {"groups": [_group(context, item) for item in context.request.groups]}
+    return _group(context, context.request)
 
 
-def _group(call: RequestContext, item: Any) -> Values:
-    if call.cluster.coordinator(item.group_id).id != call.node:
+def _group(context: RequestContext, item: Any) -> Values:
+    if context.cluster.coordinator(item.group_id).id != context.node:
         return {"group_id": item.group_id, "error_code": ErrorCode.not_coordinator}
-    group = call.cluster.groups.find(item.group_id)
+    group = context.cluster.groups.find(item.group_id)
     return {
         "group_id": item.group_id,
         "topics": [
             {
                 "name": name,
                 "topic_id": topic_id,
-                "partitions": [_offset(call, group, (name, index)) for index in indexes],
+                "partitions": [_offset(context, group, (name, index)) for index in indexes],
             }
-            for name, topic_id, indexes in _asked(call, group, item.topics)
+            for name, topic_id, indexes in _asked(context, group, item.topics)
         ],
     }
 
 
 def _asked(
-    call: RequestContext, group: Group | None, topics: Any
+    context: RequestContext, group: ClassicGroup | None, topics: Any
 ) -> list[tuple[str | None, UUID | None, list[int]]]:
     """Topics by name, if they are known, and by id, if they are asked for by it."""
     if topics is not None:
         return [
-            (topic.name if (topic := topic_of(call, item)) else name_of(item), id_of(item), indexes)
+            (
+                topic.name if (topic := topic_of(context, item)) else name_of(item),
+                id_of(item),
+                indexes,
+            )
             for item in topics
             for indexes in [list(item.partition_indexes)]
         ]
     committed: dict[str, list[int]] = {}
     for name, index in group.offsets if group else ():
         committed.setdefault(name, []).append(index)
-    known = ((name, call.cluster.topics.named(name)) for name in committed)
+    known = ((name, context.cluster.topics.named(name)) for name in committed)
     return [(name, topic.id if topic else None, committed[name]) for name, topic in known]
 
 
-def _offset(call: RequestContext, group: Group | None, asked: tuple[str | None, int]) -> Values:
+def _offset(
+    context: RequestContext, group: ClassicGroup | None, asked: tuple[str | None, int]
+) -> Values:
     name, index = asked
     if name is None:
         return _values(ErrorCode.unknown_topic_id, index, CommittedOffset())
-    pending = call.cluster.markers.offsets
-    stable = call.get("require_stable", False)
+    pending = context.cluster.markers.offsets
+    stable = context.get("require_stable", False)
     if group and stable and pending.is_unstable(group.id, (name, index)):
         return _values(ErrorCode.unstable_offset_commit, index, CommittedOffset())
     committed = group.offsets.get((name, index)) if group else None

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.message_builder import Values
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    return {"topics": [_topic(call, item) for item in call.request.topics]}
+    return {"topics": [_topic(context, item) for item in context.request.topics]}
 
 
-def _topic(call: RequestContext, item: Any) -> Values:
-    partitions = [_end(call, item.topic, p) for p in item.partitions]
+def _topic(context: RequestContext, item: Any) -> Values:
+    partitions = [_end(context, item.topic, p) for p in item.partitions]
     return {"topic": item.topic, "partitions": partitions}
 
 
-def _end(call: RequestContext, name: str, asked: Any) -> Values:
-    topic = call.cluster.topics.named(name)
+def _end(context: RequestContext, name: str, asked: Any) -> Values:
+    topic = context.cluster.topics.named(name)
     partition = topic.partition(asked.partition) if topic else None
     if partition is None:
         return _failed(asked, ErrorCode.unknown_topic_or_partition)
-    if error := partition.leadership_error(call.node, asked.current_leader_epoch):
+    if error := partition.leadership_error(context.node, asked.current_leader_epoch):
         return _failed(asked, error)
     partition.log.epochs.assign(partition.leader_epoch, partition.log.end_offset)
     found = partition.log.epochs.end_of(asked.leader_epoch, partition.log.end_offset)

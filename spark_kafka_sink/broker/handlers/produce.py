@@ -31,7 +31,11 @@ from spark_kafka_sink.broker.handlers.lookup import (
     name_of,
     topic_of,
 )
-from spark_kafka_sink.broker.handlers.produce_data import WantedPartition, WantedTopic, wanted
+from spark_kafka_sink.broker.handlers.produce_data import (
+    PartitionProduceData,
+    TopicProduceData,
+    produce_data,
+)
 from spark_kafka_sink.broker.handlers.request_context import (
     Answer,
     Handler,
@@ -39,7 +43,7 @@ from spark_kafka_sink.broker.handlers.request_context import (
     RequestContext,
 )
 from spark_kafka_sink.broker.net.error_log import REASON
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
 from spark_kafka_sink.broker.partition.log_validator import transactional_header
 from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -55,38 +59,38 @@ ADDING_VERSION = 12
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    topics = wanted(call.request.topic_data)
-    responses = [_topic(call, one) for one in topics]
+    topics = produce_data(context.request.topic_data)
+    responses = [_topic(context, one) for one in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
-    unconfirmed = _unconfirmed(call, topics, responses)
+    unconfirmed = _unconfirmed(context, topics, responses)
     for one in unconfirmed:
-        call.cluster.replicator.advance(one.partition, call.cluster.clock.monotonic())
-        call.cluster.delayed.wake(one.key)
-    if call.request.acks == 0:
+        context.cluster.replica_manager.advance(one.partition, context.cluster.clock.monotonic())
+        context.cluster.purgatory.wake(one.key)
+    if context.request.acks == 0:
         failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
         return Outcome.CLOSE if failed else Outcome.SILENT
     leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
-    values = {"responses": responses, "node_endpoints": endpoints(call, leaders)}
-    waiting = DelayedProduce(unconfirmed, call.cluster.replicator.least_in_sync)
-    if call.request.acks == 1 or waiting.ready():
+    values = {"responses": responses, "node_endpoints": endpoints(context, leaders)}
+    waiting = DelayedProduce(unconfirmed, context.cluster.replica_manager.least_in_sync)
+    if context.request.acks == 1 or waiting.try_complete():
         return values
 
     def late() -> Values:
         waiting.expire()
         return values
 
-    return call.wait(call.request.timeout, waiting.ready, late, waiting.keys)
+    return context.wait(context.request.timeout, waiting.try_complete, late, waiting.keys)
 
 
 def _unconfirmed(
-    call: RequestContext, topics: list[WantedTopic], responses: list[dict[str, Any]]
+    context: RequestContext, topics: list[TopicProduceData], responses: list[dict[str, Any]]
 ) -> list[Unconfirmed]:
     """What was appended; it waits for the high watermark behind its last record."""
     found = []
     for one, response in zip(topics, responses, strict=True):
-        topic = topic_of(call, one.item)
+        topic = topic_of(context, one.item)
         for part, answer in zip(one.partitions, response["partition_responses"], strict=True):
             partition = topic.partition(part.index) if topic else None
             if partition is None or answer["error_code"] is not ErrorCode.none:
@@ -96,77 +100,79 @@ def _unconfirmed(
                 Unconfirmed(
                     partition=partition,
                     required_offset=last + 1,
-                    leader=call.node,
+                    leader=context.node,
                     response=answer,
                 )
             )
     return found
 
 
-def _topic(call: RequestContext, one: WantedTopic) -> dict[str, Any]:
-    topic = topic_of(call, one.item)
+def _topic(context: RequestContext, one: TopicProduceData) -> dict[str, Any]:
+    topic = topic_of(context, one.item)
     return {
         "name": name_of(one.item),
         "topic_id": id_of(one.item),
-        "partition_responses": [_partition(call, topic, one.item, p) for p in one.partitions],
+        "partition_responses": [_partition(context, topic, one.item, p) for p in one.partitions],
     }
 
 
 def _partition(
-    call: RequestContext, topic: Topic | None, item: Any, data: WantedPartition
+    context: RequestContext, topic: Topic | None, item: Any, data: PartitionProduceData
 ) -> dict[str, Any]:
-    if call.request.acks not in {-1, 0, 1}:
+    if context.request.acks not in {-1, 0, 1}:
         return _failed(data.index, ErrorCode.invalid_required_acks)
     if topic is None:
         return _failed(data.index, missing(item))
     partition = topic.partition(data.index)
     if partition is None:
         return _failed(data.index, ErrorCode.unknown_topic_or_partition)
-    if partition.leader != call.node:
+    if partition.leader != context.node:
         error = _failed(data.index, ErrorCode.not_leader_or_follower)
         return error | {"current_leader": current_leader(partition)}
-    if unverified := _verify(call, partition, data.records):
+    if unverified := _verify(context, partition, data.records):
         return _failed(data.index, unverified)
-    if call.request.acks == -1 and _lacks_replicas(call, partition):
+    if context.request.acks == -1 and _lacks_replicas(context, partition):
         return _failed(data.index, ErrorCode.not_enough_replicas)
-    answer = _append(call, topic, partition, data.records)
+    answer = _append(context, topic, partition, data.records)
     return _refused(partition, data.refused) if data.refused else answer
 
 
-def _verify(call: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
+def _verify(context: RequestContext, partition: Partition, records: memoryview | None) -> ErrorCode:
     """Ask the coordinator about a batch of a transaction; a client must say which one it is."""
     header = transactional_header(records)
     if header is None:
         return ErrorCode.none
-    transactional_id = call.request.transactional_id
+    transactional_id = context.request.transactional_id
     if transactional_id is None:
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
     support = (
         TransactionSupport.ABORTABLE
-        if call.version >= ABORTABLE_VERSION
+        if context.version >= ABORTABLE_VERSION
         else TransactionSupport.OLD
     )
-    support = TransactionSupport.ADDS if call.version >= ADDING_VERSION else support
+    support = TransactionSupport.ADDS if context.version >= ADDING_VERSION else support
     partition.transactions.verify(header, starts_at_zero=support is TransactionSupport.ADDS)
-    claim = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-    writer = Writer(transactional_id=transactional_id, claim=claim, support=support)
-    place = (partition.topic, partition.index)
-    error = verify(call.cluster.transactions, writer, place)
+    producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+    writer = Writer(transactional_id=transactional_id, producer=producer, support=support)
+    topic_partition = (partition.topic, partition.index)
+    error = verify(context.cluster.transactions, writer, topic_partition)
     retried = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if retried else error
 
 
-def _lacks_replicas(call: RequestContext, partition: Partition) -> bool:
-    return len(partition.in_sync) < call.cluster.replicator.least_in_sync(partition)
+def _lacks_replicas(context: RequestContext, partition: Partition) -> bool:
+    return len(partition.in_sync) < context.cluster.replica_manager.least_in_sync(partition)
 
 
 def _append(
-    call: RequestContext, topic: Topic, partition: Partition, records: memoryview | None
+    context: RequestContext, topic: Topic, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
-    now_ms = call.cluster.clock.wall_ms()
-    rules = Rules(config=topic.config, produce_version=call.version, now_ms=now_ms, verified=True)
+    now_ms = context.cluster.clock.wall_ms()
+    rules = AppendOptions(
+        config=topic.config, produce_version=context.version, now_ms=now_ms, verified=True
+    )
     try:
         appended = partition.append(records, rules)
     except RefusedBatchError as error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedPartition:
+class PartitionProduceData:
     """The records to append, and why others for the same partition can't be."""
 
     index: int
@@ -27,14 +27,14 @@ class WantedPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedTopic:
+class TopicProduceData:
     """A topic's item of the request, which names it, and its partitions."""
 
     item: Any
-    partitions: list[WantedPartition]
+    partitions: list[PartitionProduceData]
 
 
-def wanted(topic_data: Iterable[Any]) -> list[WantedTopic]:
+def produce_data(topic_data: Iterable[Any]) -> list[TopicProduceData]:
     """The topics of a request, in its order."""
     items: dict[object, Any] = {}
     records: dict[object, dict[int, list[memoryview | None]]] = {}
@@ -45,14 +45,16 @@ def wanted(topic_data: Iterable[Any]) -> list[WantedTopic]:
         for data in item.partition_data:
             partitions.setdefault(data.index, []).append(data.records)
     return [
-        WantedTopic(item=item, partitions=[_chosen(i, all_) for i, all_ in records[key].items()])
+        TopicProduceData(
+            item=item, partitions=[_chosen(i, all_) for i, all_ in records[key].items()]
+        )
         for key, item in items.items()
     ]
 
 
-def _chosen(index: int, all_records: list[memoryview | None]) -> WantedPartition:
+def _chosen(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:
     if len(all_records) == 1:
-        return WantedPartition(index=index, records=all_records[0])
+        return PartitionProduceData(index=index, records=all_records[0])
     good, refused = [], None
     for records in all_records:
         try:
@@ -61,4 +63,4 @@ def _chosen(index: int, all_records: list[memoryview | None]) -> WantedPartition
         except RefusedBatchError as error:
             refused = error
     chosen = good[-1] if good else all_records[-1]
-    return WantedPartition(index=index, records=chosen, refused=refused if good else None)
+    return PartitionProduceData(index=index, records=chosen, refused=refused if good else None)

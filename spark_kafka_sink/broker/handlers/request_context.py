@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_kafka_sink.broker.purgatory import Delayed
+from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.protocol.message_builder import Values
 
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.purgatory import Key
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
 class Outcome(Enum):
     """What a handler may return instead of a response's fields."""
 
-    LATER = "the answer follows through Call.reply"
+    LATER = "the answer follows through RequestContext.reply"
     SILENT = "there is no answer"
     CLOSE = "there is no answer, and the connection ends"
 
@@ -61,18 +61,21 @@ class RequestContext:
     def wait(
         self,
         time: timedelta,
-        ready: Callable[[], bool],
+        try_complete: Callable[[], bool],
         answer: Callable[[], Values],
-        keys: tuple[Key, ...] = (),
+        keys: tuple[TopicPartition, ...] = (),
     ) -> Outcome:
-        """Answer when `ready`, at the latest after `time`; only news of `keys`, if any, asks it."""
+        """Answer when `try_complete` says so, at the latest after `time`.
+
+        Only a change of one of `keys`, if there are any, may complete it.
+        """
         deadline = self.cluster.clock.monotonic() + time.total_seconds()
-        self.cluster.delayed.add(
-            Delayed(
+        self.cluster.purgatory.add(
+            DelayedOperation(
                 deadline=deadline,
-                ready=ready,
-                complete=lambda: self.reply(answer()),
-                abandoned=self.is_closed,
+                try_complete=try_complete,
+                on_complete=lambda: self.reply(answer()),
+                is_abandoned=self.is_closed,
                 keys=keys,
             )
         )

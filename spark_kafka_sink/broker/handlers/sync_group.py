@@ -19,21 +19,21 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 NAMED_VERSION = 5
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    request = call.request
-    if error := coordinated(call):
+    request = context.request
+    if error := coordinated(context):
         return {"error_code": error}
-    named = (call.get("protocol_type", None), call.get("protocol_name", None))
-    if call.version >= NAMED_VERSION and None in named:
+    named = (context.get("protocol_type", None), context.get("protocol_name", None))
+    if context.version >= NAMED_VERSION and None in named:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
-    group = call.cluster.groups.peek(request.group_id)
-    if error := speaks(call, group, request.generation_id):
+    group = context.cluster.groups.peek(request.group_id)
+    if error := speaks(context, group, request.generation_id):
         return {"error_code": error}
-    if call.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):
+    if context.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
-    if error := group.sync(request.member_id, assignments, call.reply):
+    if error := group.sync(request.member_id, assignments, context.reply):
         return {"error_code": error}
     return Outcome.LATER
 

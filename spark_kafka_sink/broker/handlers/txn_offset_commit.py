@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.coordinator.transaction_verification import (
     Writer,
     verify,
 )
-from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PLACE
+from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PARTITION
 from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -31,58 +31,60 @@ MAX_METADATA = 4096
 """Kafka's offset.metadata.max.bytes; it counts characters."""
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
     exists = {
         (item.name, p.partition_index)
-        for item in call.request.topics
-        if (topic := call.cluster.topics.named(item.name)) is not None
+        for item in context.request.topics
+        if (topic := context.cluster.topics.named(item.name)) is not None
         for p in item.partitions
         if topic.partition(p.partition_index) is not None
     }
-    error = _refusal(call) if exists else ErrorCode.none
+    error = _refusal(context) if exists else ErrorCode.none
     return {
         "topics": [
             {
                 "name": item.name,
-                "partitions": [_commit(call, item.name, p, exists, error) for p in item.partitions],
+                "partitions": [
+                    _commit(context, item.name, p, exists, error) for p in item.partitions
+                ],
             }
-            for item in call.request.topics
+            for item in context.request.topics
         ]
     }
 
 
-def _claim(call: RequestContext) -> ProducerIdAndEpoch:
-    return ProducerIdAndEpoch(call.request.producer_id, call.request.producer_epoch)
+def _producer(context: RequestContext) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(context.request.producer_id, context.request.producer_epoch)
 
 
-def _refusal(call: RequestContext) -> ErrorCode:
+def _refusal(context: RequestContext) -> ErrorCode:
     """What keeps all offsets from being committed."""
-    offsets, claim = call.cluster.markers.offsets, _claim(call)
-    error = coordinated(call)
-    if not error and not offsets.is_ongoing(claim):
+    offsets, producer = context.cluster.markers.offsets, _producer(context)
+    error = coordinated(context)
+    if not error and not offsets.is_ongoing(producer):
         support = (
             TransactionSupport.ABORTABLE
-            if call.version >= ABORTABLE_VERSION
+            if context.version >= ABORTABLE_VERSION
             else TransactionSupport.OLD
         )
-        support = TransactionSupport.ADDS if call.version >= ADDING_VERSION else support
+        support = TransactionSupport.ADDS if context.version >= ADDING_VERSION else support
         writer = Writer(
-            transactional_id=call.request.transactional_id, claim=claim, support=support
+            transactional_id=context.request.transactional_id, producer=producer, support=support
         )
-        error = verify(call.cluster.transactions, writer, OFFSETS_PLACE)
-    generation = call.get("generation_id", NO_GENERATION)
-    error = error or may_commit(call, generation, in_transaction=True) or offsets.judge(claim)
+        error = verify(context.cluster.transactions, writer, OFFSETS_PARTITION)
+    generation = context.get("generation_id", NO_GENERATION)
+    error = error or may_commit(context, generation, in_transaction=True) or offsets.judge(producer)
     if not error:
-        offsets.begin(claim)
+        offsets.begin(producer)
     return error
 
 
 def _commit(
-    call: RequestContext, name: str, asked: Any, exists: set[tuple[str, int]], error: ErrorCode
+    context: RequestContext, name: str, asked: Any, exists: set[tuple[str, int]], error: ErrorCode
 ) -> Values:
-    place = (name, asked.partition_index)
-    if place not in exists:
+    topic_partition = (name, asked.partition_index)
+    if topic_partition not in exists:
         error = ErrorCode.unknown_topic_or_partition
     elif not error and len(asked.committed_metadata or "") > MAX_METADATA:
         error = ErrorCode.offset_metadata_too_large
@@ -92,8 +94,10 @@ def _commit(
             leader_epoch=getattr(asked, "committed_leader_epoch", -1),
             metadata=asked.committed_metadata,
         )
-        call.cluster.groups.get(call.request.group_id)
-        call.cluster.markers.offsets.add(_claim(call), call.request.group_id, place, offset)
+        context.cluster.groups.get(context.request.group_id)
+        context.cluster.markers.offsets.add(
+            _producer(context), context.request.group_id, topic_partition, offset
+        )
     return {"partition_index": asked.partition_index, "error_code": error}
 
 

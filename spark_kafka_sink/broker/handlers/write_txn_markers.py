@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.partition.control_batch import Marker
+from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 BUMPING = 2
 
 
-def handle(call: RequestContext) -> Answer:
+def handle(context: RequestContext) -> Answer:
     """See the module."""
-    return {"markers": [_marker(call, item) for item in call.request.markers]}
+    return {"markers": [_marker(context, item) for item in context.request.markers]}
 
 
-def _marker(call: RequestContext, item: Any) -> Values:
-    marker = Marker(
+def _marker(context: RequestContext, item: Any) -> Values:
+    marker = EndTransactionMarker(
         producer_id=item.producer_id,
         epoch=item.producer_epoch,
         commit=item.transaction_result,
@@ -43,7 +43,7 @@ def _marker(call: RequestContext, item: Any) -> Values:
                 "partitions": [
                     {
                         "partition_index": index,
-                        "error_code": _write(call, (topic.name, index), marker, bumps=bumps),
+                        "error_code": _write(context, (topic.name, index), marker, bumps=bumps),
                     }
                     for index in topic.partition_indexes
                 ],
@@ -54,19 +54,23 @@ def _marker(call: RequestContext, item: Any) -> Values:
 
 
 def _write(
-    call: RequestContext, place: tuple[str, int], marker: Marker, *, bumps: bool
+    context: RequestContext,
+    topic_partition: tuple[str, int],
+    marker: EndTransactionMarker,
+    *,
+    bumps: bool,
 ) -> ErrorCode:
-    topic = call.cluster.topics.named(place[0])
-    partition = topic.partition(place[1]) if topic else None
+    topic = context.cluster.topics.named(topic_partition[0])
+    partition = topic.partition(topic_partition[1]) if topic else None
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
-    error = partition.leadership_error(call.node, -1) or _judge(partition, marker, bumps=bumps)
-    if not error and not call.cluster.markers.write(place, marker):
+    error = partition.leadership_error(context.node, -1) or _judge(partition, marker, bumps=bumps)
+    if not error and not context.cluster.markers.write(topic_partition, marker):
         return ErrorCode.kafka_storage_error
     return error
 
 
-def _judge(partition: Partition, marker: Marker, *, bumps: bool) -> ErrorCode:
+def _judge(partition: Partition, marker: EndTransactionMarker, *, bumps: bool) -> ErrorCode:
     entry = partition.producers.entries.get(marker.producer_id)
     if entry is None:
         return ErrorCode.none

@@ -24,7 +24,7 @@ class Connection:
     """
 
     __slots__ = (
-        "_inbox",
+        "_frames",
         "_outgoing",
         "backlog",
         "busy",
@@ -45,7 +45,7 @@ class Connection:
         self.ending = False
         self.unsent = 0
         self.watched = 0
-        self._inbox = FrameBuffer()
+        self._frames = FrameBuffer()
         self._outgoing: deque[memoryview] = deque()
 
     @property
@@ -55,11 +55,11 @@ class Connection:
 
     def room(self, shared: memoryview) -> memoryview:
         """Where the socket should write the next bytes; see `FrameBuffer`."""
-        return self._inbox.room(shared)
+        return self._frames.room(shared)
 
     def received(self, room: memoryview, count: int) -> None:
         """Take bytes written into `room`; raises ProtocolError when they can't be Kafka's."""
-        self.backlog.extend(self._inbox.received(room, count))
+        self.backlog.extend(self._frames.received(room, count))
 
     @property
     def is_finished(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.faults.injector import Injector
+from spark_kafka_sink.broker.faults.injector import FaultInjector
 from spark_kafka_sink.broker.handlers import handlers_of
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import RequestContext
@@ -31,9 +31,9 @@ _ABOUT_THE_CLUSTER: Final = frozenset(
 )
 
 
-def gets_no_answer(api: int, call: RequestContext) -> bool:
+def gets_no_answer(api: int, context: RequestContext) -> bool:
     """Whether it is a Produce request with acks=0."""
-    return api == ApiKey.PRODUCE and call.request.acks == 0
+    return api == ApiKey.PRODUCE and context.request.acks == 0
 
 
 class Dispatcher:
@@ -45,7 +45,7 @@ class Dispatcher:
         self._cluster = cluster
         self._handlers = handlers_of(cluster.config.release)
         self._network = network
-        self._injector = Injector(cluster)
+        self._injector = FaultInjector(cluster)
 
     def read(
         self, frame: memoryview, connection: Connection
@@ -65,33 +65,33 @@ class Dispatcher:
             raise ProtocolError(_unserved(api, version, handler))
         header = read_request_header(frame)
         request, _ = decode(request_type(api, version), frame, header.body_offset)
-        exchange = ResponseChannel(handler, (version, correlation_id), connection, self._network)
-        call = RequestContext(
+        channel = ResponseChannel(handler, (version, correlation_id), connection, self._network)
+        context = RequestContext(
             cluster=self._cluster,
             node=connection.node,
             version=version,
             request=request,
             client_id=header.client_id or "",
             client_host=connection.peer,
-            reply=exchange.reply,
+            reply=channel.reply,
             is_closed=lambda: connection.closed,
         )
-        return exchange, call
+        return channel, context
 
-    def serve(self, exchange: ResponseChannel, call: RequestContext) -> None:
+    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
         """Serve a request.
 
         Raises:
             ProtocolError: the connection has to end.
         """
-        self._injector.serve(exchange, call)
+        self._injector.serve(channel, context)
 
-    def needs_logs(self, exchange: ResponseChannel, call: RequestContext) -> bool:
+    def needs_logs(self, channel: ResponseChannel, context: RequestContext) -> bool:
         """Whether a request may have to wait for a storage: all but those about the cluster."""
-        if exchange.api not in _ABOUT_THE_CLUSTER or self._cluster.faults:
+        if channel.api not in _ABOUT_THE_CLUSTER or self._cluster.faults:
             return True
         topics = self._cluster.topics
-        asked = call.get("topics", None) if exchange.api == ApiKey.METADATA else None
+        asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None
         return any(topics.named(item.name) is None for item in asked or ())
 
 

@@ -44,7 +44,7 @@ REASON: Final = "reason"
 _LISTS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
 
 
-class Refusals:
+class ErrorLog:
     """Looks at answers on their way out."""
 
     __slots__ = ("_log",)
@@ -52,7 +52,7 @@ class Refusals:
     def __init__(self, log: RepeatLog) -> None:
         self._log = log
 
-    def look(self, api: int, connection: Connection, values: Values) -> None:
+    def log_errors(self, api: int, connection: Connection, values: Values) -> None:
         """Log the errors in an answer, each kind of them once in a while."""
         for place, item in _failed(api, values):
             code = item.get("error_code", ErrorCode.none)

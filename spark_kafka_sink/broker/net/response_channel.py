@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.handlers.request_context import Handler, RequestContext
     from spark_kafka_sink.broker.net.connection import Connection
-    from spark_kafka_sink.broker.net.error_log import Refusals
+    from spark_kafka_sink.broker.net.error_log import ErrorLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Network:
 
     answered: Callable[[Connection], None]
     deliver: Callable[[Callable[[], None]], None]
-    refusals: Refusals
+    error_log: ErrorLog
 
 
 class ResponseChannel:
@@ -47,9 +47,9 @@ class ResponseChannel:
         "_connection",
         "_correlation_id",
         "_deliver",
+        "_error_log",
         "_handler",
         "_let_go",
-        "_refusals",
         "_version",
         "changes",
         "cut",
@@ -68,7 +68,7 @@ class ResponseChannel:
         self._connection = connection
         self._answered = network.answered
         self._deliver = network.deliver
-        self._refusals = network.refusals
+        self._error_log = network.error_log
         self._let_go = False
         self.changes: list[Callable[[Values], Values]] = []
         self.cut: int | None = None
@@ -79,13 +79,13 @@ class ResponseChannel:
         """The request's API key."""
         return int(self._handler.api)
 
-    def handle(self, call: RequestContext) -> None:
+    def handle(self, context: RequestContext) -> None:
         """Serve the request.
 
         Raises:
             ProtocolError: the connection has to end.
         """
-        answer = self._handler.handle(call)
+        answer = self._handler.handle(context)
         if answer is Outcome.CLOSE:
             raise ProtocolError("a request without an answer failed, so the connection ends")
         if answer is Outcome.SILENT and not self._let_go:
@@ -118,7 +118,7 @@ class ResponseChannel:
         """Queue the answer."""
         if self._connection.closed or self.lost:
             return
-        self._refusals.look(self.api, self._connection, values)
+        self._error_log.log_errors(self.api, self._connection, values)
         for change in self.changes:
             values = change(values)
         parts = self._parts(values)

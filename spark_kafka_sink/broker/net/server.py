@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.net.connection import Connection
 from spark_kafka_sink.broker.net.dispatcher import Dispatcher, gets_no_answer
-from spark_kafka_sink.broker.net.error_log import Refusals
+from spark_kafka_sink.broker.net.error_log import ErrorLog
 from spark_kafka_sink.broker.net.loop_sockets import LoopSockets
 from spark_kafka_sink.broker.net.repeat_log import RepeatLog
 from spark_kafka_sink.broker.net.request_handler import RequestHandler
@@ -57,7 +57,7 @@ class Server:
         self._calls: deque[Callable[[], None]] = deque()
         self._shared = memoryview(bytearray(RECEIVE))
         self._log = RepeatLog(LOG)
-        self._refusals = Refusals(self._log)
+        self._error_log = ErrorLog(self._log)
         self._thread = 0
         self._requests: RequestHandler | None = None
         if cluster.state_lock is not None:
@@ -65,14 +65,14 @@ class Server:
         network = Network(
             answered=self._answered.append,
             deliver=self._deliver,
-            refusals=self._refusals,
+            error_log=self._error_log,
         )
         self._dispatcher = Dispatcher(cluster, network)
         self._resting: dict[int, float] = {}
         self._stopping = False
         self._listeners = listeners
         self._muted: set[int] = set()
-        cluster.switch.sockets = (
+        cluster.node_control.sockets = (
             self
             if cluster.state_lock is None
             else LoopSockets(self, self._on_loop, cluster.state_lock)
@@ -214,7 +214,7 @@ class Server:
         except BlockingIOError:
             return True
         except ProtocolError as error:
-            self._refusals.disconnected(connection, error)
+            self._error_log.disconnected(connection, error)
             return False
         except OSError as error:
             LOG.debug("%s has gone: %s", connection.peer, error)
@@ -247,25 +247,25 @@ class Server:
         return True
 
     def _dispatch(
-        self, connection: Connection, exchange: ResponseChannel, call: RequestContext
+        self, connection: Connection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         lock = self._cluster.state_lock
         if self._requests is None or lock is None:
-            self._dispatcher.serve(exchange, call)
-        elif self._dispatcher.needs_logs(exchange, call):
-            if gets_no_answer(exchange.api, call) and self._requests.has_room:
-                exchange.let_go()
-            self._requests.submit(lambda: self._serve_beside(connection, exchange, call))
+            self._dispatcher.serve(channel, context)
+        elif self._dispatcher.needs_logs(channel, context):
+            if gets_no_answer(channel.api, context) and self._requests.has_room:
+                channel.let_go()
+            self._requests.submit(lambda: self._serve_beside(connection, channel, context))
         else:
             with lock:
-                self._dispatcher.serve(exchange, call)
+                self._dispatcher.serve(channel, context)
 
     def _serve_beside(
-        self, connection: Connection, exchange: ResponseChannel, call: RequestContext
+        self, connection: Connection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         """Serve a request on the thread of requests, and tell the loop."""
         try:
-            self._dispatcher.serve(exchange, call)
+            self._dispatcher.serve(channel, context)
         except Exception as error:  # noqa: BLE001 - one client's request ends no other's
             self._failed(connection, error)
             self._on_loop(lambda: self._close(connection))
@@ -274,9 +274,9 @@ class Server:
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, ProtocolError):
-            self._refusals.disconnected(connection, error)
+            self._error_log.disconnected(connection, error)
         elif isinstance(error, OSError):
-            self._refusals.disconnected(connection, f"the storage failed its request: {error}")
+            self._error_log.disconnected(connection, f"the storage failed its request: {error}")
         else:
             LOG.error("a request of %s failed", connection.peer, exc_info=error)
 

@@ -46,7 +46,7 @@ class RefusedBatchError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class AppendOptions:
     """What batches of one topic have to obey now; `now_ms` since 1970.
 
     `verified` says that the coordinator knows the partition as part of the batch's transaction.

@@ -31,7 +31,7 @@ _NO_HEADERS = b"\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
+class EndTransactionMarker:
     """How a producer's transaction ended."""
 
     producer_id: int
@@ -40,7 +40,7 @@ class Marker:
     coordinator_epoch: int = 0
 
 
-def control_batch(marker: Marker, now_ms: int) -> bytes:
+def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
     """The batch to append for a marker; `now_ms` since 1970."""
     key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
@@ -57,7 +57,7 @@ def control_batch(marker: Marker, now_ms: int) -> bytes:
     return header.pack([record]) + record
 
 
-def read_marker(batch: memoryview | bytes, header: BatchHeader) -> Marker | None:
+def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch, None if it holds something else or nothing."""
     record = next(iter(read_records(batch)), None)
     if record is None or not record.key or len(record.key) < _KEY.size:
@@ -67,7 +67,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> Marker | None
         return None
     if not header.is_transactional:
         raise ProtocolError("a transaction marker outside of a transactional batch")
-    return Marker(
+    return EndTransactionMarker(
         producer_id=header.producer_id,
         epoch=header.producer_epoch,
         commit=kind == COMMIT,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 UNDEFINED = -1
 
 
-class EpochStart(NamedTuple):
+class EpochEntry(NamedTuple):
     """A leader epoch and its first offset."""
 
     epoch: int
@@ -22,20 +22,20 @@ class EpochEnd(NamedTuple):
     offset: int
 
 
-class EpochHistory:
+class LeaderEpochCache:
     """The leader epochs of one log; epochs and offsets both grow."""
 
     __slots__ = ("_starts",)
 
     def __init__(self) -> None:
-        self._starts: list[EpochStart] = []
+        self._starts: list[EpochEntry] = []
 
     @property
     def latest(self) -> int:
         """The newest epoch, -1 if there was none."""
         return self._starts[-1].epoch if self._starts else UNDEFINED
 
-    def entries(self) -> list[EpochStart]:
+    def entries(self) -> list[EpochEntry]:
         """From the oldest epoch to the newest."""
         return list(self._starts)
 
@@ -44,7 +44,7 @@ class EpochHistory:
         if epoch <= self.latest:
             return
         self.truncate(offset)
-        self._starts.append(EpochStart(epoch, offset))
+        self._starts.append(EpochEntry(epoch, offset))
 
     def truncate(self, offset: int) -> None:
         """The log ends at an offset now: forget what began there or later."""

@@ -22,7 +22,7 @@ from spark_kafka_sink.records.record_batch import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.append_options import Rules
+    from spark_kafka_sink.broker.partition.append_options import AppendOptions
 
 ZSTD_FROM_VERSION = 7
 _SMALLEST_LENGTH = 14
@@ -32,7 +32,7 @@ _MAGIC_AT = 16
 
 
 def validate(
-    records: memoryview | bytes | None, rules: Rules
+    records: memoryview | bytes | None, rules: AppendOptions
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """Check the records of one partition of a Produce request: exactly one good batch.
 

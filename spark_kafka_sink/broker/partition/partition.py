@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
 from spark_kafka_sink.broker.partition.control_batch import control_batch, read_marker
 from spark_kafka_sink.broker.partition.log_validator import validate
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
-from spark_kafka_sink.broker.partition.producer_state_manager import Appended, ProducerTable
+from spark_kafka_sink.broker.partition.producer_state_manager import (
+    BatchMetadata,
+    ProducerStateManager,
+)
 from spark_kafka_sink.broker.partition.recompression import as_topic_wants
-from spark_kafka_sink.broker.partition.replica_states import Replicas
-from spark_kafka_sink.broker.partition.unified_log import PartitionLog, Stamp
+from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
+from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.control_batch import Marker
+    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
     from spark_kafka_sink.broker.topic_config import TopicConfig
 
 NO_TIME = -1
@@ -49,10 +52,10 @@ class Partition:
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
     leader_epoch: int = 0
-    log: PartitionLog = field(default_factory=PartitionLog)
-    producers: ProducerTable = field(default_factory=ProducerTable)
+    log: UnifiedLog = field(default_factory=UnifiedLog)
+    producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
-    copies: Replicas = field(default_factory=Replicas)
+    copies: ReplicaStates = field(default_factory=ReplicaStates)
 
     @property
     def high_watermark(self) -> int:
@@ -72,7 +75,7 @@ class Partition:
         for batch in self.log:
             self.replay(batch.data)
 
-    def append(self, records: memoryview | bytes | None, rules: Rules) -> AppendResult:
+    def append(self, records: memoryview | bytes | None, rules: AppendOptions) -> AppendResult:
         """Validate a batch and append it, or find it again where it is a repetition.
 
         Raises:
@@ -82,7 +85,7 @@ class Partition:
         if header.producer_id < 0:
             return self._append(batch, header, rules)
         verdict = self.producers.judge(header)
-        if isinstance(verdict, Appended):
+        if isinstance(verdict, BatchMetadata):
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._judge(header, verdict, verified=rules.verified):
             raise RefusedBatchError(error, _explain(self, header))
@@ -115,14 +118,16 @@ class Partition:
         is_open = header.producer_id in self.transactions.ongoing
         return is_open and entry is not None and entry.epoch == header.producer_epoch
 
-    def end_transaction(self, marker: Marker, config: TopicConfig, now_ms: int) -> None:
+    def end_transaction(
+        self, marker: EndTransactionMarker, config: TopicConfig, now_ms: int
+    ) -> None:
         """Append a marker: its transaction is decided here; `now_ms` since 1970."""
         batch = control_batch(marker, now_ms)
-        rules = Rules(config=config, produce_version=0, now_ms=now_ms)
+        rules = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), rules)
         self._end(marker, result.base_offset, now_ms)
 
-    def _end(self, marker: Marker, offset: int, time_ms: int) -> None:
+    def _end(self, marker: EndTransactionMarker, offset: int, time_ms: int) -> None:
         self.producers.end_transaction(marker, time_ms)
         self.transactions.verifying.pop(marker.producer_id, None)
         self.transactions.end(marker.producer_id, offset, commit=marker.commit)
@@ -144,11 +149,11 @@ class Partition:
 
     def forget_producers(self) -> None:
         """Begin a replay of the log."""
-        self.producers = ProducerTable()
+        self.producers = ProducerStateManager()
         self.transactions = PartitionTransactions()
 
     def _append(
-        self, records: memoryview | bytes, header: BatchHeader, rules: Rules
+        self, records: memoryview | bytes, header: BatchHeader, rules: AppendOptions
     ) -> AppendResult:
         records, header = as_topic_wants(records, header, rules.config)
         time = rules.now_ms if rules.config.batch_rules.stamps_records else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.producer_state_manager import ProducerTable
+    from spark_kafka_sink.broker.partition.producer_state_manager import ProducerStateManager
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 
@@ -34,7 +34,7 @@ class Verification:
     lowest_sequence: int
     starts_at_zero: bool
 
-    def admits(self, header: BatchHeader, producers: ProducerTable) -> bool:
+    def admits(self, header: BatchHeader, producers: ProducerStateManager) -> bool:
         """Whether a batch comes in its turn; in transactions V2 a new producer begins at 0."""
         first = header.base_sequence
         if header.producer_epoch == self.epoch and first > self.lowest_sequence:

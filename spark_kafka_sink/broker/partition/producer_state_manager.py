@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kio.schema.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.partition.control_batch import Marker
+    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
     from spark_kafka_sink.records.record_batch import BatchHeader
 
 REMEMBERED = 5
@@ -22,7 +22,7 @@ NO_SEQUENCE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Appended:
+class BatchMetadata:
     """A batch in the log: its sequences, first offset, and append time in milliseconds or -1."""
 
     first_sequence: int
@@ -31,12 +31,12 @@ class Appended:
     append_time: int
 
 
-Verdict: TypeAlias = Appended | ErrorCode
+Verdict: TypeAlias = BatchMetadata | ErrorCode
 """The batch that this one repeats, or the error; ErrorCode.none means: append it."""
 
 
 @dataclass(slots=True)
-class ProducerEntry:
+class ProducerStateEntry:
     """One producer id: its newest epoch and that epoch's last batches.
 
     There are none behind a marker that began the epoch. `last_timestamp` in milliseconds;
@@ -44,7 +44,7 @@ class ProducerEntry:
     """
 
     epoch: int
-    batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     last_timestamp: int = -1
     coordinator_epoch: int = -1
 
@@ -54,13 +54,13 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
-class ProducerTable:
+class ProducerStateManager:
     """Producer ids of one partition."""
 
     __slots__ = ("entries",)
 
     def __init__(self) -> None:
-        self.entries: dict[int, ProducerEntry] = {}
+        self.entries: dict[int, ProducerStateEntry] = {}
 
     def judge(self, header: BatchHeader) -> Verdict:
         """Decide about a batch with a producer id before it is appended.
@@ -87,7 +87,7 @@ class ProducerTable:
         entry = self._entry(header.producer_id, header.producer_epoch)
         entry.last_timestamp = header.max_timestamp
         entry.batches.append(
-            Appended(
+            BatchMetadata(
                 first_sequence=header.base_sequence,
                 last_sequence=last_sequence(header),
                 base_offset=base_offset,
@@ -95,16 +95,16 @@ class ProducerTable:
             )
         )
 
-    def end_transaction(self, marker: Marker, now_ms: int) -> None:
+    def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Note a marker: its epoch is the newest, and a new one begins at sequence 0."""
         entry = self._entry(marker.producer_id, marker.epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
 
-    def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
+    def _entry(self, producer_id: int, epoch: int) -> ProducerStateEntry:
         entry = self.entries.get(producer_id)
         if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(epoch)
+            entry = self.entries[producer_id] = ProducerStateEntry(epoch)
         elif entry.epoch != epoch:
             entry.epoch = epoch
             entry.batches.clear()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.column_decoder import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LOG_APPEND_TIME = 0x08
 
 
-def check_records(records: memoryview | bytes, header: BatchHeader, rules: Rules) -> int:
+def check_records(records: memoryview | bytes, header: BatchHeader, rules: AppendOptions) -> int:
     """Judge every record of a batch.
 
     Returns:
@@ -95,7 +95,7 @@ def _check_numbers(*, in_order: bool) -> None:
         )
 
 
-def _all_timely(span: tuple[int, int], rules: Rules) -> bool:
+def _all_timely(span: tuple[int, int], rules: AppendOptions) -> bool:
     """Whether the smallest and the largest time say that no record is out of KIP-937's limits."""
     limits, (lowest, largest) = rules.config.batch_rules, span
     if limits.stamps_records:
@@ -104,14 +104,14 @@ def _all_timely(span: tuple[int, int], rules: Rules) -> bool:
     return timely and largest - rules.now_ms <= limits.after_max_ms
 
 
-def _check_each(times: Column, key_sizes: Column, rules: Rules) -> None:
+def _check_each(times: Column, key_sizes: Column, rules: AppendOptions) -> None:
     keyless = (key_sizes < 0) & rules.config.batch_rules.is_compacted
     untimely = _untimely(times, rules) & ~keyless
     if keyless.any() or untimely.any():
         raise _refused_records(keyless, untimely, rules)
 
 
-def _untimely(times: Column, rules: Rules) -> NDArray[np.bool_]:
+def _untimely(times: Column, rules: AppendOptions) -> NDArray[np.bool_]:
     """Which records are out of the limits of KIP-937; no time (-1) is within."""
     limits = rules.config.batch_rules
     if limits.stamps_records:
@@ -123,7 +123,7 @@ def _untimely(times: Column, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _refused_records(
-    keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], rules: Rules
+    keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], rules: AppendOptions
 ) -> RefusedBatchError:
     before, after = rules.config.batch_rules.before_max_ms, rules.config.batch_rules.after_max_ms
     bad = dict.fromkeys(

@@ -12,7 +12,7 @@ MAX_STEPS = 10_000
 """Appends remembered for a follower that lags; beyond that the newest ones are taken together."""
 
 
-class Replicas:
+class ReplicaStates:
     """Positions of the followers by node id; times are monotonic seconds."""
 
     __slots__ = ("_caught_up", "_steps", "ends", "high_watermark", "seen_end")

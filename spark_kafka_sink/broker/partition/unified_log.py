@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import crc32c
 import numpy as np
 
-from spark_kafka_sink.broker.partition.leader_epoch_cache import EpochHistory
+from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.records.column_decoder import read_fields
@@ -25,7 +25,7 @@ from spark_kafka_sink.records.record_batch import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PartitionLog", "Stamp", "StoredBatch", "TimedOffset"]
+__all__ = ["Stamp", "StoredBatch", "TimedOffset", "UnifiedLog"]
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -51,7 +51,7 @@ class TimedOffset:
     offset: int
 
 
-class PartitionLog:
+class UnifiedLog:
     """Batches in offset order.
 
     Args:
@@ -62,7 +62,7 @@ class PartitionLog:
 
     def __init__(self, storage: LogStorage | None = None) -> None:
         self.storage: LogStorage = SegmentedStorage() if storage is None else storage
-        self.epochs = EpochHistory()
+        self.epochs = LeaderEpochCache()
         self.end_offset = self.storage.end_offset
         self._start_offset = 0
 

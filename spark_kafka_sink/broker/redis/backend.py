@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.config import RedisPlace
-from spark_kafka_sink.broker.redis.connection import RedisFailedError, RedisLink
+from spark_kafka_sink.broker.redis.config import RedisLocation
+from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.journal import RedisJournal
-from spark_kafka_sink.broker.redis.log_storage import Allocation, RedisStorage
+from spark_kafka_sink.broker.redis.log_storage import OffsetAllocator, RedisLogStorage
 from spark_kafka_sink.broker.redis.replicas import PartitionReplicas, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
 from spark_kafka_sink.broker.state_lock import StateLock
@@ -16,9 +16,9 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.redis.replicas import Place
-    from spark_kafka_sink.broker.storage.log_config import LogLimits
-    from spark_kafka_sink.broker.storage.log_storage import Seen
+    from spark_kafka_sink.broker.storage.log_config import LogConfig
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
 
 
@@ -35,18 +35,20 @@ class RedisBackend:
         BrokerUnavailableError: Redis does not answer.
     """
 
-    __slots__ = ("_allocation", "_journal", "_link", "_place", "_replicas", "state_lock")
+    __slots__ = ("_allocation", "_connection", "_journal", "_place", "_replicas", "state_lock")
 
-    def __init__(self, url: str, clock: Clock, news: Callable[[Place], None]) -> None:
-        place = self._place = RedisPlace.parse(url)
+    def __init__(self, url: str, clock: Clock, news: Callable[[TopicPartition], None]) -> None:
+        place = self._place = RedisLocation.parse(url)
         self.state_lock = StateLock()
-        self._link = RedisLink(place, self.state_lock)
-        self._allocation = Allocation(ids=place.ids, clock=clock)
+        self._connection = RedisConnection(place, self.state_lock)
+        self._allocation = OffsetAllocator(ids=place.ids, clock=clock)
         self._replicas: RedisReplicas | None = None
         if place.replicas:
-            self._replicas = RedisReplicas(RedisLink(place), place.waits, place.replicas, news)
+            self._replicas = RedisReplicas(
+                RedisConnection(place), place.waits, place.replicas, news
+            )
         try:
-            self._journal = RedisJournal(self._link, place.journal)
+            self._journal = RedisJournal(self._connection, place.journal)
         except RedisFailedError as error:
             raise _unavailable(error) from error
 
@@ -54,20 +56,22 @@ class RedisBackend:
         """See `StorageBackend`."""
         return self._journal
 
-    def create(self, topic: str, partition: int, limits: LogLimits) -> RedisStorage:
+    def create(self, topic: str, partition: int, limits: LogConfig) -> RedisLogStorage:
         """See `StorageBackend`."""
         streams = self._streams(topic, partition)
         streams.drop()
         streams.make()
         return self._storage((topic, partition), streams, limits)
 
-    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> RedisStorage:
+    def load(
+        self, topic: str, partition: int, limits: LogConfig, on_batch: OnBatch
+    ) -> RedisLogStorage:
         """See `StorageBackend`."""
         streams = self._streams(topic, partition)
         storage = self._storage((topic, partition), streams, limits)
         try:
             streams.make()
-            storage.load(seen)
+            storage.load(on_batch)
         except RedisFailedError as error:
             raise _unavailable(error) from error
         return storage
@@ -77,11 +81,13 @@ class RedisBackend:
         keys = StreamKeys(
             records=place.stream(topic, partition), batches=place.batches(topic, partition)
         )
-        return RedisStreams(self._link, place.ids, keys)
+        return RedisStreams(self._connection, place.ids, keys)
 
-    def _storage(self, place: Place, streams: RedisStreams, limits: LogLimits) -> RedisStorage:
+    def _storage(
+        self, place: TopicPartition, streams: RedisStreams, limits: LogConfig
+    ) -> RedisLogStorage:
         replicas = PartitionReplicas(self._replicas, place) if self._replicas else None
-        return RedisStorage(streams, self._allocation, limits, replicas)
+        return RedisLogStorage(streams, self._allocation, limits, replicas)
 
     def remove(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""
@@ -91,7 +97,7 @@ class RedisBackend:
         """See `StorageBackend`."""
         if self._replicas is not None:
             self._replicas.close()
-        self._link.close()
+        self._connection.close()
 
 
 def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:

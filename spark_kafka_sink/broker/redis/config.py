@@ -18,7 +18,7 @@ DEFAULT_TIMEOUT_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisPlace:
+class RedisLocation:
     """A Redis and the names of the keys in it.
 
     Args:
@@ -38,7 +38,7 @@ class RedisPlace:
     timeout_ms: int = DEFAULT_TIMEOUT_MS
 
     @classmethod
-    def parse(cls, url: str) -> RedisPlace:
+    def parse(cls, url: str) -> RedisLocation:
         """Read ``redis://host:port/db?prefix=…&sequence_bits=…&replicas=…&timeout_ms=…``.
 
         Other parameters of the query are left to redis-py.

@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.redis.config import RedisPlace
+    from spark_kafka_sink.broker.redis.config import RedisLocation
 
 RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
@@ -26,7 +26,7 @@ class RedisFailedError(OSError):
     """Redis can't be reached, does not answer in time, or refuses a command."""
 
 
-class RedisLink:
+class RedisConnection:
     """Sends commands over one connection, made when it is needed and again after a failure.
 
     It is used by one thread, which lets go of the lock on the cluster's state while it waits for
@@ -38,7 +38,7 @@ class RedisLink:
 
     __slots__ = ("_address", "_connection", "_errors", "_is_failing", "_lock", "_resting_until")
 
-    def __init__(self, place: RedisPlace, lock: StateLock | None = None) -> None:
+    def __init__(self, place: RedisLocation, lock: StateLock | None = None) -> None:
         self._lock = lock or StateLock()
         self._address = place.address
         self._resting_until = 0.0
@@ -112,7 +112,7 @@ class RedisLink:
         self._connection.disconnect()
 
 
-def _prepare(place: RedisPlace) -> tuple[Any, Any]:
+def _prepare(place: RedisLocation) -> tuple[Any, Any]:
     """A connection of redis-py that is not open yet, and its errors."""
     try:
         import redis

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.broker.storage.journal import Journal
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.redis.connection import RedisLink
+    from spark_kafka_sink.broker.redis.connection import RedisConnection
     from spark_kafka_sink.broker.storage.journal import Key
 
 
@@ -19,13 +19,13 @@ class RedisJournal(Journal):
         OSError: Redis can't be asked.
     """
 
-    __slots__ = ("_hash", "_link")
+    __slots__ = ("_connection", "_hash")
 
-    def __init__(self, link: RedisLink, name: str) -> None:
+    def __init__(self, connection: RedisConnection, name: str) -> None:
         super().__init__()
-        self._link = link
+        self._connection = connection
         self._hash = name
-        flat = link.call("HGETALL", name)
+        flat = connection.call("HGETALL", name)
         for field, value in zip(flat[::2], flat[1::2], strict=True):
             kind, *key = json.loads(field)
             self._take(kind, tuple(key), json.loads(value))
@@ -34,9 +34,9 @@ class RedisJournal(Journal):
         """See `Journal`; OSError when Redis does not take it."""
         field = json.dumps([kind, *key])
         if value is None:
-            self._link.call("HDEL", self._hash, field)
+            self._connection.call("HDEL", self._hash, field)
         else:
-            self._link.call("HSET", self._hash, field, json.dumps(value))
+            self._connection.call("HSET", self._hash, field, json.dumps(value))
         self._take(kind, key, value)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.redis.batches import BatchNote
 from spark_kafka_sink.broker.redis.entries import write_fields
 from spark_kafka_sink.broker.storage.batch_table import BatchTable
-from spark_kafka_sink.broker.storage.log_config import UNLIMITED, LogLimits
+from spark_kafka_sink.broker.storage.log_config import UNLIMITED, LogConfig
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
 from spark_kafka_sink.records.decoder import read_records, records_section
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.redis.entry_ids import EntryIds
     from spark_kafka_sink.broker.redis.replicas import PartitionReplicas
     from spark_kafka_sink.broker.redis.streams import RedisStreams
-    from spark_kafka_sink.broker.storage.log_storage import Seen
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
     from spark_kafka_sink.common.clock import Clock
 
 READ_BYTES = 1 << 20
@@ -28,7 +28,7 @@ READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
+class OffsetAllocator:
     """Where offsets come from: the clock, and how they correspond to entry ids."""
 
     ids: EntryIds
@@ -39,7 +39,7 @@ class Allocation:
         return self.ids.next_offset(end, self.clock.wall_ms())
 
 
-class RedisStorage:
+class RedisLogStorage:
     """A `LogStorage` in Redis Streams; this broker is the only one that writes them.
 
     In memory there are 24 bytes a batch: where it ends, how large it is, and its newest record.
@@ -47,27 +47,27 @@ class RedisStorage:
     Args:
         streams: where the records lie.
         allocation: where offsets come from.
-        limits: what to keep.
+        config: what to keep.
         replicas: whether Redis's replicas have it; None where nobody waits for them.
     """
 
-    __slots__ = ("_allocation", "_first", "_replicas", "_start", "_streams", "_table", "limits")
+    __slots__ = ("_allocation", "_first", "_replicas", "_start", "_streams", "_table", "config")
 
     def __init__(
         self,
         streams: RedisStreams,
-        allocation: Allocation,
-        limits: LogLimits,
+        allocation: OffsetAllocator,
+        config: LogConfig,
         replicas: PartitionReplicas | None = None,
     ) -> None:
-        self.limits = limits
+        self.config = config
         self._streams = streams
         self._allocation = allocation
         self._replicas = replicas
         self._table = BatchTable()
         self._first = self._start = 0
 
-    def load(self, seen: Seen) -> None:
+    def load(self, on_batch: OnBatch) -> None:
         """Read the headers of all batches that are there.
 
         Raises:
@@ -76,7 +76,7 @@ class RedisStorage:
         first: int | None = None
         for note in self._streams.notes():
             first = note.header.base_offset if first is None else first
-            seen(note.header, note.batch(note.records or b"", note.header.record_count))
+            on_batch(note.header, note.batch(note.records or b"", note.header.record_count))
             self._table.add(_facts(note))
         if self._streams.learn():
             self._start = self._streams.reserved if first is None else first
@@ -208,13 +208,13 @@ class RedisStorage:
 
     def expire(self, now_ms: int) -> None:
         """See `LogStorage`: batch by batch, where Kafka drops whole segments."""
-        limits, number = self.limits, 0
-        if not limits.deletes:
+        config, number = self.config, 0
+        if not config.deletes:
             return
-        if limits.retention_ms != UNLIMITED:
-            number = self._table.first_at(now_ms - limits.retention_ms)
-        surplus = self.size - limits.retention_bytes
-        if limits.retention_bytes != UNLIMITED and surplus > 0:
+        if config.retention_ms != UNLIMITED:
+            number = self._table.first_at(now_ms - config.retention_ms)
+        surplus = self.size - config.retention_bytes
+        if config.retention_bytes != UNLIMITED and surplus > 0:
             number = max(number, self._table.within(self._first, surplus))
         self.delete_before(self._begin(number))
 

@@ -9,22 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.redis.connection import RedisFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.redis.connection import RedisLink
+    from spark_kafka_sink.broker.redis.connection import RedisConnection
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 LOG = logging.getLogger(__name__)
 WAIT_MS = 100
 """Milliseconds of one WAIT; it is asked again until the replicas have everything."""
 STOP_SECONDS = 5.0
-
-Place: TypeAlias = tuple[str, int]
-"""A topic's name and a partition's index."""
 
 
 class RedisReplicas:
@@ -38,19 +36,23 @@ class RedisReplicas:
     """
 
     def __init__(
-        self, link: RedisLink, counter: str, replicas: int, news: Callable[[Place], None]
+        self,
+        connection: RedisConnection,
+        counter: str,
+        replicas: int,
+        news: Callable[[TopicPartition], None],
     ) -> None:
-        self._link = link
+        self._connection = connection
         self._counter = counter
         self._replicas = replicas
         self._news = news
-        self._asked: dict[Place, int] = {}
-        self._reached: dict[Place, int] = {}
+        self._asked: dict[TopicPartition, int] = {}
+        self._reached: dict[TopicPartition, int] = {}
         self._changed = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
 
-    def have(self, place: Place, offset: int) -> bool:
+    def have(self, place: TopicPartition, offset: int) -> bool:
         """Whether they have a partition up to before an offset; if not, there will be news."""
         with self._changed:
             if self._reached.get(place, 0) >= offset:
@@ -71,7 +73,7 @@ class RedisReplicas:
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)
-        self._link.close()
+        self._connection.close()
 
     def _run(self) -> None:
         while (asked := self._next()) is not None:
@@ -85,7 +87,7 @@ class RedisReplicas:
             for place in asked:
                 self._news(place)
 
-    def _next(self) -> dict[Place, int] | None:
+    def _next(self) -> dict[TopicPartition, int] | None:
         """What is asked for now; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._asked)
@@ -93,8 +95,8 @@ class RedisReplicas:
 
     def _wait(self) -> bool:
         try:
-            self._link.call("INCR", self._counter)
-            return int(self._link.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
+            self._connection.call("INCR", self._counter)
+            return int(self._connection.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
         except RedisFailedError as error:
             LOG.debug("the replicas can't be asked: %s", error)
             with self._changed:
@@ -107,7 +109,7 @@ class PartitionReplicas:
     """The same for one partition."""
 
     replicas: RedisReplicas
-    place: Place
+    place: TopicPartition
 
     def have(self, offset: int) -> bool:
         """See `RedisReplicas.have`."""

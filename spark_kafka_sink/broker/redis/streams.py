@@ -15,7 +15,7 @@ from spark_kafka_sink.broker.redis.connection import RedisFailedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.broker.redis.connection import Command, RedisLink
+    from spark_kafka_sink.broker.redis.connection import Command, RedisConnection
     from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 
 LOG = logging.getLogger(__name__)
@@ -43,10 +43,10 @@ class RedisStreams:
     Every method raises RedisFailedError, an OSError, when Redis can't.
     """
 
-    __slots__ = ("_ids", "_link", "_unsure", "keys", "reserved")
+    __slots__ = ("_connection", "_ids", "_unsure", "keys", "reserved")
 
-    def __init__(self, link: RedisLink, ids: EntryIds, keys: StreamKeys) -> None:
-        self._link = link
+    def __init__(self, connection: RedisConnection, ids: EntryIds, keys: StreamKeys) -> None:
+        self._connection = connection
         self._ids = ids
         self.keys = keys
         self.reserved = 0
@@ -55,7 +55,7 @@ class RedisStreams:
 
     def drop(self) -> None:
         """Delete both streams."""
-        self._link.call("DEL", *self.keys.both)
+        self._connection.call("DEL", *self.keys.both)
 
     def make(self) -> None:
         """Begin the streams that are not there, without an entry."""
@@ -64,14 +64,14 @@ class RedisStreams:
             # Making a group makes its stream; no other command makes an empty one.
             commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _GROUP))
-        _checked(self._link.transaction(commands))
+        _checked(self._connection.transaction(commands))
 
     def notes(self) -> Iterator[BatchNote]:
         """Every batch's header, in order."""
         after = 0
         while True:
             words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", PAGE)
-            page = _read_notes(self._link.call(*words))
+            page = _read_notes(self._connection.call(*words))
             yield from page
             if not page:
                 return
@@ -81,7 +81,7 @@ class RedisStreams:
         """Learn which ids are used up; whether anything was ever dropped."""
         dropped = False
         for key in self.keys.both:
-            info = self._link.call("XINFO", "STREAM", key)
+            info = self._connection.call("XINFO", "STREAM", key)
             found = dict(zip(info[::2], info[1::2], strict=True))
             milliseconds, _, sequence = found[b"last-generated-id"].partition(b"-")
             # Another writer's sequence may need more bits than there are: then it carries.
@@ -94,7 +94,7 @@ class RedisStreams:
     def write(self, commands: list[Command], span: tuple[int, int]) -> None:
         """Add a batch, all of it or nothing; `settle` has to come before."""
         try:
-            replies = self._link.transaction(commands)
+            replies = self._connection.transaction(commands)
         except RedisFailedError:
             # Whether it was applied is not known when only the answer is lost.
             self._unsure = span
@@ -124,7 +124,7 @@ class RedisStreams:
         base, last = (self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
         commands += [("XSETID", key, last) for key in self.keys.both]
-        found = self._link.transaction(commands)[:1]
+        found = self._connection.transaction(commands)[:1]
         self.reserved = max(self.reserved, span[1] + 1)
         return bool(_checked(found)[0])
 
@@ -139,20 +139,20 @@ class RedisStreams:
         """Delete what lies in a span."""
         first, last = (self._ids.text(offset) for offset in span)
         for key in self.keys.both:
-            while found := self._link.call("XRANGE", key, first, last, "COUNT", PAGE):
-                self._link.call("XDEL", key, *(entry[0] for entry in found))
+            while found := self._connection.call("XRANGE", key, first, last, "COUNT", PAGE):
+                self._connection.call("XDEL", key, *(entry[0] for entry in found))
 
     def trim(self, offset: int) -> None:
         """Delete everything before an offset."""
         least = self._ids.text(offset)
         commands: list[Command] = [("XTRIM", key, "MINID", least) for key in self.keys.both]
-        _checked(self._link.transaction(commands))
+        _checked(self._connection.transaction(commands))
 
     def read(self, span: tuple[int, int]) -> list[memoryview]:
         """The batches in a span, one piece each."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys.both]
-        entries, notes = _checked(self._link.pipeline(commands))
+        entries, notes = _checked(self._connection.pipeline(commands))
         try:
             return build_batches(_read_notes(notes), entries, self._ids)
         except ValueError as error:

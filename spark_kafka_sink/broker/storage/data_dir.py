@@ -16,8 +16,8 @@ from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.storage.log_config import LogLimits
-    from spark_kafka_sink.broker.storage.log_storage import Seen
+    from spark_kafka_sink.broker.storage.log_config import LogConfig
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 
@@ -65,31 +65,33 @@ class DataDir:
         """Where a partition's segments lie."""
         return self.path / f"{topic}-{partition}"
 
-    def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:
+    def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:
         """See `StorageBackend`."""
         self.remove(topic, partition)
         folder = self.folder(topic, partition)
         folder.mkdir()
-        return SegmentedStorage(limits, self._maker(folder, limits))
+        return SegmentedStorage(config, self._maker(folder, config))
 
-    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> SegmentedStorage:
+    def load(
+        self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
+    ) -> SegmentedStorage:
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir(exist_ok=True)
-        new_segment = self._maker(folder, limits)
+        new_segment = self._maker(folder, config)
         segments: list[DiskSegment] = []
         paths = sorted(folder.glob(f"*{SUFFIX}"))
         for number, path in enumerate(paths):
             segments.append(new_segment(int(path.stem)))
-            if not scan(segments[-1], seen, trusted=self.was_clean):
+            if not scan(segments[-1], on_batch, trusted=self.was_clean):
                 _delete(new_segment, paths[number + 1 :])
                 break
         for sealed in segments[:-1]:
             sealed.close()
-        return SegmentedStorage(limits, new_segment, segments)
+        return SegmentedStorage(config, new_segment, segments)
 
-    def _maker(self, folder: Path, limits: LogLimits) -> partial[DiskSegment]:
-        interval = limits.index_interval_bytes
+    def _maker(self, folder: Path, config: LogConfig) -> partial[DiskSegment]:
+        interval = config.index_interval_bytes
         return partial(DiskSegment, folder, interval=interval, handles=self._handles)
 
     def remove(self, topic: str, partition: int) -> None:

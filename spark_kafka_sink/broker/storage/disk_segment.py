@@ -54,11 +54,11 @@ class DiskSegment:
 
     @property
     def index_entries(self) -> int:
-        """See `Segment`."""
+        """See `LogSegment`."""
         return self._indexes.offsets.count
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """See `Segment`; raises OSError when the disk does not take it."""
+        """See `LogSegment`; raises OSError when the disk does not take it."""
         self._dirty = True
         _write(self._handles.get(self.path), parts, self.table.size)
         self.recall(facts)
@@ -72,13 +72,13 @@ class DiskSegment:
             self.first_timestamp = facts.max_timestamp
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """See `Segment`: one piece."""
+        """See `LogSegment`: one piece."""
         at = self.table.position(first)
         size = self.table.position(end) - at
         return [memoryview(os.pread(self._handles.get(self.path), size, at))]
 
     def truncate(self, count: int) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         if count == len(self.table):
             return
         facts = [self.table.facts(number, self.base_offset) for number in range(count)]
@@ -95,25 +95,25 @@ class DiskSegment:
         self._indexes.trim()
 
     def seal(self) -> None:
-        """See `Segment`: as Kafka does it, the last time gets its entry."""
+        """See `LogSegment`: as Kafka does it, the last time gets its entry."""
         self._indexes.add_time()
         self._indexes.trim()
         self._indexes.close()
 
     def flush(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         if self._dirty:
             os.fsync(self._handles.get(self.path))
             self._indexes.flush()
             self._dirty = False
 
     def close(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         self.seal()
         self._handles.close(self.path)
 
     def delete(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         self._handles.close(self.path)
         self._indexes.delete()
         self.path.unlink(missing_ok=True)

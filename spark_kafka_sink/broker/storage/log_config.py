@@ -12,7 +12,7 @@ UNLIMITED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLimits:
+class LogConfig:
     """Limits of one log, named as Kafka's configs; bytes and milliseconds.
 
     -1 stands for no limit of retention. A log that is not `deletes` keeps all (compaction alone).
@@ -29,7 +29,7 @@ class LogLimits:
     deletes: bool = True
 
     @classmethod
-    def of(cls, config: TopicConfig) -> LogLimits:
+    def of(cls, config: TopicConfig) -> LogConfig:
         """Read them from a topic's configs."""
         return cls(
             segment_bytes=config.batch_rules.segment_bytes,
@@ -44,5 +44,5 @@ class LogLimits:
         )
 
 
-DEFAULT_LIMITS = LogLimits()
+DEFAULT_LOG_CONFIG = LogConfig()
 """Kafka's defaults."""

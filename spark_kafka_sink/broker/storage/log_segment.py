@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
-class Segment(Protocol):
+class LogSegment(Protocol):
     """Batches from `base_offset` on, until the next segment begins."""
 
     base_offset: int
@@ -71,30 +71,30 @@ class MemorySegment:
         return 0
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         self._batches.append(memoryview(b"".join(parts)))
         self.table.add(facts)
         if self.first_timestamp is None:
             self.first_timestamp = facts.max_timestamp
 
     def read(self, first: int, end: int) -> list[memoryview]:
-        """See `Segment`."""
+        """See `LogSegment`."""
         return self._batches[first:end]
 
     def truncate(self, count: int) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         del self._batches[count:]
         self.table.keep(count)
 
     def seal(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
 
     def flush(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
 
     def close(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
 
     def delete(self) -> None:
-        """See `Segment`."""
+        """See `LogSegment`."""
         self._batches.clear()

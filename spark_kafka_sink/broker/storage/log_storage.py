@@ -1,4 +1,4 @@
-"""Where a partition's batches lie: the seam behind `PartitionLog`, and what it works with.
+"""Where a partition's batches lie: the seam behind `UnifiedLog`, and what it works with.
 
 In memory, on disk or elsewhere: whoever keeps batches in offset order can stand here.
 """
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.storage.log_config import LogLimits
+    from spark_kafka_sink.broker.storage.log_config import LogConfig
     from spark_kafka_sink.records.record_batch import BatchHeader
 
-Seen: TypeAlias = Callable[["BatchHeader", memoryview], None]
+OnBatch: TypeAlias = Callable[["BatchHeader", memoryview], None]
 """Told of every batch in a log that is opened; the bytes are there during the call only."""
 
 END = 2**63 - 1
@@ -50,7 +50,7 @@ class LogStorage(Protocol):
     Errors of the system come as OSError; a failed append leaves the log as it was.
     """
 
-    limits: LogLimits
+    config: LogConfig
 
     @property
     def start_offset(self) -> int:
@@ -143,12 +143,12 @@ class StorageBackend(Protocol):
         """What the cluster knows besides its logs; called once."""
         ...
 
-    def create(self, topic: str, partition: int, limits: LogLimits) -> LogStorage:
+    def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
         """Begin an empty log; what lay there before is gone."""
         ...
 
-    def load(self, topic: str, partition: int, limits: LogLimits, seen: Seen) -> LogStorage:
-        """Open a log that an earlier broker left; `seen` is told of every batch in it."""
+    def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
+        """Open a log that an earlier broker left; `on_batch` is told of every batch in it."""
         ...
 
     def remove(self, topic: str, partition: int) -> None:

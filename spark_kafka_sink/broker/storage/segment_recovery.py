@@ -10,10 +10,10 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE, MAGIC, BatchHeade
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
-    from spark_kafka_sink.broker.storage.log_storage import Seen
+    from spark_kafka_sink.broker.storage.log_storage import OnBatch
 
 
-def scan(segment: DiskSegment, seen: Seen, *, trusted: bool) -> bool:
+def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
     """Fill the table of a segment; end its file behind the last good batch.
 
     A segment that was closed in good order is `trusted`: its checksums are not computed.
@@ -24,14 +24,14 @@ def scan(segment: DiskSegment, seen: Seen, *, trusted: bool) -> bool:
     size = segment.path.stat().st_size
     if size:
         with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
-            _scan(memoryview(m), segment, (seen, trusted))
+            _scan(memoryview(m), segment, (on_batch, trusted))
     whole = segment.table.size == size
     segment.cut()
     return whole
 
 
-def _scan(data: memoryview, segment: DiskSegment, how: tuple[Seen, bool]) -> None:
-    seen, trusted = how
+def _scan(data: memoryview, segment: DiskSegment, how: tuple[OnBatch, bool]) -> None:
+    on_batch, trusted = how
     at, expected = 0, segment.base_offset
     with data:
         while len(data) - at >= HEADER_SIZE:
@@ -41,7 +41,7 @@ def _scan(data: memoryview, segment: DiskSegment, how: tuple[Seen, bool]) -> Non
             with data[at : at + header.size] as batch:
                 if not trusted and checksum(batch) != header.crc:
                     return
-                seen(header, batch)
+                on_batch(header, batch)
             segment.recall(_facts(header))
             at += header.size
             expected = header.last_offset + 1

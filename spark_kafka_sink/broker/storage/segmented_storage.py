@@ -6,8 +6,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.storage.log_config import DEFAULT_LIMITS, UNLIMITED, LogLimits
-from spark_kafka_sink.broker.storage.log_segment import MemorySegment, Segment
+from spark_kafka_sink.broker.storage.log_config import DEFAULT_LOG_CONFIG, UNLIMITED, LogConfig
+from spark_kafka_sink.broker.storage.log_segment import LogSegment, MemorySegment
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
 from spark_kafka_sink.records.record_batch import BatchHeader
 
@@ -31,25 +31,25 @@ class SegmentedStorage:
         bounded: retention.bytes is looked at whenever a segment is full.
     """
 
-    __slots__ = ("_bounded", "_flushed_at", "_new_segment", "_segments", "_unflushed", "limits")
+    __slots__ = ("_bounded", "_flushed_at", "_new_segment", "_segments", "_unflushed", "config")
 
     def __init__(
         self,
-        limits: LogLimits = DEFAULT_LIMITS,
-        new_segment: Callable[[int], Segment] = MemorySegment,
-        segments: Sequence[Segment] = (),
+        config: LogConfig = DEFAULT_LOG_CONFIG,
+        new_segment: Callable[[int], LogSegment] = MemorySegment,
+        segments: Sequence[LogSegment] = (),
         *,
         bounded: bool = False,
     ) -> None:
-        self.limits = limits
+        self.config = config
         self._bounded = bounded
         self._new_segment = new_segment
         self._unflushed = 0
         self._flushed_at = 0
-        self._segments: list[Segment] = list(segments) or [new_segment(0)]
+        self._segments: list[LogSegment] = list(segments) or [new_segment(0)]
 
     @property
-    def segments(self) -> Sequence[Segment]:
+    def segments(self) -> Sequence[LogSegment]:
         """From the oldest to the one that is written."""
         return self._segments
 
@@ -86,28 +86,28 @@ class SegmentedStorage:
                 self._drop_surplus()
         self._segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
-        if self._unflushed >= self.limits.flush_messages:
+        if self._unflushed >= self.config.flush_messages:
             self.flush()
 
     def _is_full(self, facts: BatchFacts) -> bool:
         """As Kafka's LogSegment.shouldRoll."""
-        active, limits = self._segments[-1], self.limits
+        active, config = self._segments[-1], self.config
         if not len(active.table):
             return False
         waited = facts.max_timestamp - (active.first_timestamp or 0)
         return (
             active.table.size + facts.size > self._segment_bytes()
-            or waited > limits.segment_ms
-            or (active.index_entries + 1) * INDEX_ENTRY_BYTES > limits.index_bytes
+            or waited > config.segment_ms
+            or (active.index_entries + 1) * INDEX_ENTRY_BYTES > config.index_bytes
             or facts.last_offset - active.base_offset > _MAX_RELATIVE
         )
 
     def _segment_bytes(self) -> int:
-        limits = self.limits
-        if not self._bounded or limits.retention_bytes == UNLIMITED or not limits.deletes:
-            return limits.segment_bytes
-        part = max(limits.retention_bytes // SEGMENTS_KEPT, SMALLEST_SEGMENT)
-        return min(limits.segment_bytes, part)
+        config = self.config
+        if not self._bounded or config.retention_bytes == UNLIMITED or not config.deletes:
+            return config.segment_bytes
+        part = max(config.retention_bytes // SEGMENTS_KEPT, SMALLEST_SEGMENT)
+        return min(config.segment_bytes, part)
 
     def _roll(self, base_offset: int) -> None:
         self._segments[-1].seal()
@@ -138,7 +138,7 @@ class SegmentedStorage:
             for segment, first, end in self._spans(span)
         )
 
-    def _spans(self, span: tuple[int, int]) -> Iterator[tuple[Segment, int, int]]:
+    def _spans(self, span: tuple[int, int]) -> Iterator[tuple[LogSegment, int, int]]:
         """The segments with batches of a span of offsets, and from which number to before which."""
         start, stop = span
         for segment in self._segments[self._at(start) :]:
@@ -183,9 +183,9 @@ class SegmentedStorage:
 
     def expire(self, now_ms: int) -> None:
         """See `LogStorage`. As Kafka's UnifiedLog.deleteOldSegments."""
-        if not self.limits.deletes:
+        if not self.config.deletes:
             return
-        surplus = self.size - self.limits.retention_bytes
+        surplus = self.size - self.config.retention_bytes
         while self._is_expired(now_ms) or self._is_surplus(surplus):
             surplus -= self._segments[0].table.size
             if len(self._segments) == 1:
@@ -193,19 +193,19 @@ class SegmentedStorage:
             self._segments.pop(0).delete()
 
     def _drop_surplus(self) -> None:
-        surplus = self.size - self.limits.retention_bytes
-        while len(self._segments) > 1 and self.limits.deletes and self._is_surplus(surplus):
+        surplus = self.size - self.config.retention_bytes
+        while len(self._segments) > 1 and self.config.deletes and self._is_surplus(surplus):
             surplus -= self._segments[0].table.size
             self._segments.pop(0).delete()
 
     def _is_expired(self, now_ms: int) -> bool:
         table = self._segments[0].table
-        keep = self.limits.retention_ms
+        keep = self.config.retention_ms
         return keep != UNLIMITED and len(table) > 0 and now_ms - table.max_timestamp > keep
 
     def _is_surplus(self, surplus: int) -> bool:
         table = self._segments[0].table
-        limited = self.limits.retention_bytes != UNLIMITED
+        limited = self.config.retention_bytes != UNLIMITED
         return limited and len(table) > 0 and surplus >= table.size
 
     def flush(self) -> None:
@@ -216,7 +216,7 @@ class SegmentedStorage:
 
     def flush_if_due(self, now_ms: int) -> None:
         """See `LogStorage`."""
-        if now_ms - self._flushed_at < self.limits.flush_ms:
+        if now_ms - self._flushed_at < self.config.flush_ms:
             return
         self._flushed_at = now_ms
         if self._unflushed:
@@ -229,7 +229,7 @@ class SegmentedStorage:
             segment.close()
 
 
-def _stored(segment: Segment, number: int) -> StoredBatch:
+def _stored(segment: LogSegment, number: int) -> StoredBatch:
     data = memoryview(b"".join(segment.read(number, number + 1)))
     header = BatchHeader.parse(data)
     return StoredBatch(
@@ -256,19 +256,19 @@ class MemoryBackend:
         """See `StorageBackend`."""
         return Journal()
 
-    def create(self, topic: str, partition: int, limits: LogLimits) -> SegmentedStorage:  # noqa: ARG002
+    def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
-        return SegmentedStorage(limits, bounded=True)
+        return SegmentedStorage(config, bounded=True)
 
     def load(
         self,
         topic: str,
         partition: int,
-        limits: LogLimits,
-        seen: object,  # noqa: ARG002
+        config: LogConfig,
+        on_batch: object,  # noqa: ARG002
     ) -> SegmentedStorage:
         """See `StorageBackend`: there is nothing to find."""
-        return self.create(topic, partition, limits)
+        return self.create(topic, partition, config)
 
     def remove(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""
