@@ -107,7 +107,7 @@ def test_replicas_that_are_lost_after_the_append():
     waiting = Unconfirmed(partition=partition, required_offset=1, leader=1, response=response)
     delayed = DelayedProduce([waiting], lambda _: 2)
     assert not delayed.try_complete()
-    partition.copies.high_watermark = 1
+    partition.replica_states.high_watermark = 1
     assert delayed.try_complete()
     assert response["error_code"] is ErrorCode.not_enough_replicas_after_append
 

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.faults import Effect, Fault, Faults
-from spark_kafka_sink.broker.faults.fault import Place, Seen
+from spark_kafka_sink.broker.faults.fault import RequestInfo, RequestPartition
 from spark_kafka_sink.broker.faults.parser import parse_fault
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
@@ -26,8 +26,11 @@ NOT_LEADER = ErrorCode.not_leader_or_follower
 
 
 def produce_to(*partitions):
-    return Seen(
-        api=ApiKey.PRODUCE, node=1, client_id="c", places=tuple(Place("t", p) for p in partitions)
+    return RequestInfo(
+        api=ApiKey.PRODUCE,
+        node=1,
+        client_id="c",
+        partitions=tuple(RequestPartition("t", p) for p in partitions),
     )
 
 
@@ -84,14 +87,16 @@ class TestMatching:
         fault = parse_fault("produce:topic=t:partition=1:close")
         assert fault.matches(produce_to(0, 1))
         assert not fault.matches(produce_to(0, 2))
-        other = Seen(api=ApiKey.PRODUCE, node=1, client_id="c", places=(Place("u", 1),))
+        other = RequestInfo(
+            api=ApiKey.PRODUCE, node=1, client_id="c", partitions=(RequestPartition("u", 1),)
+        )
         assert not fault.matches(other)
-        assert not fault.matches(Seen(api=ApiKey.METADATA, node=1, client_id="c"))
+        assert not fault.matches(RequestInfo(api=ApiKey.METADATA, node=1, client_id="c"))
 
     def test_next_and_after(self):
         faults = Faults()
         active = faults.add("produce:close:next=2:after=3")
-        struck = [bool(faults.strike(produce_to(0))) for _ in range(10)]
+        struck = [bool(faults.triggered_by(produce_to(0))) for _ in range(10)]
         assert struck == [False] * 3 + [True] * 2 + [False] * 5
         assert (active.hits, faults.armed, bool(faults)) == (2, [], False)
 
@@ -103,7 +108,7 @@ class TestMatching:
         for _ in range(2):
             faults = Faults()
             faults.add(spec)
-            runs.append([bool(faults.strike(produce_to(0))) for _ in range(300)])
+            runs.append([bool(faults.triggered_by(produce_to(0))) for _ in range(300)])
         assert runs[0] == runs[1]
         assert abs(sum(runs[0]) / 300 - probability) < 0.15
 

@@ -259,7 +259,7 @@ def test_a_hanging_transaction_is_found_and_aborted(kafka):
     sender.begin_transaction()
     sender.produce("t", "hangs", partition=1, timestamp=1)
     sender.flush(SECONDS)
-    kafka.run(lambda cluster: cluster.transactions._by_id.clear())
+    kafka.run(lambda cluster: cluster.transaction_coordinator._by_id.clear())
     header, row = tool(kafka, "find-hanging", "--topic", "t")
     found = dict(zip(header, row, strict=True))
     assert (found["Topic"], found["Partition"], found["StartOffset"]) == ("t", "1", "0")
@@ -295,7 +295,7 @@ def test_java_producer_and_consumer(version):
             else:
                 sender.flush()
                 sender.abortTransaction()
-        epoch = kafka.run(lambda cluster: cluster.transactions.find("java").epoch)
+        epoch = kafka.run(lambda cluster: cluster.transaction_coordinator.find("java").epoch)
         sender.close()
         assert values(kafka, "t") == sorted(f"{t}-{i}" for t in (1, 3, 5) for i in range(5))
         assert epoch == (6 if version == 2 else 0)

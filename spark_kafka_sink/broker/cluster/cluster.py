@@ -71,7 +71,7 @@ class Cluster:
         store = TopicStore(backend, self.journal)
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
-        self.topics = Topics(config, self.node_states.counting(), store, layers)
+        self.topics = Topics(config, self.node_states.active(), store, layers)
         self.log_manager = LogManager(self.topics.logs, self.clock, config.retention_check_ms)
         self.purgatory = DelayedOperationPurgatory()
         self.elections = Elections(self.node_states, self.topics, self.purgatory)
@@ -83,32 +83,43 @@ class Cluster:
             self.node_states, self.topics, self.purgatory, max_lag
         )
         self.reassignments = Reassignments(self.topics, self.elections)
-        self.groups = GroupCoordinator(self.journal)
-        self._producer_ids = ProducerIdManager(self.journal)
-        offsets = TransactionalOffsets(self.journal)
-        self.markers = TransactionMarkerWriter(
-            self.topics, self.groups, offsets, self.purgatory, self.clock
+        self.group_coordinator = GroupCoordinator(self.journal)
+        self._producer_id_manager = ProducerIdManager(self.journal)
+        self.transactional_offsets = TransactionalOffsets(self.journal)
+        self.marker_writer = TransactionMarkerWriter(
+            self.topics,
+            self.group_coordinator,
+            self.transactional_offsets,
+            self.purgatory,
+            self.clock,
         )
-        limits = TransactionConfig(
+        transaction_config = TransactionConfig(
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             ends_bump=config.transaction_level > 1,
         )
-        self.transactions = TransactionCoordinator(
-            limits, TransactionStore(self.journal), self.clock, self.new_producer_id, self.markers
+        self.transaction_coordinator = TransactionCoordinator(
+            transaction_config,
+            TransactionStore(self.journal),
+            self.clock,
+            self.new_producer_id,
+            self.marker_writer,
         )
+        self._create_configured_topics()
+
+    def _create_configured_topics(self) -> None:
+        config = self.config
         for name, partitions in config.topics.items():
-            if self.topics.named(name) is not None:
-                continue
-            configs = config.topic_configs.get(name, {})
-            copies = config.replication_factors.get(name, config.replication_factor)
-            new = NewTopic(
-                name=name,
-                partitions=partitions,
-                replication_factor=copies,
-                configs=dict(configs),
-            )
-            self._create(new)
+            if self.topics.named(name) is None:
+                new = NewTopic(
+                    name=name,
+                    partitions=partitions,
+                    replication_factor=config.replication_factors.get(
+                        name, config.replication_factor
+                    ),
+                    configs=dict(config.topic_configs.get(name, {})),
+                )
+                self._create(new)
 
     def _create(self, new: NewTopic) -> None:
         try:
@@ -129,7 +140,7 @@ class Cluster:
         return min(self.nodes, default=-1)
 
     def _nodes_changed(self) -> None:
-        living = self.node_states.counting()
+        living = self.node_states.active()
         self.nodes = {node: self._all_nodes[node] for node in living}
         self.topics.set_nodes(living)
 
@@ -139,7 +150,7 @@ class Cluster:
 
     def new_producer_id(self) -> int:
         """Give out a producer id that nobody has had."""
-        return self._producer_ids.next()
+        return self._producer_id_manager.next()
 
     def coordinator(self, key: str) -> Node:
         """Find the node that looks after a group: the same one while it lives, then the next."""
@@ -152,8 +163,8 @@ class Cluster:
         """Do what is due: late members leave, waiting requests are answered."""
         now = self.clock.monotonic()
         self.node_control.tick(now)
-        self.groups.tick(now)
-        self.transactions.tick()
+        self.group_coordinator.tick(now)
+        self.transaction_coordinator.tick()
         self.log_manager.tick()
         self.replica_manager.tick(now)
         self.reassignments.tick()
@@ -167,7 +178,7 @@ class Cluster:
         """When `tick` has something to do, in monotonic seconds; None if nothing is known."""
         due = (
             self.purgatory.next_deadline(),
-            self.groups.next_deadline(),
+            self.group_coordinator.next_deadline(),
             self.replica_manager.next_deadline(),
             self.node_states.next_fence(),
         )

@@ -68,11 +68,11 @@ class Elections:
         if partition.leader == first or (unclean and partition.leader != NO_LEADER):
             return ErrorCode.election_not_needed
         if not unclean:
-            if first not in partition.in_sync or not self._nodes[first].counts:
+            if first not in partition.in_sync or not self._nodes[first].is_active:
                 return ErrorCode.preferred_leader_not_available
             self._lead(partition, first)
             return ErrorCode.none
-        living = [node for node in partition.replicas if self._nodes[node].counts]
+        living = [node for node in partition.replicas if self._nodes[node].is_active]
         if not living:
             return ErrorCode.eligible_leaders_not_available
         node = next((node for node in living if node in partition.in_sync), living[0])
@@ -94,10 +94,10 @@ class Elections:
         Raises:
             KafkaProdError: the node does not live.
         """
-        if node not in self._nodes or not self._nodes[node].counts:
+        if node not in self._nodes or not self._nodes[node].is_active:
             raise KafkaProdError(
                 f"node {node} can't lead {partition.topic}-{partition.index}",
-                hint=f"The nodes that live are {self._nodes.counting()}",
+                hint=f"The nodes that live are {self._nodes.active()}",
             )
         if node == partition.leader:
             return
@@ -105,7 +105,7 @@ class Elections:
             old = partition.leader if partition.leader >= 0 else partition.replicas[0]
             partition.replicas = [node if n == old else n for n in partition.replicas]
             partition.in_sync = [node if n == old else n for n in partition.in_sync]
-        partition.copies.catch_up(node, partition.log.end_offset)
+        partition.replica_states.catch_up(node, partition.log.end_offset)
         if node not in partition.in_sync:
             partition.in_sync = [*partition.in_sync, node]
         self._lead(partition, node)
@@ -114,7 +114,7 @@ class Elections:
         candidates = (
             node
             for node in partition.replicas
-            if node in partition.in_sync and self._nodes[node].counts
+            if node in partition.in_sync and self._nodes[node].is_active
         )
         self._lead(partition, next(candidates, NO_LEADER))
 
@@ -123,16 +123,16 @@ class Elections:
         if node == old:
             return
         if old != NO_LEADER:
-            partition.copies.catch_up(old, partition.log.end_offset)
+            partition.replica_states.catch_up(old, partition.log.end_offset)
         elif node != NO_LEADER:
-            partition.copies.catch_up(node, partition.log.end_offset)
+            partition.replica_states.catch_up(node, partition.log.end_offset)
         self._take_over(partition, node)
 
     def _take_over(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
         if node != NO_LEADER and len(partition.replicas) > 1:
-            end = partition.copies.end(node)
+            end = partition.replica_states.end(node)
             if end < partition.log.end_offset:
                 partition.truncate(end)
         self._wake(partition)

@@ -27,12 +27,12 @@ class NodeStatus:
     fence_at: float | None = None
 
     @property
-    def copies(self) -> bool:
+    def fetches(self) -> bool:
         """Whether it fetches from leaders."""
         return self.state is NodeState.UP
 
     @property
-    def counts(self) -> bool:
+    def is_active(self) -> bool:
         """Whether the controller lets it lead and be in sync."""
         return self.state is not NodeState.STOPPED and not self.fenced
 
@@ -52,9 +52,9 @@ class NodeStates:
     def __contains__(self, node: object) -> bool:
         return node in self._nodes
 
-    def counting(self) -> list[int]:
+    def active(self) -> list[int]:
         """Nodes that may lead, by id."""
-        return [node for node, status in self._nodes.items() if status.counts]
+        return [node for node, status in self._nodes.items() if status.is_active]
 
     def set_lags(self, seconds: float) -> None:
         """Let every node copy so much later."""

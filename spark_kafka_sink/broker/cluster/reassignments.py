@@ -44,7 +44,7 @@ class Reassignments:
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)
         original = [node for node in partition.replicas if node not in partition.adding]
         if len(partition.replicas) == 1:
-            partition.copies.begin(partition.log.end_offset)
+            partition.replica_states.begin(partition.log.end_offset)
         partition.adding = [node for node in target if node not in original]
         partition.removing = [node for node in partition.replicas if node not in target]
         partition.replicas = [*target, *partition.removing]
@@ -84,6 +84,6 @@ class Reassignments:
         partition.adding, partition.removing = [], []
         self._elections.keep(partition, replicas)
         for node in gone:
-            partition.copies.forget(node)
+            partition.replica_states.forget(node)
         del self._ongoing[partition.topic, partition.index]
         self._topics.store.save(topic)

@@ -44,41 +44,41 @@ class ReplicaManager:
     def tick(self, now: float) -> None:
         """Copy what is due everywhere."""
         for partition in self.replicated():
-            copies, end = partition.copies, partition.log.end_offset
+            states, end = partition.replica_states, partition.log.end_offset
             whole = len(partition.in_sync) == len(partition.replicas)
-            if not (whole and copies.seen_end == end == copies.high_watermark):
+            if not (whole and states.seen_end == end == states.high_watermark):
                 self.advance(partition, now)
 
     def advance(self, partition: Partition, now: float) -> None:
         """Copy what is due of one partition; wake who waits for it."""
         if len(partition.replicas) == 1:
             return
-        copies = partition.copies
-        before = (copies.high_watermark, list(partition.in_sync))
-        if partition.log.end_offset != copies.seen_end:
-            copies.appended(partition.log.end_offset, now)
-        if partition.leader < 0 or not self._nodes[partition.leader].copies:
+        states = partition.replica_states
+        before = (states.high_watermark, list(partition.in_sync))
+        if partition.log.end_offset != states.seen_end:
+            states.appended(partition.log.end_offset, now)
+        if partition.leader < 0 or not self._nodes[partition.leader].fetches:
             return
         self._copy(partition, now)
         self._judge(partition, now)
         self._raise_watermark(partition)
-        if before != (copies.high_watermark, partition.in_sync):
+        if before != (states.high_watermark, partition.in_sync):
             self._purgatory.wake((partition.topic, partition.index))
 
     def _copy(self, partition: Partition, now: float) -> None:
-        copies, slowest = partition.copies, 0.0
+        states, slowest = partition.replica_states, 0.0
         for node in self._followers(partition):
             lag = self._nodes[node].lag
-            if copies.end(node) < copies.seen_end and copies.next_step(node) is None:
-                copies.appended(copies.seen_end, now)  # It was away: it begins to catch up.
-            copies.copy(node, now - lag, now)
+            if states.end(node) < states.seen_end and states.next_step(node) is None:
+                states.appended(states.seen_end, now)  # It was away: it begins to catch up.
+            states.copy(node, now - lag, now)
             slowest = max(slowest, lag)
-        copies.forget_before(now - slowest)
+        states.forget_before(now - slowest)
 
     def _followers(self, partition: Partition) -> list[int]:
         """The followers that copy."""
         others = (node for node in partition.replicas if node != partition.leader)
-        return [node for node in others if self._nodes[node].copies]
+        return [node for node in others if self._nodes[node].fetches]
 
     def _judge(self, partition: Partition, now: float) -> None:
         """Shrink and expand the in-sync replicas; their order is that of the replicas."""
@@ -89,19 +89,19 @@ class ReplicaManager:
         ]
 
     def _is_in_sync(self, partition: Partition, node: int, now: float) -> bool:
-        copies, status = partition.copies, self._nodes[node]
+        states, status = partition.replica_states, self._nodes[node]
         if node in partition.in_sync:
-            return not copies.is_late(node, now, self._max_lag)
-        caught_up = copies.end(node) >= copies.high_watermark
-        return caught_up and status.counts and status.copies
+            return not states.is_late(node, now, self._max_lag)
+        caught_up = states.end(node) >= states.high_watermark
+        return caught_up and status.is_active and status.fetches
 
     def _raise_watermark(self, partition: Partition) -> None:
         if len(partition.in_sync) < self.least_in_sync(partition):
             return
-        copies = partition.copies
-        ends = [copies.end(node) for node in partition.in_sync if node != partition.leader]
+        states = partition.replica_states
+        ends = [states.end(node) for node in partition.in_sync if node != partition.leader]
         lowest = min([partition.log.end_offset, *ends])
-        copies.high_watermark = max(copies.high_watermark, lowest)
+        states.high_watermark = max(states.high_watermark, lowest)
 
     def least_in_sync(self, partition: Partition) -> int:
         """The topic's min.insync.replicas, at most as many as there are replicas."""
@@ -114,8 +114,8 @@ class ReplicaManager:
         due = (
             step + self._nodes[node].lag
             for partition in self.replicated()
-            if partition.leader >= 0 and partition.copies.is_behind
+            if partition.leader >= 0 and partition.replica_states.is_behind
             for node in self._followers(partition)
-            if (step := partition.copies.next_step(node)) is not None
+            if (step := partition.replica_states.next_step(node)) is not None
         )
         return min(due, default=None)

@@ -108,9 +108,9 @@ class TopicStore:
         log = partition.log = UnifiedLog(self._backend.load(*place, limits, seen))
         log.epochs = epochs
         log.delete_records(self._journal.all(LOG_START).get(place, 0))
-        partition.copies.seen_end = partition.copies.high_watermark = log.end_offset
+        partition.replica_states.seen_end = partition.replica_states.high_watermark = log.end_offset
         for node in partition.replicas:
-            partition.copies.catch_up(node, log.end_offset)
+            partition.replica_states.catch_up(node, log.end_offset)
 
     def close(self, topics: Sequence[Topic]) -> None:
         """Flush everything and let go of it."""

@@ -241,9 +241,13 @@ class Topics:
 
     def _partition(self, new: NewTopic, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor
-        copies = default if new.replication_factor == DEFAULT else new.replication_factor
+        replication_factor = (
+            default if new.replication_factor == DEFAULT else new.replication_factor
+        )
         assigned = new.assignments.get(index)
-        replicas = self._brokers.place(index, copies) if assigned is None else list(assigned)
+        replicas = (
+            self._brokers.place(index, replication_factor) if assigned is None else list(assigned)
+        )
         living = self._brokers.living(replicas)
         return Partition(
             topic=new.name,

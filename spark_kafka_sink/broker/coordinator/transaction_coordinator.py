@@ -62,13 +62,13 @@ class TransactionCoordinator:
         store: TransactionStore,
         clock: Clock,
         new_producer_id: Callable[[], int],
-        markers: TransactionMarkerWriter,
+        marker_writer: TransactionMarkerWriter,
     ) -> None:
         self._settings = settings
         self._store = store
         self._clock = clock
         self._new_producer_id = new_producer_id
-        self._markers = markers
+        self._marker_writer = marker_writer
         self._by_id: dict[str, TransactionMetadata] = {}
         self._unwritten: dict[str, set[TopicPartition]] = {}
         self._looked_ms = 0
@@ -185,7 +185,7 @@ class TransactionCoordinator:
         left = {
             topic_partition
             for topic_partition in topic_partitions
-            if not self._markers.write(topic_partition, marker)
+            if not self._marker_writer.write(topic_partition, marker)
         }
         if left:
             self._unwritten[txn.id] = left

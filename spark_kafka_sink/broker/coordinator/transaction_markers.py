@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 
 
 class TransactionMarkerWriter:
-    """Writes markers; `offsets` takes those of the offsets topic."""
+    """Appends transaction markers to partitions.
 
-    __slots__ = ("_clock", "_groups", "_purgatory", "_topics", "offsets")
+    Args:
+        topics: where partitions are found.
+        groups: get the offsets of a committed transaction.
+        offsets: takes the markers of the offsets topic.
+        purgatory: told of partitions whose last stable offset may have moved.
+        clock: time of the markers.
+    """
+
+    __slots__ = ("_clock", "_groups", "_offsets", "_purgatory", "_topics")
 
     def __init__(
         self,
@@ -36,13 +44,13 @@ class TransactionMarkerWriter:
         self._groups = groups
         self._purgatory = purgatory
         self._clock = clock
-        self.offsets = offsets
+        self._offsets = offsets
 
     def write(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
         """Write a marker; False while the partition has no leader. A deleted one needs none."""
         name, index = topic_partition
         if name == OFFSETS_TOPIC:
-            self.offsets.end(marker, self._groups)
+            self._offsets.end(marker, self._groups)
             return True
         topic = self._topics.named(name)
         partition = topic.partition(index) if topic else None

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 
-class TransactionSupport(Enum):
+class TransactionSupportedOperation(Enum):
     """What the client's version of a request can do."""
 
-    OLD = auto()
-    ABORTABLE = auto()
+    DEFAULT_ERROR = auto()
+    GENERIC_ERROR_SUPPORTED = auto()
     """It knows TRANSACTION_ABORTABLE."""
-    ADDS = auto()
+    ADD_PARTITION = auto()
     """It adds partitions by writing to them."""
 
 
@@ -36,19 +36,22 @@ class Writer:
 
     transactional_id: str
     producer: ProducerIdAndEpoch
-    support: TransactionSupport
+    supported_operation: TransactionSupportedOperation
 
 
 def verify(
     transactions: TransactionCoordinator, writer: Writer, topic_partition: TopicPartition
 ) -> ErrorCode:
     """Add a place to the writer's transaction, or see whether it is part of it."""
-    if writer.support is TransactionSupport.ADDS:
+    if writer.supported_operation is TransactionSupportedOperation.ADD_PARTITION:
         error = transactions.add(writer.transactional_id, writer.producer, [topic_partition])
     else:
         error = transactions.verify(writer.transactional_id, writer.producer, topic_partition)
     if error is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
-    if error is ErrorCode.transaction_abortable and writer.support is TransactionSupport.OLD:
+    if (
+        error is ErrorCode.transaction_abortable
+        and writer.supported_operation is TransactionSupportedOperation.DEFAULT_ERROR
+    ):
         return ErrorCode.invalid_txn_state
     return error

@@ -45,7 +45,7 @@ class Effect(StrEnum):
     """The brokers' time of day jumps before the request is handled (ms, back if negative)."""
 
 
-class Place(NamedTuple):
+class RequestPartition(NamedTuple):
     """A partition that a request names; None stands for all of a topic, or for no topic at all."""
 
     topic: str | None
@@ -53,13 +53,13 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class RequestInfo:
     """What a fault looks at of a request."""
 
     api: int
     node: int
     client_id: str
-    places: tuple[Place, ...] = ()
+    partitions: tuple[RequestPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +105,16 @@ class Fault:
                 f"{self.effect}={self.value}", hint="Only clock may jump back; others are positive"
             )
 
-    def matches(self, seen: Seen) -> bool:
+    def matches(self, request: RequestInfo) -> bool:
         """Whether it may befall a request."""
         return (
-            self.api in {None, seen.api}
-            and self.node in {None, seen.node}
-            and self.client in {None, seen.client_id}
-            and (self._is_anywhere or any(map(self.is_at, seen.places)))
+            self.api in {None, request.api}
+            and self.node in {None, request.node}
+            and self.client in {None, request.client_id}
+            and (self._is_anywhere or any(map(self.covers, request.partitions)))
         )
 
-    def is_at(self, place: Place) -> bool:
+    def covers(self, place: RequestPartition) -> bool:
         """Whether it befalls a partition."""
         return self.topic in {None, place.topic} and (
             None in {self.partition, place.partition} or self.partition == place.partition

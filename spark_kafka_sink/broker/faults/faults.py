@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.faults.parser import parse_fault
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.faults.fault import Fault, Seen
+    from spark_kafka_sink.broker.faults.fault import Fault, RequestInfo
 
 
 class ActiveFault:
     """A fault that is armed; `hits` counts the requests that it befell."""
 
-    __slots__ = ("_matched", "_random", "fault", "hits")
+    __slots__ = ("_matched", "_rng", "fault", "hits")
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self.hits = 0
         self._matched = 0
-        self._random = Random(fault.seed)
+        self._rng = Random(fault.seed)
 
     @property
     def is_spent(self) -> bool:
         """Whether it has struck as often as it may."""
         return self.fault.next is not None and self.hits >= self.fault.next
 
-    def strikes(self, seen: Seen) -> bool:
+    def trigger(self, request: RequestInfo) -> bool:
         """Decide about one request, and count it."""
-        if self.is_spent or not self.fault.matches(seen):
+        if self.is_spent or not self.fault.matches(request):
             return False
         self._matched += 1
         if self._matched <= self.fault.after:
             return False
-        if self.fault.probability < 1 and self._random.random() >= self.fault.probability:
+        if self.fault.probability < 1 and self._rng.random() >= self.fault.probability:
             return False
         self.hits += 1
         return True
@@ -80,9 +80,9 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._armed)
 
-    def strike(self, seen: Seen) -> list[Fault]:
+    def triggered_by(self, request: RequestInfo) -> list[Fault]:
         """The faults that befall a request now."""
         with self._lock:
-            struck = [one.fault for one in self._armed if one.strikes(seen)]
+            triggered = [one.fault for one in self._armed if one.trigger(request)]
             self._armed = [one for one in self._armed if not one.is_spent]
-        return struck
+        return triggered

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.faults.fault import Effect, Fault, Place, Seen
+from spark_kafka_sink.broker.faults.fault import Effect, Fault, RequestInfo, RequestPartition
 from spark_kafka_sink.broker.faults.request_partitions import (
     BY_PARTITION,
     OVERLAID,
     PartitionShape,
     failed_items,
     index_of,
-    places_of,
+    partitions_of,
     topic_name,
     without,
 )
@@ -52,58 +52,58 @@ class FaultInjector:
         if not self._cluster.faults:
             channel.handle(context)
             return
-        seen = Seen(
+        seen = RequestInfo(
             api=channel.api,
             node=context.node,
             client_id=context.client_id,
-            places=places_of(channel.api, context.request, self._name_of),
+            partitions=partitions_of(channel.api, context.request, self._name_of),
         )
-        struck = self._cluster.faults.strike(seen)
-        late = sum(fault.value for fault in struck if fault.effect is Effect.DELAY)
+        triggered = self._cluster.faults.triggered_by(seen)
+        late = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
         if not late:
-            self._go_on(channel, context, struck)
+            self._go_on(channel, context, triggered)
             return
         self._cluster.purgatory.add(
             DelayedOperation(
                 deadline=self._cluster.clock.monotonic() + late / 1000,
                 try_complete=lambda: False,
-                on_complete=lambda: self._resume(channel, context, struck),
+                on_complete=lambda: self._resume(channel, context, triggered),
                 is_abandoned=context.is_closed,
             )
         )
 
     def _resume(
-        self, channel: ResponseChannel, context: RequestContext, struck: list[Fault]
+        self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
     ) -> None:
         try:
-            self._go_on(channel, context, struck)
+            self._go_on(channel, context, triggered)
         except ProtocolError:
             channel.end()
         channel.went_on()
 
     def _go_on(
-        self, channel: ResponseChannel, context: RequestContext, struck: list[Fault]
+        self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
     ) -> None:
-        effects = {fault.effect for fault in struck}
-        for fault in struck:
-            self._disturb(fault, channel.api, context)
+        effects = {fault.effect for fault in triggered}
+        for fault in triggered:
+            self._apply_to_cluster(fault, channel.api, context)
         if context.is_closed() or Effect.LOSE_REQUEST in effects:
             return
         if Effect.CLOSE in effects:
             raise ProtocolError("a fault ends the connection")
         channel.lost = Effect.LOSE_RESPONSE in effects
-        for fault in struck:
+        for fault in triggered:
             if fault.effect is Effect.CUT:
                 channel.cut = fault.value
             elif fault.effect is Effect.THROTTLE:
                 channel.changes.append(_throttled(fault.value))
-        errors = [fault for fault in struck if fault.effect is Effect.ERROR]
+        errors = [fault for fault in triggered if fault.effect is Effect.ERROR]
         if errors:
             self._fail(channel, context, errors[0])
         else:
             channel.handle(context)
 
-    def _disturb(self, fault: Fault, api: int, context: RequestContext) -> None:
+    def _apply_to_cluster(self, fault: Fault, api: int, context: RequestContext) -> None:
         """What happens to the cluster before the request is handled."""
         cluster = self._cluster
         match fault.effect:
@@ -118,26 +118,26 @@ class FaultInjector:
             case Effect.CLOCK:
                 cluster.clock.jump(fault.value)
             case Effect.MOVE:
-                for partition in self._befallen(fault, api, context):
+                for partition in self._affected(fault, api, context):
                     self._move(partition, fault.value)
             case Effect.FORGET:
-                for partition in self._befallen(fault, api, context):
+                for partition in self._affected(fault, api, context):
                     partition.forget_producers()
             case _:
                 pass
 
     def _move(self, partition: Partition, node: int) -> None:
-        living = self._cluster.node_states.counting()
+        living = self._cluster.node_states.active()
         others = [n for n in (*partition.replicas, *living) if n in living]
         wanted = node or next((n for n in others if n != partition.leader), 0)
         if wanted:
             self._cluster.elections.move(partition, wanted)
 
-    def _befallen(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
+    def _affected(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
         found = []
-        for place in places_of(api, context.request, self._name_of):
+        for place in partitions_of(api, context.request, self._name_of):
             topic = self._cluster.topics.named(place.topic)
-            if topic is not None and fault.is_at(place):
+            if topic is not None and fault.covers(place):
                 some = [p for p in topic.partitions if place.partition in {None, p.index}]
                 found += [p for p in some if fault.partition in {None, p.index}]
         return found
@@ -165,7 +165,7 @@ class FaultInjector:
 
         def is_out(item: Any, one: Any) -> bool:
             name = topic_name(item, self._name_of)
-            return fault.is_at(Place(name, index_of(shape, one)))
+            return fault.covers(RequestPartition(name, index_of(shape, one)))
 
         rest = without(shape, context.request, is_out)
         failed = without(shape, context.request, lambda item, one: not is_out(item, one))

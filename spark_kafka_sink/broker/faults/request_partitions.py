@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.faults.fault import Place
+from spark_kafka_sink.broker.faults.fault import RequestPartition
 from spark_kafka_sink.protocol.gather import Pieces
 from spark_kafka_sink.protocol.versions import ApiKey
 
@@ -134,14 +134,16 @@ OVERLAID = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 """Here the rest of the answer is still needed: errors are written over it."""
 
 
-def places_of(api: int, request: Any, name_of: Callable[[UUID], str | None]) -> tuple[Place, ...]:
+def partitions_of(
+    api: int, request: Any, name_of: Callable[[UUID], str | None]
+) -> tuple[RequestPartition, ...]:
     """The topics and partitions that a request names; `name_of` knows topics by their ids."""
     shape = BY_PARTITION.get(api)
     if shape is None:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
-        return tuple(Place(topic_name(item, name_of), None) for item in topics)
+        return tuple(RequestPartition(topic_name(item, name_of), None) for item in topics)
     return tuple(
-        Place(topic_name(item, name_of), index_of(shape, one))
+        RequestPartition(topic_name(item, name_of), index_of(shape, one))
         for item in getattr(request, shape.topics, None) or ()
         for one in getattr(item, shape.partitions)
     )

@@ -22,7 +22,7 @@ def handle(context: RequestContext) -> Answer:
     request = context.request
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     error = coordinates(context, request.transactional_id)
-    error = error or context.cluster.transactions.add(
+    error = error or context.cluster.transaction_coordinator.add(
         request.transactional_id, producer, [OFFSETS_PARTITION]
     )
     if error is ErrorCode.producer_fenced and context.version < FENCED_VERSION:

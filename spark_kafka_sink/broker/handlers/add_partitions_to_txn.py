@@ -38,7 +38,9 @@ def handle(context: RequestContext) -> Answer:
     topic_partitions = _topic_partitions(request.v3_and_below_topics)
 
     def add() -> dict[TopicPartition, ErrorCode]:
-        error = context.cluster.transactions.add(transactional_id, producer, topic_partitions)
+        error = context.cluster.transaction_coordinator.add(
+            transactional_id, producer, topic_partitions
+        )
         if error is ErrorCode.producer_fenced and context.version < FENCED_VERSION:
             error = ErrorCode.invalid_producer_epoch
         return dict.fromkeys(topic_partitions, error)
@@ -52,13 +54,15 @@ def _transaction(context: RequestContext, item: Any) -> Values:
     topic_partitions = _topic_partitions(item.topics)
     errors = _unservable(context, item.transactional_id, topic_partitions)
     if not errors and item.verify_only:
-        verify = context.cluster.transactions.verify
+        verify = context.cluster.transaction_coordinator.verify
         errors = {
             topic_partition: verify(item.transactional_id, producer, topic_partition)
             for topic_partition in topic_partitions
         }
     elif not errors:
-        error = context.cluster.transactions.add(item.transactional_id, producer, topic_partitions)
+        error = context.cluster.transaction_coordinator.add(
+            item.transactional_id, producer, topic_partitions
+        )
         errors = dict.fromkeys(topic_partitions, error)
     return {
         "transactional_id": item.transactional_id,

@@ -21,12 +21,12 @@ def handle(context: RequestContext) -> Answer:
 def _delete(context: RequestContext, group_id: str) -> ErrorCode:
     if context.cluster.coordinator(group_id).id != context.node:
         return ErrorCode.not_coordinator
-    group = context.cluster.groups.find(group_id)
+    group = context.cluster.group_coordinator.find(group_id)
     if group is None:
         return ErrorCode.group_id_not_found
     if group.members:
         return ErrorCode.non_empty_group
-    context.cluster.groups.delete(group_id)
+    context.cluster.group_coordinator.delete(group_id)
     return ErrorCode.none
 
 

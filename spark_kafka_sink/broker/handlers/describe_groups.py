@@ -27,7 +27,7 @@ def handle(context: RequestContext) -> Answer:
 def _describe(context: RequestContext, group_id: str) -> Values:
     if context.cluster.coordinator(group_id).id != context.node:
         return {"group_id": group_id, "error_code": ErrorCode.not_coordinator}
-    group = context.cluster.groups.find(group_id)
+    group = context.cluster.group_coordinator.find(group_id)
     if group is None:
         known = context.version < NOT_FOUND_VERSION
         error = ErrorCode.none if known else ErrorCode.group_id_not_found

@@ -27,7 +27,7 @@ def handle(context: RequestContext) -> Answer:
 
 def _describe(context: RequestContext, name: str) -> Values:
     error = coordinates(context, name) if name else ErrorCode.invalid_request
-    txn = context.cluster.transactions.find(name)
+    txn = context.cluster.transaction_coordinator.find(name)
     if error or txn is None:
         missing = error or ErrorCode.transactional_id_not_found
         return _NOTHING | {"transactional_id": name, "error_code": missing}

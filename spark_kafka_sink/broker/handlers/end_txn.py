@@ -26,7 +26,9 @@ BUMPING_VERSION = 5
 def handle(context: RequestContext) -> Answer:
     """See the module."""
     request = context.request
-    named = coordinates(context, request.transactional_id) or context.cluster.transactions.end(
+    named = coordinates(
+        context, request.transactional_id
+    ) or context.cluster.transaction_coordinator.end(
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         commit=request.committed,

@@ -12,7 +12,7 @@ def handle(context: RequestContext) -> Answer:
     request = context.request
     if error := coordinated(context):
         return {"error_code": error}
-    group = context.cluster.groups.peek(request.group_id)
+    group = context.cluster.group_coordinator.peek(request.group_id)
     error = speaks(context, group, request.generation_id)
     if not error:
         error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())

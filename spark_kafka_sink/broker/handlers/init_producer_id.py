@@ -51,7 +51,9 @@ def _initialize(context: RequestContext, expected: ProducerIdAndEpoch | None) ->
     if error := coordinates(context, transactional_id):
         return error
     timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
-    return context.cluster.transactions.initialize(transactional_id, expected, timeout_ms)
+    return context.cluster.transaction_coordinator.initialize(
+        transactional_id, expected, timeout_ms
+    )
 
 
 def _refused(error: ErrorCode) -> Answer:

@@ -49,7 +49,7 @@ def handle(context: RequestContext) -> Answer:
         needs_known_id=context.version >= KNOWN_ID_VERSION,
         may_skip_assignment=context.version >= SKIPPING_VERSION,
     )
-    groups = context.cluster.groups
+    groups = context.cluster.group_coordinator
     group = groups.peek(request.group_id) if request.member_id else groups.get(request.group_id)
     group.join(joining, context.reply, context.cluster.clock.monotonic())
     return Outcome.LATER

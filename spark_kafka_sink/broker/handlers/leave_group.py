@@ -17,7 +17,7 @@ def handle(context: RequestContext) -> Answer:
     request = context.request
     if error := coordinated(context):
         return {"error_code": error}
-    group = context.cluster.groups.peek(request.group_id)
+    group = context.cluster.group_coordinator.peek(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
     answers = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
     if context.version >= 3:

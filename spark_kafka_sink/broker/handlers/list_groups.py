@@ -20,7 +20,7 @@ def handle(context: RequestContext) -> Answer:
                 "group_state": str(group.state),
                 "group_type": CLASSIC,
             }
-            for group in context.cluster.groups.all()
+            for group in context.cluster.group_coordinator.all()
             if context.cluster.coordinator(group.id).id == context.node
             and (not states or group.state.lower() in states)
             and (not types or CLASSIC in types)

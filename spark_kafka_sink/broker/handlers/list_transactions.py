@@ -27,7 +27,7 @@ def handle(context: RequestContext) -> Answer:
         return {"error_code": ErrorCode.invalid_regular_expression}
     found = [
         txn
-        for txn in context.cluster.transactions.all()
+        for txn in context.cluster.transaction_coordinator.all()
         if context.cluster.coordinator(txn.id).id == context.node
         and pattern.fullmatch(txn.id)
         and _wanted(context, txn)

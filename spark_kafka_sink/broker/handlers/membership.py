@@ -42,7 +42,7 @@ def may_commit(
     As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
     member are believed, and a rebalance disturbs nobody.
     """
-    group = context.cluster.groups.find(context.request.group_id)
+    group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:
         return ErrorCode.none if generation < 0 else ErrorCode.illegal_generation
     empty = group.state is ClassicGroupState.EMPTY

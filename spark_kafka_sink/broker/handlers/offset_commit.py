@@ -29,7 +29,7 @@ def handle(context: RequestContext) -> Answer:
     request = context.request
     generation = request.generation_id_or_member_epoch
     error = coordinated(context) or may_commit(context, generation)
-    groups = context.cluster.groups
+    groups = context.cluster.group_coordinator
     group = groups.peek(request.group_id) if error else groups.get(request.group_id)
     if not error and request.member_id:
         group.heartbeat(request.member_id, context.cluster.clock.monotonic())

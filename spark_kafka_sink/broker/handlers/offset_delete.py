@@ -24,7 +24,7 @@ def handle(context: RequestContext) -> Answer:
     """See the module."""
     if error := coordinated(context):
         return {"error_code": error}
-    group = context.cluster.groups.find(context.request.group_id)
+    group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:
         return {"error_code": ErrorCode.group_id_not_found}
     if group.members and group.protocol_type != CONSUMER:

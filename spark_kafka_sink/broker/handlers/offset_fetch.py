@@ -34,7 +34,7 @@ def handle(context: RequestContext) -> Answer:
 def _group(context: RequestContext, item: Any) -> Values:
     if context.cluster.coordinator(item.group_id).id != context.node:
         return {"group_id": item.group_id, "error_code": ErrorCode.not_coordinator}
-    group = context.cluster.groups.find(item.group_id)
+    group = context.cluster.group_coordinator.find(item.group_id)
     return {
         "group_id": item.group_id,
         "topics": [
@@ -75,7 +75,7 @@ def _offset(
     name, index = asked
     if name is None:
         return _values(ErrorCode.unknown_topic_id, index, CommittedOffset())
-    pending = context.cluster.markers.offsets
+    pending = context.cluster.transactional_offsets
     stable = context.get("require_stable", False)
     if group and stable and pending.is_unstable(group.id, (name, index)):
         return _values(ErrorCode.unstable_offset_commit, index, CommittedOffset())

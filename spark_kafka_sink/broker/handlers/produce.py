@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 from spark_kafka_sink.broker.coordinator.transaction_verification import (
-    TransactionSupport,
+    TransactionSupportedOperation,
     Writer,
     verify,
 )
@@ -147,17 +147,27 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    support = (
-        TransactionSupport.ABORTABLE
+    supported_operation = (
+        TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
         if context.version >= ABORTABLE_VERSION
-        else TransactionSupport.OLD
+        else TransactionSupportedOperation.DEFAULT_ERROR
     )
-    support = TransactionSupport.ADDS if context.version >= ADDING_VERSION else support
-    partition.transactions.verify(header, starts_at_zero=support is TransactionSupport.ADDS)
+    supported_operation = (
+        TransactionSupportedOperation.ADD_PARTITION
+        if context.version >= ADDING_VERSION
+        else supported_operation
+    )
+    partition.transactions.verify(
+        header, starts_at_zero=supported_operation is TransactionSupportedOperation.ADD_PARTITION
+    )
     producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-    writer = Writer(transactional_id=transactional_id, producer=producer, support=support)
+    writer = Writer(
+        transactional_id=transactional_id,
+        producer=producer,
+        supported_operation=supported_operation,
+    )
     topic_partition = (partition.topic, partition.index)
-    error = verify(context.cluster.transactions, writer, topic_partition)
+    error = verify(context.cluster.transaction_coordinator, writer, topic_partition)
     retried = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if retried else error
 
@@ -170,11 +180,11 @@ def _append(
     context: RequestContext, topic: Topic, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = context.cluster.clock.wall_ms()
-    rules = AppendOptions(
+    options = AppendOptions(
         config=topic.config, produce_version=context.version, now_ms=now_ms, verified=True
     )
     try:
-        appended = partition.append(records, rules)
+        appended = partition.append(records, options)
     except RefusedBatchError as error:
         return _refused(partition, error)
     stamped = None

@@ -27,7 +27,7 @@ def handle(context: RequestContext) -> Answer:
     named = (context.get("protocol_type", None), context.get("protocol_name", None))
     if context.version >= NAMED_VERSION and None in named:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
-    group = context.cluster.groups.peek(request.group_id)
+    group = context.cluster.group_coordinator.peek(request.group_id)
     if error := speaks(context, group, request.generation_id):
         return {"error_code": error}
     if context.version >= NAMED_VERSION and named != (group.protocol_type, group.protocol):

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 from spark_kafka_sink.broker.coordinator.transaction_verification import (
-    TransactionSupport,
+    TransactionSupportedOperation,
     Writer,
     verify,
 )
@@ -60,19 +60,25 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 
 def _refusal(context: RequestContext) -> ErrorCode:
     """What keeps all offsets from being committed."""
-    offsets, producer = context.cluster.markers.offsets, _producer(context)
+    offsets, producer = context.cluster.transactional_offsets, _producer(context)
     error = coordinated(context)
     if not error and not offsets.is_ongoing(producer):
-        support = (
-            TransactionSupport.ABORTABLE
+        supported_operation = (
+            TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
             if context.version >= ABORTABLE_VERSION
-            else TransactionSupport.OLD
+            else TransactionSupportedOperation.DEFAULT_ERROR
         )
-        support = TransactionSupport.ADDS if context.version >= ADDING_VERSION else support
+        supported_operation = (
+            TransactionSupportedOperation.ADD_PARTITION
+            if context.version >= ADDING_VERSION
+            else supported_operation
+        )
         writer = Writer(
-            transactional_id=context.request.transactional_id, producer=producer, support=support
+            transactional_id=context.request.transactional_id,
+            producer=producer,
+            supported_operation=supported_operation,
         )
-        error = verify(context.cluster.transactions, writer, OFFSETS_PARTITION)
+        error = verify(context.cluster.transaction_coordinator, writer, OFFSETS_PARTITION)
     generation = context.get("generation_id", NO_GENERATION)
     error = error or may_commit(context, generation, in_transaction=True) or offsets.judge(producer)
     if not error:
@@ -94,8 +100,8 @@ def _commit(
             leader_epoch=getattr(asked, "committed_leader_epoch", -1),
             metadata=asked.committed_metadata,
         )
-        context.cluster.groups.get(context.request.group_id)
-        context.cluster.markers.offsets.add(
+        context.cluster.group_coordinator.get(context.request.group_id)
+        context.cluster.transactional_offsets.add(
             _producer(context), context.request.group_id, topic_partition, offset
         )
     return {"partition_index": asked.partition_index, "error_code": error}

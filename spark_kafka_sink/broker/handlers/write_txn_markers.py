@@ -65,7 +65,7 @@ def _write(
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
     error = partition.leadership_error(context.node, -1) or _judge(partition, marker, bumps=bumps)
-    if not error and not context.cluster.markers.write(topic_partition, marker):
+    if not error and not context.cluster.marker_writer.write(topic_partition, marker):
         return ErrorCode.kafka_storage_error
     return error
 

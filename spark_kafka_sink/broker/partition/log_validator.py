@@ -32,7 +32,7 @@ _MAGIC_AT = 16
 
 
 def validate(
-    records: memoryview | bytes | None, rules: AppendOptions
+    records: memoryview | bytes | None, options: AppendOptions
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """Check the records of one partition of a Produce request: exactly one good batch.
 
@@ -45,18 +45,18 @@ def validate(
     header = single_batch(records)
     records = records or b""
     codec = _codec(header)
-    if codec is Codec.ZSTD and rules.produce_version < ZSTD_FROM_VERSION:
+    if codec is Codec.ZSTD and options.produce_version < ZSTD_FROM_VERSION:
         raise RefusedBatchError(
             ErrorCode.unsupported_compression_type,
-            f"Produce requests of version {rules.produce_version} may not use ZStandard",
+            f"Produce requests of version {options.produce_version} may not use ZStandard",
         )
-    limit = rules.config.batch_rules.max_bytes
+    limit = options.config.batch_rules.max_bytes
     if header.size > limit:
         raise RefusedBatchError(
             ErrorCode.message_too_large,
             f"The batch of {header.size} bytes exceeds the maximum of {limit}",
         )
-    segment = rules.config.batch_rules.segment_bytes
+    segment = options.config.batch_rules.segment_bytes
     if header.size > segment:
         raise RefusedBatchError(
             ErrorCode.record_list_too_large,
@@ -65,7 +65,7 @@ def validate(
     if checksum(records) != header.crc:
         raise RefusedBatchError(ErrorCode.corrupt_message, "The batch fails its CRC-32C")
     _check_header(header)
-    return with_largest_time(records, header, check_records(records, header, rules))
+    return with_largest_time(records, header, check_records(records, header, options))
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:

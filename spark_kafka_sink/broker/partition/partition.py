@@ -41,7 +41,7 @@ class Partition:
     """One partition; `replicas` and `in_sync` are node ids, all data is in one place.
 
     While it is reassigned, `adding` and `removing` are those of the replicas that come and go.
-    `leader` is -1 while no node in sync lives; `copies` says how far the followers are.
+    `leader` is -1 while no node in sync lives; `replica_states` say how far the followers are.
     """
 
     topic: str
@@ -55,12 +55,12 @@ class Partition:
     log: UnifiedLog = field(default_factory=UnifiedLog)
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
-    copies: ReplicaStates = field(default_factory=ReplicaStates)
+    replica_states: ReplicaStates = field(default_factory=ReplicaStates)
 
     @property
     def high_watermark(self) -> int:
         """The offset behind the last record that all replicas in sync have."""
-        return self.copies.high_watermark if len(self.replicas) > 1 else self.log.end_offset
+        return self.replica_states.high_watermark if len(self.replicas) > 1 else self.log.end_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -70,26 +70,26 @@ class Partition:
     def truncate(self, offset: int) -> None:
         """Drop what a new leader does not have, and what producers are remembered for it."""
         self.log.truncate(offset)
-        self.copies.truncate(self.log.end_offset)
+        self.replica_states.truncate(self.log.end_offset)
         self.forget_producers()
         for batch in self.log:
             self.replay(batch.data)
 
-    def append(self, records: memoryview | bytes | None, rules: AppendOptions) -> AppendResult:
+    def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
         """Validate a batch and append it, or find it again where it is a repetition.
 
         Raises:
             RefusedBatchError: it was not appended.
         """
-        batch, header = validate(records, rules)
+        batch, header = validate(records, options)
         if header.producer_id < 0:
-            return self._append(batch, header, rules)
+            return self._append(batch, header, options)
         verdict = self.producers.judge(header)
         if isinstance(verdict, BatchMetadata):
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
-        if error := self._judge(header, verdict, verified=rules.verified):
+        if error := self._judge(header, verdict, verified=options.verified):
             raise RefusedBatchError(error, _explain(self, header))
-        result = self._append(batch, header, rules)
+        result = self._append(batch, header, options)
         self._remember(header, result)
         return result
 
@@ -123,8 +123,8 @@ class Partition:
     ) -> None:
         """Append a marker: its transaction is decided here; `now_ms` since 1970."""
         batch = control_batch(marker, now_ms)
-        rules = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
-        result = self._append(batch, BatchHeader.parse(batch), rules)
+        options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
+        result = self._append(batch, BatchHeader.parse(batch), options)
         self._end(marker, result.base_offset, now_ms)
 
     def _end(self, marker: EndTransactionMarker, offset: int, time_ms: int) -> None:
@@ -153,10 +153,10 @@ class Partition:
         self.transactions = PartitionTransactions()
 
     def _append(
-        self, records: memoryview | bytes, header: BatchHeader, rules: AppendOptions
+        self, records: memoryview | bytes, header: BatchHeader, options: AppendOptions
     ) -> AppendResult:
-        records, header = as_topic_wants(records, header, rules.config)
-        time = rules.now_ms if rules.config.batch_rules.stamps_records else None
+        records, header = as_topic_wants(records, header, options.config)
+        time = options.now_ms if options.config.batch_rules.stamps_records else None
         stamp = Stamp(leader_epoch=self.leader_epoch, append_time=time)
         try:
             base = self.log.append(records, header, stamp)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LOG_APPEND_TIME = 0x08
 
 
-def check_records(records: memoryview | bytes, header: BatchHeader, rules: AppendOptions) -> int:
+def check_records(records: memoryview | bytes, header: BatchHeader, options: AppendOptions) -> int:
     """Judge every record of a batch.
 
     Returns:
@@ -45,11 +45,11 @@ def check_records(records: memoryview | bytes, header: BatchHeader, rules: Appen
     try:
         if header.record_count == 1:
             [record] = read_few(section, 1)
-            return _check_only(record, header, rules)
+            return _check_only(record, header, options)
         fields = read_fields(section, header.record_count)
     except ProtocolError as error:
         raise RefusedBatchError(ErrorCode.invalid_record, error.message) from error
-    return _check_fields(fields, header, rules)
+    return _check_fields(fields, header, options)
 
 
 def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
@@ -59,32 +59,32 @@ def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
-def _check_fields(fields: Fields, header: BatchHeader, rules: Rules) -> int:
-    if _has_to_be_numbered(header, rules):
+def _check_fields(fields: Fields, header: BatchHeader, options: AppendOptions) -> int:
+    if _has_to_be_numbered(header, options):
         expected = np.arange(len(fields.offset_deltas))
         _check_numbers(in_order=bool((fields.offset_deltas == expected).all()))
     deltas = fields.time_deltas
     span = header.base_timestamp + int(deltas.min()), header.base_timestamp + int(deltas.max())
-    if rules.config.batch_rules.is_compacted or not _all_timely(span, rules):
-        _check_each(header.base_timestamp + deltas, fields.key_sizes, rules)
+    if options.config.batch_rules.is_compacted or not _all_timely(span, options):
+        _check_each(header.base_timestamp + deltas, fields.key_sizes, options)
     return span[1]
 
 
-def _check_only(record: RecordFields, header: BatchHeader, rules: Rules) -> int:
+def _check_only(record: RecordFields, header: BatchHeader, options: AppendOptions) -> int:
     """As `_check_fields`: for one record columns cost more than all else."""
-    if _has_to_be_numbered(header, rules):
+    if _has_to_be_numbered(header, options):
         _check_numbers(in_order=record.offset_delta == 0)
     time = header.base_timestamp + record.time_delta
-    if rules.config.batch_rules.is_compacted or not _all_timely((time, time), rules):
+    if options.config.batch_rules.is_compacted or not _all_timely((time, time), options):
         times = header.base_timestamp + np.array([record.time_delta])
-        _check_each(times, np.array([record.key_size]), rules)
+        _check_each(times, np.array([record.key_size]), options)
     return time
 
 
-def _has_to_be_numbered(header: BatchHeader, rules: Rules) -> bool:
+def _has_to_be_numbered(header: BatchHeader, options: AppendOptions) -> bool:
     """Whether Kafka looks at offset deltas: it takes records that stay compressed as they are."""
     codec = header.codec
-    return codec is not Codec.NONE and rules.config.batch_rules.codec in {None, codec}
+    return codec is not Codec.NONE and options.config.batch_rules.codec in {None, codec}
 
 
 def _check_numbers(*, in_order: bool) -> None:
@@ -95,41 +95,41 @@ def _check_numbers(*, in_order: bool) -> None:
         )
 
 
-def _all_timely(span: tuple[int, int], rules: AppendOptions) -> bool:
+def _all_timely(span: tuple[int, int], options: AppendOptions) -> bool:
     """Whether the smallest and the largest time say that no record is out of KIP-937's limits."""
-    limits, (lowest, largest) = rules.config.batch_rules, span
+    limits, (lowest, largest) = options.config.batch_rules, span
     if limits.stamps_records:
         return True
-    timely = rules.now_ms - lowest <= limits.before_max_ms
-    return timely and largest - rules.now_ms <= limits.after_max_ms
+    timely = options.now_ms - lowest <= limits.before_max_ms
+    return timely and largest - options.now_ms <= limits.after_max_ms
 
 
-def _check_each(times: Column, key_sizes: Column, rules: AppendOptions) -> None:
-    keyless = (key_sizes < 0) & rules.config.batch_rules.is_compacted
-    untimely = _untimely(times, rules) & ~keyless
+def _check_each(times: Column, key_sizes: Column, options: AppendOptions) -> None:
+    keyless = (key_sizes < 0) & options.config.batch_rules.is_compacted
+    untimely = _untimely(times, options) & ~keyless
     if keyless.any() or untimely.any():
-        raise _refused_records(keyless, untimely, rules)
+        raise _refused_records(keyless, untimely, options)
 
 
-def _untimely(times: Column, rules: AppendOptions) -> NDArray[np.bool_]:
+def _untimely(times: Column, options: AppendOptions) -> NDArray[np.bool_]:
     """Which records are out of the limits of KIP-937; no time (-1) is within."""
-    limits = rules.config.batch_rules
+    limits = options.config.batch_rules
     if limits.stamps_records:
         return np.zeros(len(times), np.bool_)
-    ahead = times - rules.now_ms
+    ahead = times - options.now_ms
     late = (ahead > limits.after_max_ms) | (-ahead > limits.before_max_ms)
     untimely: NDArray[np.bool_] = (times != NO_TIMESTAMP) & late
     return untimely
 
 
 def _refused_records(
-    keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], rules: AppendOptions
+    keyless: NDArray[np.bool_], untimely: NDArray[np.bool_], options: AppendOptions
 ) -> RefusedBatchError:
-    before, after = rules.config.batch_rules.before_max_ms, rules.config.batch_rules.after_max_ms
+    limits = options.config.batch_rules
     bad = dict.fromkeys(
         np.flatnonzero(untimely).tolist(),
         "Timestamp out of range: it must be within "
-        f"[{rules.now_ms - before}, {rules.now_ms + after}]",
+        f"[{options.now_ms - limits.before_max_ms}, {options.now_ms + limits.after_max_ms}]",
     ) | dict.fromkeys(
         np.flatnonzero(keyless).tolist(), "Compacted topic cannot accept message without key"
     )

@@ -35,20 +35,20 @@ class RedisBackend:
         BrokerUnavailableError: Redis does not answer.
     """
 
-    __slots__ = ("_allocation", "_connection", "_journal", "_place", "_replicas", "state_lock")
+    __slots__ = ("_allocation", "_connection", "_journal", "_location", "_replicas", "state_lock")
 
     def __init__(self, url: str, clock: Clock, news: Callable[[TopicPartition], None]) -> None:
-        place = self._place = RedisLocation.parse(url)
+        location = self._location = RedisLocation.parse(url)
         self.state_lock = StateLock()
-        self._connection = RedisConnection(place, self.state_lock)
-        self._allocation = OffsetAllocator(ids=place.ids, clock=clock)
+        self._connection = RedisConnection(location, self.state_lock)
+        self._allocation = OffsetAllocator(ids=location.ids, clock=clock)
         self._replicas: RedisReplicas | None = None
-        if place.replicas:
+        if location.replicas:
             self._replicas = RedisReplicas(
-                RedisConnection(place), place.waits, place.replicas, news
+                RedisConnection(location), location.waits, location.replicas, news
             )
         try:
-            self._journal = RedisJournal(self._connection, place.journal)
+            self._journal = RedisJournal(self._connection, location.journal)
         except RedisFailedError as error:
             raise _unavailable(error) from error
 
@@ -77,16 +77,16 @@ class RedisBackend:
         return storage
 
     def _streams(self, topic: str, partition: int) -> RedisStreams:
-        place = self._place
+        location = self._location
         keys = StreamKeys(
-            records=place.stream(topic, partition), batches=place.batches(topic, partition)
+            records=location.stream(topic, partition), batches=location.batches(topic, partition)
         )
-        return RedisStreams(self._connection, place.ids, keys)
+        return RedisStreams(self._connection, location.ids, keys)
 
     def _storage(
-        self, place: TopicPartition, streams: RedisStreams, limits: LogConfig
+        self, location: TopicPartition, streams: RedisStreams, limits: LogConfig
     ) -> RedisLogStorage:
-        replicas = PartitionReplicas(self._replicas, place) if self._replicas else None
+        replicas = PartitionReplicas(self._replicas, location) if self._replicas else None
         return RedisLogStorage(streams, self._allocation, limits, replicas)
 
     def remove(self, topic: str, partition: int) -> None:

@@ -38,12 +38,12 @@ class RedisConnection:
 
     __slots__ = ("_address", "_connection", "_errors", "_is_failing", "_lock", "_resting_until")
 
-    def __init__(self, place: RedisLocation, lock: StateLock | None = None) -> None:
+    def __init__(self, location: RedisLocation, lock: StateLock | None = None) -> None:
         self._lock = lock or StateLock()
-        self._address = place.address
+        self._address = location.address
         self._resting_until = 0.0
         self._is_failing = False
-        self._connection, self._errors = _prepare(place)
+        self._connection, self._errors = _prepare(location)
 
     def call(self, *words: RedisValue) -> Any:
         """One command's reply.
@@ -112,7 +112,7 @@ class RedisConnection:
         self._connection.disconnect()
 
 
-def _prepare(place: RedisLocation) -> tuple[Any, Any]:
+def _prepare(location: RedisLocation) -> tuple[Any, Any]:
     """A connection of redis-py that is not open yet, and its errors."""
     try:
         import redis
@@ -124,7 +124,7 @@ def _prepare(place: RedisLocation) -> tuple[Any, Any]:
             "the storage in Redis needs the Python package redis",
             hint="Install spark-kafka-sink[redis]",
         ) from error
-    seconds = place.timeout_ms / 1000
+    seconds = location.timeout_ms / 1000
     settings = {
         "protocol": 2,
         "retry": Retry(NoBackoff(), 0),
@@ -132,10 +132,10 @@ def _prepare(place: RedisLocation) -> tuple[Any, Any]:
         "socket_connect_timeout": seconds,
     }
     try:
-        pool = redis.ConnectionPool.from_url(place.url, **settings)
+        pool = redis.ConnectionPool.from_url(location.url, **settings)
         return pool.make_connection(), exceptions
     except (ValueError, TypeError, exceptions.RedisError) as error:
         raise ConfigError(
-            f"redis-py can't use the storage URL of {place.address}",
+            f"redis-py can't use the storage URL of {location.address}",
             hint="Its form is redis://host:port/db?prefix=name",
         ) from error

@@ -52,12 +52,12 @@ class RedisReplicas:
         self._stopping = False
         self._thread: threading.Thread | None = None
 
-    def have(self, place: TopicPartition, offset: int) -> bool:
+    def have(self, topic_partition: TopicPartition, offset: int) -> bool:
         """Whether they have a partition up to before an offset; if not, there will be news."""
         with self._changed:
-            if self._reached.get(place, 0) >= offset:
+            if self._reached.get(topic_partition, 0) >= offset:
                 return True
-            self._asked[place] = max(offset, self._asked.get(place, 0))
+            self._asked[topic_partition] = max(offset, self._asked.get(topic_partition, 0))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="kafkaprod-redis-wait", daemon=True
@@ -80,12 +80,14 @@ class RedisReplicas:
             if not self._wait():
                 continue
             with self._changed:
-                for place, offset in asked.items():
-                    self._reached[place] = max(offset, self._reached.get(place, 0))
-                    if self._asked.get(place, 0) <= offset:
-                        self._asked.pop(place, None)
-            for place in asked:
-                self._news(place)
+                for topic_partition, offset in asked.items():
+                    self._reached[topic_partition] = max(
+                        offset, self._reached.get(topic_partition, 0)
+                    )
+                    if self._asked.get(topic_partition, 0) <= offset:
+                        self._asked.pop(topic_partition, None)
+            for topic_partition in asked:
+                self._news(topic_partition)
 
     def _next(self) -> dict[TopicPartition, int] | None:
         """What is asked for now; None at the end."""
@@ -109,8 +111,8 @@ class PartitionReplicas:
     """The same for one partition."""
 
     replicas: RedisReplicas
-    place: TopicPartition
+    topic_partition: TopicPartition
 
     def have(self, offset: int) -> bool:
         """See `RedisReplicas.have`."""
-        return self.replicas.have(self.place, offset)
+        return self.replicas.have(self.topic_partition, offset)

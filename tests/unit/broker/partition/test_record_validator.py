@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError, Rules
+from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
 from spark_kafka_sink.broker.partition.record_validator import check_records
 from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.config.enums import Codec
@@ -33,7 +33,7 @@ KEYS = st.sampled_from([varint(-1), varint(0), varint(-2), varint(2) + b"ab", va
 CODECS = st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4])
 
 
-def judged(raws, codec, rules):
+def judged(raws, codec, options):
     """The verdict on records: their largest time, or the error with what it says of the first."""
     section = compress(codec, b"".join(raw.bytes() for raw in raws))
     header = BatchHeader(
@@ -44,16 +44,16 @@ def judged(raws, codec, rules):
     )
     batch = header.pack([section]) + section
     try:
-        return check_records(batch, BatchHeader.parse(batch), rules)
+        return check_records(batch, BatchHeader.parse(batch), options)
     except RefusedBatchError as error:
         return error.error, error.records.get(0), error.is_told, error.is_early
 
 
 @given(TIMES, st.integers(-1, 2), KEYS, CODECS, CONFIGS)
 def test_one_alone_is_judged_as_two_that_are_alike(time, delta, key, codec, config):
-    rules = Rules(config=TopicConfig(own=config), produce_version=9, now_ms=NOW)
+    options = AppendOptions(config=TopicConfig(own=config), produce_version=9, now_ms=NOW)
     raw = Raw(time=time, delta=delta, key=key)
-    alone = judged([raw], codec, rules)
-    assert alone == judged([raw, replace(raw, delta=delta + 1)], codec, rules)
+    alone = judged([raw], codec, options)
+    assert alone == judged([raw, replace(raw, delta=delta + 1)], codec, options)
     if isinstance(alone, int):
         assert alone == NOW + time
