@@ -123,12 +123,12 @@ class BrokerMeters(dict[int, BrokerMeter]):
 
 
 class MetricsRecorder:
-    """One session's meters."""
+    """One session's meters; `settings` are those that the advisor judges, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.brokers = BrokerMeters()
         self.topics: dict[str, TopicMeter] = {}
-        self.settings: tuple[tuple[str, str], ...] = ()
+        self.settings = settings
         self.buffer_waits = 0
         self.buffer_wait = 0.0
         """Seconds."""

@@ -1,22 +1,84 @@
-"""Where a session writes down what happens to it: report, trace, and poison rows."""
+"""What the parts of one session share: its client, its producer id, and where it records events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.debug_log import new_id
+from spark_kafka_sink.producer.bad_rows import BadRows
+from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
+from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+from spark_kafka_sink.producer.events import ProducerEvents
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.report.builder import ReportBuilder
+
 if TYPE_CHECKING:
-    from spark_kafka_sink.producer.bad_rows import BadRows
-    from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-    from spark_kafka_sink.producer.events import ProducerEvents
-    from spark_kafka_sink.report.builder import ReportBuilder
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.session_settings import SessionSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """Shared by the parts of one session; `letters` is None without a dead letter topic."""
+    """Made once per session; `dead_letters` is None without a dead letter topic."""
 
+    client: Client
+    producer_state: ProducerState
+    settings: SessionSettings
     report: ReportBuilder
-    trace: ProducerEvents
-    ward: BadRows
-    letters: DeadLetterTopic | None
+    events: ProducerEvents
+    bad_rows: BadRows
+    dead_letters: DeadLetterTopic | None
+    breakers: CircuitBreakers
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The producer's configuration, that of the client."""
+        return self.client.config
+
+    @property
+    def clock(self) -> Clock:
+        """The client's clock."""
+        return self.client.clock
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the largest record that may be sent, its batch's header included."""
+        return largest_record(self.config)
+
+
+def make_context(
+    client: Client, producer_state: ProducerState, settings: SessionSettings
+) -> SessionContext:
+    """The context of a new session on this client."""
+    config = client.config
+    return SessionContext(
+        client=client,
+        producer_state=producer_state,
+        settings=settings,
+        report=ReportBuilder(config.pipeline() + settings.hand_over),
+        events=ProducerEvents(new_id(), config.debug),
+        bad_rows=BadRows(settings.poison),
+        dead_letters=_dead_letter_topic(settings, largest_record(config)),
+        breakers=CircuitBreakers(settings.pressure),
+    )
+
+
+def largest_record(config: ProducerConfig) -> int:
+    """Bytes of the largest record that may be sent, its batch's header included."""
+    return min(config.max_request_size, config.buffer_memory)
+
+
+def _dead_letter_topic(settings: SessionSettings, largest: int) -> DeadLetterTopic | None:
+    policy = settings.poison
+    if policy.dead_letter_topic is None:
+        return None
+    return DeadLetterTopic(
+        name=policy.dead_letter_topic,
+        context_headers=policy.context_headers,
+        task=settings.task,
+        largest=largest - HEADER_SIZE,
+    )

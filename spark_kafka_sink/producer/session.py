@@ -12,28 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.producer.append.admission import AdmissionControl, Routed
 from spark_kafka_sink.producer.append.partitioner import Partitioner, Route
 from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.context import SessionContext
-from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
-from spark_kafka_sink.producer.events import ProducerEvents
+from spark_kafka_sink.producer.context import make_context
 from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.row_errors import Limits, RowError, find_flaws, out_of_range
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.report.builder import ReportBuilder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,34 +56,27 @@ class ProducerSession:
         identity: ProducerState | None = None,
         settings: SessionSettings | None = None,
     ) -> None:
-        self.identity = identity or ProducerState()
         self.client = client
-        self._settings = settings or SessionSettings()
-        self.name = new_id()
-        """What statistics and debug events call the session."""
-        self._config = client.config
+        self.identity = identity or ProducerState()
+        self.context = make_context(client, self.identity, settings or SessionSettings())
+        self._config, self._clock = client.config, client.clock
         self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
-        self._clock = client.clock
         self._started = self._clock.monotonic()
         self._arrived_ms = 0
         """When the rows came that are being written: their time, where they have none."""
-        self._report = ReportBuilder()
-        self._report.meters.settings = client.config.pipeline() + self._settings.hand_over
-        self._trace = ProducerEvents(self.name, client.config.debug)
+        events = self.context.events
         self._codec = Compressor()
         self._accumulator = Accumulator(
-            client.config, client.clock, self._compress_later, client.network.wakeup, self._trace
+            client.config, client.clock, self._compress_later, client.network.wakeup, events
         )
         self._accumulator.look_after = self._look_after_threads
-        self._ward = BadRows(self._settings.poison)
-        self._dead_letters = _dead_letter_topic(self._settings, self._largest_record())
+        self._bad_rows, self._dead_letters = self.context.bad_rows, self.context.dead_letters
         self._topics = TopicMetadata(client, self._accumulator)
-        self._gate = AdmissionControl(client, self._accumulator, self._settings.pressure)
+        self._gate = AdmissionControl(self.context, self._accumulator)
         self._partitioner = Partitioner(client.config, client.random)
-        self._sticky = StickyPartitioner(client, self._accumulator, self._gate)
-        self._trace.opened(client.name, client.config.buffer_memory)
-        books = SessionContext(self._report, self._trace, self._ward, self._dead_letters)
-        self._sender = Sender(client, self._accumulator, self.identity, books)
+        self._sticky = StickyPartitioner(self.context, self._accumulator, self._gate)
+        events.opened(client.name, client.config.buffer_memory)
+        self._sender = Sender(self.context, self._accumulator)
         if self._dead_letters is not None:
             self._accumulator.want_topics((self._dead_letters.name,))
         client.attach(self._sender)
@@ -104,18 +92,18 @@ class ProducerSession:
             return
         self._arrived_ms = self._clock.wall_ms()
         sizes = size_bounds(rows.columns)
-        if self._settings.poison.tolerant:
+        if self.context.settings.poison.tolerant:
             self._write_sound(rows, sizes)
         else:
             self._write(rows, self._look_up(rows), sizes)
 
     def _write_sound(self, rows: Rows, sizes: NDArray[np.int64]) -> None:
         """Send the poison rows to the dead letter topic, if there is one; write the others."""
-        self._ward.seen(len(rows))
+        self._bad_rows.seen(len(rows))
         topics = self._topics.find(rows.topics)
         if self._has_news(rows, topics):
             topics = self._topics.find(rows.topics)
-        flaws = find_flaws(rows, sizes, Limits(topics, self._largest_record() - HEADER_SIZE))
+        flaws = find_flaws(rows, sizes, Limits(topics, self.context.largest_record - HEADER_SIZE))
         if flaws is not None:
             self._bury(rows, flaws)
             good = np.flatnonzero(flaws == RowError.NONE)
@@ -127,7 +115,7 @@ class ProducerSession:
 
     def _bury(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
         """Count the rows that have a flaw; write them to the dead letter topic, if there is one."""
-        self._ward.admit(rows, flaws)
+        self._bad_rows.admit(rows, flaws)
         if self._dead_letters is None:
             return
         bad = np.flatnonzero(flaws)
@@ -149,7 +137,7 @@ class ProducerSession:
     def _write(self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64]) -> None:
         if not len(rows):
             return
-        if int(sizes.max()) + HEADER_SIZE > self._largest_record():
+        if int(sizes.max()) + HEADER_SIZE > self.context.largest_record:
             self._refuse_oversized(rows, topics, sizes, int(sizes.argmax()))
         chunks = self._gate.chunks(sizes)
         if len(chunks) == 1:
@@ -167,9 +155,9 @@ class ProducerSession:
     def report(self, task: TaskInfo) -> DeliveryReport:
         """What was delivered where; complete after `flush`."""
         duration = self._clock.monotonic() - self._started
-        self._accumulator.measure(self._report.meters)
-        report = self._report.build(task, int(duration * 1000))
-        return replace(report, poison=self._ward.build()).of_task(task)
+        self._accumulator.measure(self.context.report.meters)
+        report = self.context.report.build(task, int(duration * 1000))
+        return replace(report, poison=self._bad_rows.build()).of_task(task)
 
     def close(self) -> None:
         """Let go of the client; what was not flushed is dropped."""
@@ -241,15 +229,12 @@ class ProducerSession:
             self._limits, lower=lambda target: ceilings.of(names[target].topic, now) or largest
         )
 
-    def _largest_record(self) -> int:
-        return min(self._config.max_request_size, self._config.buffer_memory)
-
     def _refuse_oversized(
         self, rows: Rows, topics: tuple[TopicInfo, ...], sizes: NDArray[np.int64], row: int
     ) -> None:
         route = self._partitioner.assign(rows, topics)
         topic, partition = route.target(int(route.targets[row]))
-        limit = self._largest_record()
+        limit = self.context.largest_record
         name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
         raise RecordTooLargeError(
             f"row {rows.first_row + row} is {int(sizes[row]) + HEADER_SIZE:,} bytes when "
@@ -280,18 +265,6 @@ class ProducerSession:
         elif self._codec.gone:
             self._sender.failure_elsewhere = RuntimeError("the codec thread has died")
             self.client.network.wakeup()
-
-
-def _dead_letter_topic(settings: SessionSettings, largest: int) -> DeadLetterTopic | None:
-    policy = settings.poison
-    if policy.dead_letter_topic is None:
-        return None
-    return DeadLetterTopic(
-        name=policy.dead_letter_topic,
-        context_headers=policy.context_headers,
-        task=settings.task,
-        largest=largest - HEADER_SIZE,
-    )
 
 
 class _Names(dict[int, TopicPartition]):

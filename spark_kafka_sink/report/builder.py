@@ -94,8 +94,8 @@ class _Tally:
 class ReportBuilder:
     """Collects one task's counters. Only the sender thread calls it, until `build`."""
 
-    def __init__(self) -> None:
-        self.meters = MetricsRecorder()
+    def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
+        self.meters = MetricsRecorder(settings)
         self._tallies: dict[tuple[str, int], _Tally] = {}
         self._failures: Counter[tuple[str, int, DeliveryStatus, str]] = Counter()
         self._errors: Counter[str] = Counter()

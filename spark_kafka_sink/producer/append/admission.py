@@ -14,7 +14,6 @@ from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option import MAX_INT
 from spark_kafka_sink.producer.append.partitioner import Route
-from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.quotas import PARTITIONS_PART
 from spark_kafka_sink.producer.buffer.rate_limiter import RateLimiter
 
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
-    from spark_kafka_sink.config.throttling import PressureConfig
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.quotas import Full
+    from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.rows import Rows
 
 MAX_CHUNK_BYTES = 4 << 20
@@ -57,12 +55,13 @@ class Routed(NamedTuple):
 class AdmissionControl:
     """One session's; used by its writer thread. It gives the accumulator its limit and watch."""
 
-    def __init__(self, client: Client, accumulator: Accumulator, config: PressureConfig) -> None:
-        self._client = client
+    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
+        self._client = client = context.client
         self._config = client.config
+        config = context.settings.pressure
         self._accumulator = accumulator
         self._limiter = RateLimiter(config.rates, client.clock.monotonic())
-        self._watch = accumulator.watch = CircuitBreakers(config)
+        self._watch = context.breakers
         if config.buffer_share < NO_SHARES:
             share = client.config.buffer_memory * config.buffer_share // 100
             accumulator.shares.limit = share

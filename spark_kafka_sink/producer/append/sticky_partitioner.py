@@ -26,20 +26,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import TopicInfo
     from spark_kafka_sink.producer.append.admission import AdmissionControl
     from spark_kafka_sink.producer.append.partitioner import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.context import SessionContext
 
 
 class StickyPartitioner:
     """Remembers the partition that each topic's rows without a key stick to."""
 
-    def __init__(self, client: Client, accumulator: Accumulator, gate: AdmissionControl) -> None:
-        self._client = client
+    def __init__(
+        self, context: SessionContext, accumulator: Accumulator, admission: AdmissionControl
+    ) -> None:
+        self._client = client = context.client
+        self._breakers = context.breakers
         self._accumulator = accumulator
-        self._gate = gate
+        self._admission = admission
         self._adaptive = client.config.partitioner_adaptive_partitioning_enable
         self._batch_size = client.config.batch_size
         self._current: dict[str, int] = {}
@@ -118,10 +121,10 @@ class StickyPartitioner:
     def _partitions(self, topic: TopicInfo) -> list[int]:
         """Those to draw from: with a leader, and able to take something, if there are any."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
-        led = able(leaders, self._accumulator.watch.silent) or list(range(topic.partition_count))
-        avoided = self._gate.broken(topic)
+        led = able(leaders, self._breakers.silent) or list(range(topic.partition_count))
+        avoided = self._admission.broken(topic)
         if self._adaptive:
-            avoided |= self._gate.full(topic, self._batch_size)
+            avoided |= self._admission.full(topic, self._batch_size)
         return [partition for partition in led if partition not in avoided] or led
 
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:

@@ -16,7 +16,6 @@ from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.buffer.batch import OpenBatch, ProducerBatch
-from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.buffer_pool import (
     COPY_BELOW,
     PINNED_FOR,
@@ -58,7 +57,6 @@ class Accumulator:
         self.shares = BufferQuotas()
         # Called while the writer waits: it ends the session if the other threads are gone.
         self.look_after: Callable[[], None] = lambda: None
-        self.watch = CircuitBreakers()  # the session puts its own here before the sender runs
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.partitioned: set[str] = set()
         """Topics with rows that know their partition: what is unassigned of them goes first."""

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection, Iterator
 
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import Cluster, Node
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 
 
@@ -69,18 +68,18 @@ class Drainer:
 
     def __init__(
         self,
-        client: Client,
+        context: SessionContext,
         accumulator: Accumulator,
-        identity: ProducerState,
         lanes: dict[TopicPartition, InFlightBatches],
         answers: ResponseHandler,
     ) -> None:
-        self._client = client
+        self._client = client = context.client
         self._network = client.network
         self._metadata = client.metadata
         self._config = client.config
         self._accumulator = accumulator
-        self._identity = identity
+        self._identity = context.producer_state
+        self._breakers = context.breakers
         self._lanes = lanes
         self._answers = answers
         self._attempts: dict[int, int] = {}
@@ -100,7 +99,7 @@ class Drainer:
         # Outside the lock, which the writer wants too: connecting takes system calls.
         filling = _Filling({leader: self._room(leader, now) for leader in leaders}, now)
         more = False
-        self._accumulator.watch.silent = self._silent(now)
+        self._breakers.silent = self._silent(now)
         with self._accumulator.lock:
             for place, led in waiting.items():
                 if place.partition == UNASSIGNED:
@@ -195,7 +194,7 @@ class Drainer:
         room, taken = filling.room, filling.taken(topic)
         partitions = [
             partition
-            for partition in able(leaders, self._accumulator.watch.silent)
+            for partition in able(leaders, self._breakers.silent)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
         loads = None
@@ -267,8 +266,7 @@ class Drainer:
         self._answers.renumber(lane)
         if self._config.enable_idempotence and self._identity.state is not ProducerIdState.KNOWN:
             return False
-        watch = self._accumulator.watch
-        return watch.may_send(lane.partition, bool(lane.in_flight), filling.now)
+        return self._breakers.may_send(lane.partition, bool(lane.in_flight), filling.now)
 
     def _lane(self, place: TopicPartition) -> InFlightBatches:
         """The partition's lane, told which topic of its name the metadata has."""
@@ -284,14 +282,14 @@ class Drainer:
 
     def _room(self, node_id: int, now: float) -> int:
         """Bytes that a request to this broker may have now; 0 while it can't take one."""
-        node, watch = self._metadata.cluster.nodes[node_id], self._accumulator.watch
+        node = self._metadata.cluster.nodes[node_id]
         in_flight = self._network.in_flight(node_id)
         can_take = self._network.ready(node, now) and in_flight < self._config.max_in_flight
         self._doubt(node)
-        if not can_take or not watch.may_send(node_id, in_flight > 0, now):
+        if not can_take or not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         # Half-open: the first batch has any size, and leaves no room for another.
-        return 1 if watch.is_probing(node_id, now) else self._config.max_request_size
+        return 1 if self._breakers.is_probing(node_id, now) else self._config.max_request_size
 
     def _doubt(self, node: Node) -> None:
         """A leader that can't be connected to may be none any more: ask after each attempt."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
     from spark_kafka_sink.producer.send.produce import PartitionAnswer
@@ -82,10 +80,10 @@ class Remedy(Enum):
 class RecordErrorHandler:
     """Decides whether single records can be set aside, and takes their batch apart."""
 
-    def __init__(self, config: ProducerConfig, books: SessionContext, clock: Clock) -> None:
-        self._config = config
-        self._books = books
-        self._clock = clock
+    def __init__(self, context: SessionContext) -> None:
+        self._config = context.config
+        self._context = context
+        self._clock = context.clock
 
     def remedy(self, batch: ProducerBatch, answer: PartitionAnswer) -> Remedy:
         """What can be done about a batch that failed for good, where that is tolerated.
@@ -93,8 +91,8 @@ class RecordErrorHandler:
         Nothing for a dead letter that is refused itself, but for its size or its time; nor for
         what the log may hold, as its records may have been taken before they were refused.
         """
-        letters, fault = self._books.letters, Fault.of(answer)
-        if batch.ambiguous or not self._books.ward.policy.tolerant or fault is Fault.OTHER:
+        letters, fault = self._context.dead_letters, Fault.of(answer)
+        if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
             if answer.code == ErrorCode.invalid_timestamp:
@@ -125,7 +123,7 @@ class RecordErrorHandler:
         self, batch: ProducerBatch, refused: list[Record], answer: PartitionAnswer
     ) -> list[ProducerBatch]:
         """The refused records as batches of the dead letter topic, if there is one."""
-        topic = self._books.letters
+        topic = self._context.dead_letters
         if topic is None:
             return []
         flaw = RowError.TOO_LARGE if answer.code in RECORDS_TOO_LARGE else _flaw(answer)
@@ -151,16 +149,16 @@ class RecordErrorHandler:
 
     def shrunk(self, batch: ProducerBatch) -> ProducerBatch | None:
         """A single dead letter without one more part of its row; None where that can't be."""
-        if self._books.letters is None or batch.records > 1:
+        if self._context.dead_letters is None or batch.records > 1:
             return None
-        record = self._books.letters.smaller(records_of(batch)[0])
+        record = self._context.dead_letters.smaller(records_of(batch)[0])
         if record is None:
             return None
         return self._instead(batch, [record])
 
     def restamped(self, batch: ProducerBatch, answer: PartitionAnswer) -> ProducerBatch | None:
         """Dead letters with the time of day where theirs is refused; None if they have it."""
-        if self._books.letters is None or batch.restamped:
+        if self._context.dead_letters is None or batch.restamped:
             return None
         records = records_of(batch)
         wrong = _named(batch, answer) or set(range(len(records)))
@@ -189,7 +187,7 @@ class RecordErrorHandler:
         place = f"{batch.partition.topic}-{batch.partition.partition}"
         name = error_name(answer.code)
         texts = [text or name for _, text in answer.record_errors] or [answer.message or name]
-        self._books.ward.refused(_flaw(answer), count, [f"{place}: {text}" for text in texts])
+        self._context.bad_rows.refused(_flaw(answer), count, [f"{place}: {text}" for text in texts])
 
 
 def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:

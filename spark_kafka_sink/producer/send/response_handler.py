@@ -29,14 +29,12 @@ from spark_kafka_sink.producer.send.splitter import split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 _LOST = PartitionAnswer(code=ClientErrorCode.disconnected)
@@ -64,23 +62,21 @@ class ResponseHandler:
 
     def __init__(
         self,
-        client: Client,
+        context: SessionContext,
         accumulator: Accumulator,
         lanes: dict[TopicPartition, InFlightBatches],
-        identity: ProducerState,
-        books: SessionContext,
     ) -> None:
         self.failure: DeliveryError | None = None
         """The first failure for good; its statuses are filled in by `finish_failure`."""
-        self._client = client
-        self._config = client.config
+        self._client = context.client
+        self._config = context.config
         self._accumulator = accumulator
-        self._report = books.report
+        self._report = context.report
         self._lanes = lanes
-        self._identity = identity
-        self._trace = books.trace
-        self._refusals = RecordErrorHandler(client.config, books, client.clock)
-        self._books = books
+        self._identity = context.producer_state
+        self._trace = context.events
+        self._refusals = RecordErrorHandler(context)
+        self._context = context
 
     def take(self, completion: Completion, picks: list[Pick], now: float) -> None:
         """Act on the answer to a Produce request, or on its loss."""
@@ -247,8 +243,9 @@ class ResponseHandler:
         if fault is Fault.RECORDS:
             return
         node_id = None if fault is Fault.TOPIC else completion.node.node_id
-        watch, error = self._accumulator.watch, error_name(answer.code)
-        if reason := watch.record(batch.partition, node_id, outcome, error, now):
+        error = error_name(answer.code)
+        breakers = self._context.breakers
+        if reason := breakers.record(batch.partition, node_id, outcome, error, now):
             self.fail(reason)
 
     def _fail_or_refuse(
@@ -292,7 +289,7 @@ class ResponseHandler:
         for letter in self._refusals.letters(batch, refused, answer):
             self._accumulator.add_closed(letter)
         try:
-            self._books.ward.check_ratio()
+            self._context.bad_rows.check_ratio()
         except DeliveryError as error:
             self.fail(error)
         self._accumulator.replace(batch, rest)
@@ -374,7 +371,7 @@ class ResponseHandler:
         meter.throttle.add(int(seconds * 1000))
         if seconds:
             self._report.throttled(int(seconds * 1000))
-            self._accumulator.watch.throttled(now)
+            self._context.breakers.throttled(now)
             if completion.request.version >= _CLIENT_THROTTLES:
                 self._client.network.throttle(completion.node.node_id, seconds, now)
 

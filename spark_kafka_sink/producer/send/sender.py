@@ -28,13 +28,11 @@ from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.statistics import Statistics
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.produce import Pick
 
@@ -46,33 +44,28 @@ _LONGEST_WAIT = 0.1
 class Sender:
     """One session's sender; everything here belongs to the thread that calls `run_once`."""
 
-    def __init__(
-        self,
-        client: Client,
-        accumulator: Accumulator,
-        identity: ProducerState,
-        books: SessionContext,
-    ) -> None:
+    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
+        client, identity = context.client, context.producer_state
         self._client = client
         self._network = client.network
         self._metadata = client.metadata
         self._config = client.config
         self._accumulator = accumulator
-        self._report = books.report
-        self._trace = books.trace
-        client.network.observer.meters = books.report.meters.brokers
+        self._report = context.report
+        self._trace = context.events
+        client.network.observer.meters = context.report.meters.brokers
         self._ids = ProducerIdRequester(client, identity)
         self._identity = identity
         self._lanes: dict[TopicPartition, InFlightBatches] = {}
         client.network.outages.backlog = Backlog(client, accumulator, self._lanes).sentence
-        self._answers = ResponseHandler(client, accumulator, self._lanes, identity, books)
-        self._picker = Drainer(client, accumulator, identity, self._lanes, self._answers)
+        self._answers = ResponseHandler(context, accumulator, self._lanes)
+        self._picker = Drainer(context, accumulator, self._lanes, self._answers)
         self._statistics = Statistics(
-            name=books.trace.session,
+            name=context.events.session,
             client=client,
             accumulator=accumulator,
             identity=identity,
-            report=books.report,
+            report=context.report,
             lanes=self._lanes,
         )
         self.failure_elsewhere: BaseException | None = None

@@ -39,7 +39,7 @@ def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCapture
     with world(debug="msg,protocol,eos") as one:
         one.send_batches(3)
         one.finish()
-        session = one.session.name
+        session = one.session.context.events.session
     found = events(caplog)
     for number in range(3):
         ids = {"session": session, "partition": "t-0", "batch": str(number + 1)}

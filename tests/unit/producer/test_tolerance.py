@@ -85,7 +85,7 @@ def test_refused_records_open_no_breaker(
         else:
             with pytest.raises(DeliveryError, match="failed for good"):
                 one.finish()
-        watch, now = one.session._accumulator.watch, one.clock.monotonic()
+        watch, now = one.session.context.breakers, one.clock.monotonic()
         assert not watch.is_open(TopicPartition("t", 0), 1, now)
         assert watch._job.tally(now).failed == 0
 
@@ -113,7 +113,7 @@ def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(thresho
 def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: int) -> None:
     breaker = BreakerConfig(each=Thresholds(failures=threshold), open_for=60.0)
     with world(cluster(u=1), tolerant(breaker)) as one:
-        watch = one.session._accumulator.watch
+        watch = one.session.context.breakers
         for number in range(threshold):
             assert not watch.is_open(TopicPartition("t", 0), 1, one.clock.monotonic())
             one.fault(Fault(error=29))

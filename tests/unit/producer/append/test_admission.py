@@ -19,9 +19,9 @@ from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.append.admission import Routed
-from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
@@ -96,11 +96,13 @@ class Writer:
 
 
 @contextmanager
-def stalling(**options: object) -> Iterator[tuple[World, StallingCluster]]:
+def stalling(
+    settings: SessionSettings | None = None, **options: object
+) -> Iterator[tuple[World, StallingCluster]]:
     """Two brokers; after `stall`, the second one takes nothing."""
     cluster = StallingCluster()
     given = {"buffer_memory": BUFFER, "request_timeout_ms": 10**7, "delivery_timeout_ms": 10**8}
-    with world(cluster, **{**given, **options}) as one:
+    with world(cluster, settings, **{**given, **options}) as one:
         for partition in range(4):
             one.send([b"first"], partition)
         close_all(one)
@@ -296,17 +298,15 @@ def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> Routed:
     return Routed(rows, sizes, route, int(sizes.sum()))
 
 
-def guarded(one: World, breaker: BreakerConfig) -> CircuitBreakers:
-    watch = CircuitBreakers(PressureConfig(breaker=breaker))
-    one.session._accumulator.watch = one.session._gate._watch = watch
-    return watch
+def guarded(breaker: BreakerConfig) -> SessionSettings:
+    return SessionSettings(pressure=PressureConfig(breaker=breaker))
 
 
 def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
-    with world() as one:
+    breaker = BreakerConfig(each=Thresholds(retry_percent=75), min_batches=4, open_for=9.0)
+    with world(settings=guarded(breaker)) as one:
         one.send_batches(1)
         one.finish()
-        guarded(one, BreakerConfig(each=Thresholds(retry_percent=100), min_batches=3, open_for=9.0))
         one.fault(*[Fault(error=19)] * 3)
         one.send_batches(1)
         one.run(lambda: len(one.cluster.seen) == 4, 0.1)
@@ -321,8 +321,8 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
 
 
 def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
-    with world() as one:
-        guarded(one, BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5))
+    breaker = BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5)
+    with world(settings=guarded(breaker)) as one:
         one.fault(*[Fault(error=19)] * 50)
         one.send_batches(2)
         with pytest.raises(DeliveryError, match="the job's circuit breaker opened: of 5 answers"):
@@ -333,14 +333,14 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
 
 
 def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
-    with stalling() as (one, _):
+    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
         info = one.client.metadata.cluster.topics["t"]
         gate, chunk = one.session._gate, routed(one, in_turn(0, 8))
         assert gate.broken_rows(chunk) is None
-        watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
-        watch.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
+        breakers = one.session.context.breakers
+        breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
         assert gate.broken_rows(chunk).tolist() == [n % 4 == 3 for n in range(8)]
-        watch.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", one.clock.monotonic())
+        breakers.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", one.clock.monotonic())
         assert gate.broken_rows(chunk).tolist() == [n % 4 != 1 for n in range(8)]
         one.clock.advance(60.0)
         assert gate.broken_rows(chunk) is None
@@ -348,13 +348,12 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
 
 
 def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
-    with stalling() as (one, _):
+    with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
         gate, chunk = one.session._gate, routed(one, unkeyed(3))
-        watch = guarded(one, BreakerConfig(each=Thresholds(failures=1)))
         for partition in range(4):
             assert gate.broken_rows(chunk) is None
             place, now = TopicPartition("t", partition), one.clock.monotonic()
-            watch.record(place, 9, BatchOutcome.FAILED, "X", now)
+            one.session.context.breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
         assert gate.broken_rows(chunk).tolist() == [True] * 3
 
 

@@ -14,7 +14,6 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import _Filling
 from spark_kafka_sink.producer.session_settings import SessionSettings
@@ -280,13 +279,14 @@ def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
 
 
 def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
-    with world() as one:
+    breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
+    settings = SessionSettings(pressure=PressureConfig(breaker=breaker))
+    with world(settings=settings) as one:
         prove(one)
-        breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
-        watch = one.session._accumulator.watch = CircuitBreakers(PressureConfig(breaker=breaker))
+        breakers = one.session.context.breakers
         for partition in (0, 2, 3):
             place, now = TopicPartition("t", partition), one.clock.monotonic()
-            watch.record(place, 9, BatchOutcome.FAILED, "X", now)
+            breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
         one.send_batches(8, None)
         one.finish()
         assert {partition for partition, _ in sent(one)} == {1}
