@@ -23,9 +23,8 @@ from spark_kafka_sink.producer.dead_letter_fields import (
 )
 from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.records.columns import nullable_lengths
+from spark_kafka_sink.records.binary_columns import lengths_of, nullable_lengths
 from spark_kafka_sink.records.encoder import encode_headers, size_bounds
-from spark_kafka_sink.records.varint import lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.row_errors import Limits, RowError, find_flaws, out_of_range
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
+from spark_kafka_sink.records.encoder import encode_records, size_bounds, slice_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -218,8 +218,10 @@ class ProducerSession:
             lambda target: self._accumulator.open_batch(names[target]),
             self._limits_of(names) if self.client.ceilings else self._limits,
         )
-        framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
-        return _cut(framed, layout, names, stamps)
+        encoded = encode_records(
+            rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
+        )
+        return _cut(encoded, layout, names, stamps)
 
     def _limits_of(self, names: _Names) -> BatchLimits:
         """The limits where a topic is known to take smaller batches than batch.size."""
@@ -281,7 +283,7 @@ class _Names(dict[int, TopicPartition]):
 
 
 def _cut(
-    framed: pa.BinaryArray, layout: Plan, names: _Names, stamps: NDArray[np.int64] | int
+    encoded: pa.BinaryArray, layout: Plan, names: _Names, stamps: NDArray[np.int64] | int
 ) -> tuple[list[EncodedSlice], Charge]:
     """The planned slices of the encoded rows, and the charge for the buffer that they share."""
     if layout.order is not None and not isinstance(stamps, int):
@@ -289,7 +291,7 @@ def _cut(
     pieces = [
         EncodedSlice(
             names[segment.target],
-            records_section(framed, segment.start, segment.stop),
+            slice_records(encoded, segment.start, segment.stop),
             segment.stop - segment.start,
             segment.opens,
             segment.base_timestamp,
@@ -297,5 +299,5 @@ def _cut(
         )
         for segment in layout.segments
     ]
-    size = records_section(framed, 0, len(framed)).nbytes
+    size = slice_records(encoded, 0, len(encoded)).nbytes
     return pieces, Charge(size, holders=0)

@@ -15,7 +15,7 @@ KEEP_FROM = 4096
 """Bytes: a smaller value is cheaper to copy than to send as a part of its own."""
 
 
-class Pieces:
+class RecordBuffers:
     """Bytes in several places that a message holds as one value of records.
 
     Args:
@@ -43,7 +43,7 @@ class Gatherer:
 
     def write(self, value: Any) -> None:
         """Take bytes, or the pieces of a records field."""
-        if isinstance(value, Pieces):
+        if isinstance(value, RecordBuffers):
             for part in value.parts:
                 self._add(part)
         else:
@@ -59,7 +59,7 @@ class Gatherer:
 
 
 def gather(entity: Entity, start: bytes = b"") -> Gatherer:
-    """Write a message behind `start`, as parts; records may be `Pieces`."""
+    """Write a message behind `start`, as parts; records may be `RecordBuffers`."""
     target = Gatherer(start)
     writer: Any = entity_writer(type(entity))
     writer(target, entity)

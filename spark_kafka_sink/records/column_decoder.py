@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.records.binary_columns import binary_array
 from spark_kafka_sink.records.record_scanner import SMALLEST_RECORD, record_positions
-from spark_kafka_sink.records.varint import binary_array
-from spark_kafka_sink.records.varint_reader import (
+from spark_kafka_sink.records.varint import (
     INT_BYTES,
     LONG_BYTES,
     read_varint,
@@ -22,7 +22,7 @@ from spark_kafka_sink.records.varint_reader import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.records.varint_reader import Bytes, Column
+    from spark_kafka_sink.records.varint import Bytes, Numbers
 
 _FEW: Final = 16
 """Records, or those with more headers, up to which Python alone is faster than columns."""
@@ -40,15 +40,15 @@ class RecordFields(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class FieldColumns:
     """One value per record; a key of negative size is null."""
 
-    time_deltas: Column
-    offset_deltas: Column
-    key_sizes: Column
+    time_deltas: Numbers
+    offset_deltas: Numbers
+    key_sizes: Numbers
 
 
-def read_fields(section: memoryview | bytes, count: int) -> Fields:
+def read_fields(section: memoryview | bytes, count: int) -> FieldColumns:
     """Read an uncompressed records section that has to hold `count` records and nothing else.
 
     Raises:
@@ -57,10 +57,10 @@ def read_fields(section: memoryview | bytes, count: int) -> Fields:
     if count > _FEW:
         return read_columns(section, count)
     found = np.array(read_few(section, count), np.int64).reshape(count, len(RecordFields._fields))
-    return Fields(time_deltas=found[:, 0], offset_deltas=found[:, 1], key_sizes=found[:, 2])
+    return FieldColumns(time_deltas=found[:, 0], offset_deltas=found[:, 1], key_sizes=found[:, 2])
 
 
-def read_columns(section: memoryview | bytes, count: int) -> Fields:
+def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
     """See `read_fields`; for many records."""
     end = len(section)
     _check_room(count, end)
@@ -75,7 +75,7 @@ def read_columns(section: memoryview | bytes, count: int) -> Fields:
     reader.skip(np.maximum(reader.number(), 0))
     reader.skip_headers(reader.number())
     reader.leave()
-    return Fields(time_deltas=time_deltas, offset_deltas=offset_deltas, key_sizes=key_sizes)
+    return FieldColumns(time_deltas=time_deltas, offset_deltas=offset_deltas, key_sizes=key_sizes)
 
 
 def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
@@ -111,18 +111,18 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tails:
+class RecordTails:
     """Records without what numbers them in their batch; one value per record.
 
     `tails` is key, value and headers as they are in the section.
     """
 
-    sizes: Column
-    time_deltas: Column
+    sizes: Numbers
+    time_deltas: Numbers
     tails: pa.BinaryArray
 
 
-def read_tails(section: memoryview | bytes, count: int) -> Tails:
+def read_tails(section: memoryview | bytes, count: int) -> RecordTails:
     """Read an uncompressed records section of `count` records, of less than 2 GiB.
 
     Raises:
@@ -138,7 +138,7 @@ def read_tails(section: memoryview | bytes, count: int) -> Tails:
     reader.number()
     # Every other entry is a tail; what lies between two is where the next record begins.
     edges = np.stack((reader.at, reader.ends), axis=1).astype(np.int32).reshape(-1)
-    return Tails(
+    return RecordTails(
         sizes=reader.ends - starts,
         time_deltas=time_deltas,
         tails=binary_array(edges, pa.py_buffer(data)).take(2 * np.arange(count)),
@@ -153,28 +153,28 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.buffer = np.frombuffer(data, np.uint8)
-        self.at: Column = np.empty(0, np.int64)
-        self.ends: Column = self.at
+        self.at: Numbers = np.empty(0, np.int64)
+        self.ends: Numbers = self.at
 
-    def enter(self, positions: Column, end: int) -> None:
+    def enter(self, positions: Numbers, end: int) -> None:
         """Begin with records at these positions; each ends where the next one begins."""
         self.at, self.ends = positions, np.append(positions[1:], end)
         sizes = self.number()
         if ((sizes < 0) | (self.at + sizes != self.ends)).any():
             raise ProtocolError("a record whose size is wrong")
 
-    def number(self, longest: int = INT_BYTES) -> Column:
+    def number(self, longest: int = INT_BYTES) -> Numbers:
         """The zig-zag varint at each position, as Java reads it: of 32 bits, or of 64."""
         values, self.at = read_varints(self.buffer, self.at, longest)
         return values
 
-    def skip(self, sizes: Column) -> None:
+    def skip(self, sizes: Numbers) -> None:
         """Move on by so many bytes in each record."""
         self.at = self.at + sizes
         if (self.at > self.ends).any():
             raise ProtocolError("a record field that is longer than its record")
 
-    def skip_headers(self, counts: Column) -> None:
+    def skip_headers(self, counts: Numbers) -> None:
         """Move on behind so many headers in each record."""
         if (counts < 0).any():
             raise ProtocolError("a negative number of record headers")
@@ -192,7 +192,7 @@ class _Reader:
             raise ProtocolError("a record that ends elsewhere than its size says")
 
 
-def _behind_header(buffer: Bytes, at: Column, ends: Column) -> Column:
+def _behind_header(buffer: Bytes, at: Numbers, ends: Numbers) -> Numbers:
     sizes, at = read_varints(buffer, at, INT_BYTES)
     at = at + sizes
     if ((sizes < 0) | (at > ends)).any():

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from spark_kafka_sink.records.varint import lengths_of
-
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -49,11 +46,3 @@ class Columns:
             headers=None if self.headers is None else self.headers.take(numbers),
             timestamps=None if self.timestamps is None else self.timestamps[numbers],
         )
-
-
-def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Byte length of every row, -1 for null (as Kafka writes it), int32 of shape (n,)."""
-    lengths = lengths_of(array)
-    if array.null_count:
-        lengths[np.asarray(array.is_null())] = -1
-    return lengths

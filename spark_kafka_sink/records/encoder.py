@@ -1,6 +1,6 @@
-"""Framing: a chunk of columns becomes Kafka records, one binary row each, in C.
+"""Columns become Kafka records, one binary row each, without Python per row.
 
-One cast over all pieces of all rows writes what Kafka's ``DefaultRecord.writeTo`` writes:
+One Arrow cast over all fields of all rows writes what ``DefaultRecord.writeTo`` writes:
 
     length | attributes timestampDelta | offsetDelta | keyLength key | valueLength value | headers
 
@@ -15,18 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.records.columns import Columns, nullable_lengths
-from spark_kafka_sink.records.row_builder import NULL, Row
-from spark_kafka_sink.records.varint import (
+from spark_kafka_sink.records.binary_columns import (
     binary_array,
     lengths_of,
+    nullable_lengths,
     offsets_of,
-    varint,
-    varint_size,
 )
+from spark_kafka_sink.records.row_builder import NULL, RowBuilder
+from spark_kafka_sink.records.varint import varint, varint_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from spark_kafka_sink.records.columns import Columns
 
 MAX_OFFSET_DELTA_SIZE = 3
 """Bytes of the offset delta varint up to a million records a batch."""
@@ -38,7 +39,7 @@ _NO_HEADERS = varint(0)
 _MAX_TIMESTAMP_SIZE = 10
 
 
-def frame(
+def encode_records(
     columns: Columns,
     offset_deltas: NDArray[np.int32],
     timestamp_deltas: NDArray[np.int64] | None = None,
@@ -52,7 +53,7 @@ def frame(
         timestamp_deltas: milliseconds after the batch's base timestamp, shape (n,); None: 0.
         order: row numbers in the order in which the records are wanted; None: as they are.
     """
-    body = Row(len(columns))
+    body = RowBuilder(len(columns))
     if timestamp_deltas is None:
         body.constant(_NO_DELAY)
     else:
@@ -65,32 +66,32 @@ def frame(
         body.constant(_NO_HEADERS)
     else:
         body.column(columns.headers)
-    length = Row(len(columns))
+    length = RowBuilder(len(columns))
     length.varints(body.sizes)
     return body.join(length, order)
 
 
-def renumbered(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
-    """Records of a batch of their own, put together from what does not depend on the batch.
+def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> pa.BinaryArray:
+    """Encode records again for another batch, from what does not depend on the batch.
 
     Args:
         tails: key, value and headers of n records as they are on the wire.
         time_deltas: milliseconds after the batch's base timestamp, shape (n,).
     """
-    body = Row(len(tails))
+    body = RowBuilder(len(tails))
     body.constant(_ATTRIBUTES)
     body.varints(time_deltas)
     body.varints(np.arange(len(tails), dtype=np.int32))
     body.column(tails)
-    length = Row(len(tails))
+    length = RowBuilder(len(tails))
     length.varints(body.sizes)
     return body.join(length)
 
 
-def records_section(framed: pa.BinaryArray, start: int, stop: int) -> memoryview:
+def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
     """The bytes of encoded records start..stop, as a view of the array's data buffer."""
-    offsets = offsets_of(framed)
-    data = framed.buffers()[2]
+    offsets = offsets_of(encoded)
+    data = encoded.buffers()[2]
     assert data is not None
     return memoryview(data)[int(offsets[start]) : int(offsets[stop])]
 
@@ -106,14 +107,14 @@ def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:
     offsets = np.asarray(headers.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     entries = cast("pa.StructArray", headers.values.slice(first, last - first))
-    entry = Row(len(entries))
+    entry = RowBuilder(len(entries))
     entry.nullable(cast("pa.BinaryArray", entries.field(0)))
     entry.nullable(cast("pa.BinaryArray", entries.field(1)))
     flat = entry.join()
     # The bytes of a row's headers already lie side by side: only the row offsets change.
     body = flat.buffers()[2] or pa.py_buffer(b"")
     grouped = binary_array(offsets_of(flat)[offsets - first], body)
-    section = Row(len(headers))
+    section = RowBuilder(len(headers))
     section.varints(np.diff(offsets))
     section.column(grouped)
     return section.join()

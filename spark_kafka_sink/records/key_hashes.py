@@ -1,7 +1,8 @@
-"""librdkafka's other key hashes over a column of keys, vectorised: CRC-32 and FNV-1a.
+"""Hashes over a column of keys, vectorised: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
 
 One pass per position in the key, over all rows that are long enough; nulls count as empty.
-Source: librdkafka's ``rdcrc32`` and ``rdfnv1a``.
+Source: ``org.apache.kafka.common.utils.Utils.murmur2``, ``BuiltInPartitioner.partitionForKey``;
+librdkafka's ``rdcrc32`` and ``rdfnv1a``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.records.varint import offsets_of
+from spark_kafka_sink.records.binary_columns import offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +23,46 @@ if TYPE_CHECKING:
     Hashes = NDArray[np.uint32]
     Step = Callable[[Hashes, Hashes], Hashes]
 
+_MURMUR_SEED = np.uint32(0x9747B28C)
+_MURMUR_M = np.uint32(0x5BD1E995)
+_MURMUR_R = np.uint32(24)
+_POSITIVE = np.uint32(0x7FFFFFFF)
 _CRC_POLYNOMIAL = np.uint32(0xEDB88320)
 _FNV_OFFSET = np.uint32(0x811C9DC5)
 _FNV_PRIME = np.uint32(0x01000193)
 _ALL = np.uint32(0xFFFFFFFF)
 _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
+
+
+def partitions_for_keys(keys: pa.BinaryArray, partition_count: int) -> NDArray[np.int32]:
+    """The partition that a Java producer chooses for each key, shape (n,); nulls mean nothing."""
+    positive = murmur2(keys) & _POSITIVE
+    return (positive % np.uint32(partition_count)).astype(np.int32)
+
+
+def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
+    """Murmur2 of each key, shape (n,), as the bits of Java's int."""
+    column = _Keys(keys)
+    lengths = column.lengths
+    with np.errstate(over="ignore"):
+        hashes = _MURMUR_SEED ^ lengths.astype(np.uint32)
+        hashes = column.fold(hashes, lengths // 4, 4, column.words, _murmur_word)
+        tails = lengths & 3
+        masks = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[tails]
+        rest = column.words[column.starts + (lengths & ~np.int64(3))] & masks
+        hashes = np.where(tails > 0, (hashes ^ rest) * _MURMUR_M, hashes)
+        hashes ^= hashes >> np.uint32(13)
+        hashes *= _MURMUR_M
+        hashes ^= hashes >> np.uint32(15)
+    return hashes
+
+
+def _murmur_word(hashes: Hashes, words: Hashes) -> Hashes:
+    k = words * _MURMUR_M
+    k ^= k >> _MURMUR_R
+    k *= _MURMUR_M
+    mixed: Hashes = (hashes * _MURMUR_M) ^ k
+    return mixed
 
 
 def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
@@ -44,9 +80,9 @@ def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
         mixed: Hashes = bytewise[(crc ^ data) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
         return mixed
 
-    crc = column.fold(np.full(len(keys), _ALL), column.lengths // 4, (4, column.words, word))
+    crc = column.fold(np.full(len(keys), _ALL), column.lengths // 4, 4, column.words, word)
     whole = column.lengths & ~np.int64(3)
-    crc = column.fold(crc, column.lengths & 3, (1, column.data, byte), whole)
+    crc = column.fold(crc, column.lengths & 3, 1, column.data, byte, whole)
     return crc ^ _ALL
 
 
@@ -59,7 +95,7 @@ def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 
     start = np.full(len(keys), _FNV_OFFSET)
     with np.errstate(over="ignore"):
-        signed = column.fold(start, column.lengths, (1, column.data, byte)).view(np.int32)
+        signed = column.fold(start, column.lengths, 1, column.data, byte).view(np.int32)
         # The lowest integer has no positive counterpart and stays as it is, as in C.
         return np.abs(signed).view(np.uint32)
 
@@ -85,22 +121,29 @@ class _Keys:
         self,
         hashes: Hashes,
         counts: NDArray[np.int64],
-        unit: tuple[int, NDArray[np.integer], Step],
+        width: int,
+        data: NDArray[np.integer],
+        step: Step,
         skip: NDArray[np.int64] | int = 0,
     ) -> Hashes:
-        """Take `counts` units of each key into its hash, from byte `skip` of the key on.
+        """Take some units of each key into its hash; may change `hashes`.
 
-        A unit is (its bytes, the data read in such units at any byte, the step it takes).
+        Args:
+            hashes: what there is of each hash, shape (n,).
+            counts: units of each key, shape (n,).
+            width: bytes of a unit.
+            data: the unit that begins at each byte of `self.data`.
+            step: a hash and the next unit -> the hash.
+            skip: bytes of the key before the first unit.
         """
-        width, data, step = unit
         starts = self.starts + skip
         common = int(counts.min(initial=1 << 62)) if len(counts) else 0
         for position in range(common):
-            hashes = step(hashes, data[starts + width * position].astype(np.uint32))
+            hashes = step(hashes, data[starts + width * position].astype(np.uint32, copy=False))
         rows = np.flatnonzero(counts > common)
         for position in range(common, int(counts.max(initial=0))):
             rows = rows[counts[rows] > position]
-            found = data[starts[rows] + width * position].astype(np.uint32)
+            found = data[starts[rows] + width * position].astype(np.uint32, copy=False)
             hashes[rows] = step(hashes[rows], found)
         return hashes
 

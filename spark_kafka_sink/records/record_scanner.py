@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.records.varint_reader import read_varint
+from spark_kafka_sink.records.varint import read_varint
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.records.varint_reader import Bytes, Column
+    from spark_kafka_sink.records.varint import Bytes, Numbers
 
 SMALLEST_RECORD: Final = 7
 """Bytes of a record with nothing in it."""
@@ -27,14 +27,14 @@ _WORTH: Final = 16
 """Records of one size from which on a stride beats the loop."""
 
 
-def record_positions(data: bytes, end: int, count: int) -> Column:
+def record_positions(data: bytes, end: int, count: int) -> Numbers:
     """Where each of so many records begins, its size included; `data` has padding from `end` on.
 
     Raises:
         ProtocolError: there are more or fewer of them.
     """
     buffer = np.frombuffer(data, np.uint8)
-    pieces: list[Column] = []
+    pieces: list[Numbers] = []
     position, left = 0, count
     while left:
         wanted = min(left, _STEP)
@@ -50,7 +50,7 @@ def record_positions(data: bytes, end: int, count: int) -> Column:
     return np.concatenate(pieces)
 
 
-def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Column, int]:
+def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
     """Records from a position on that are as long as the first, and where the next one begins."""
     end = len(buffer)
     size, body = read_varint(data, position)
@@ -67,7 +67,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Co
     return position + step * np.arange(found), position + step * found
 
 
-def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Column, int]:
+def _one_by_one(data: bytes, position: int, end: int, wanted: int) -> tuple[Numbers, int]:
     """As `_strided`, whatever their sizes; a negative one is found out later."""
     found = array("q")
     note = found.append

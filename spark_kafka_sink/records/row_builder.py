@@ -1,8 +1,8 @@
-"""Rows of bytes put together from columns, in C: pieces side by side, one cast for them all.
+"""Rows of bytes built from columns: fields side by side as binary views, one cast for them all.
 
-A piece is a binary view: short ones, such as varints, hold their bytes themselves, a column's
-entries point into the column. Casting views to plain binary copies every piece of every row, one
-behind the other, at some three nanoseconds each.
+Short fields, such as varints, share views that hold their bytes inline; views of a column's entries
+point into the column. Casting the views to plain binary copies every view of every row, one behind
+the other, at some three nanoseconds each.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.records.columns import nullable_lengths
+from spark_kafka_sink.records.binary_columns import (
+    binary_array,
+    lengths_of,
+    nullable_lengths,
+    offsets_of,
+)
 from spark_kafka_sink.records.inline_views import (
-    CODE_SIZE,
-    WORD_SIZE,
+    INLINE_SIZE,
+    REGISTER_SIZE,
     InlineView,
     VarintBytes,
-    constant_code,
+    constant_bytes,
 )
-from spark_kafka_sink.records.varint import (
-    binary_array,
-    build_varints,
-    lengths_of,
-    offsets_of,
-    varint,
-    varint_codes,
-)
+from spark_kafka_sink.records.varint import build_varints, varint, varint_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +41,7 @@ _VIEW = np.dtype("V16")
 """A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
 
 
-class Row:
+class RowBuilder:
     """The fields of every row from left to right; neighbouring constants become one field."""
 
     __slots__ = ("_constant", "_fields", "_rows", "_size", "_sizes")
@@ -72,17 +70,17 @@ class Row:
         self._add_sizes(lengths_of(column) if sizes is None else sizes)
 
     def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
-        """A zig-zag varint per row; where pieces are laid out it counts as `room` bytes at least.
+        """A zig-zag varint per row, which counts as `room` bytes at least when views are shared.
 
-        So the pieces stay the same where values grow with the number of rows.
+        So the layout stays the same where values grow with the number of rows.
         """
-        code = varint_codes(values, room)
-        if code is None:
+        encoded = varint_bytes(values, room)
+        if encoded is None:
             self.column(build_varints(values))
             return
         self._end_constant()
-        self._fields.append(code)
-        self._add_sizes(code.size.astype(np.int32))
+        self._fields.append(encoded)
+        self._add_sizes(encoded.size.astype(np.int32))
 
     def nullable(self, column: pa.BinaryArray | None) -> None:
         """A key or a value: its length, -1 for null, and its bytes."""
@@ -94,16 +92,16 @@ class Row:
         self.column(column, np.maximum(lengths, 0) if column.null_count else lengths)
 
     def join(
-        self, front: Row | None = None, order: NDArray[np.intp] | None = None
+        self, front: RowBuilder | None = None, order: NDArray[np.intp] | None = None
     ) -> pa.BinaryArray:
         """The rows in `order`, each with the fields of `front` before its own.
 
         A constant that ends the rows, of at most eight bytes, stands before the fields of the row
-        after it instead, where it shares a piece with them; the last row's is a piece of its own.
+        after it instead, where it shares a view with them; the last row's is a view of its own.
         """
         tail, self._constant = self._constant, b""
-        fields = [constant_code(tail), *(front.fields() if front else ()), *self._fields]
-        return _joined(_pieces(fields), self._rows, order, tail)
+        fields = [constant_bytes(tail), *(front.fields() if front else ()), *self._fields]
+        return _joined(_share_views(fields), self._rows, order, tail)
 
     def fields(self) -> list[VarintBytes | pa.BinaryArray]:
         """The fields so far."""
@@ -115,45 +113,47 @@ class Row:
 
     def _end_constant(self) -> None:
         value, self._constant = self._constant, b""
-        for start in range(0, len(value), CODE_SIZE):
-            self._fields.append(constant_code(value[start : start + CODE_SIZE]))
+        for start in range(0, len(value), REGISTER_SIZE):
+            self._fields.append(constant_bytes(value[start : start + REGISTER_SIZE]))
 
 
-def _pieces(fields: list[VarintBytes | pa.BinaryArray]) -> list[InlineView | pa.BinaryArray]:
-    """The fields, as many codes as fit together in one word."""
-    pieces: list[InlineView | pa.BinaryArray] = []
+def _share_views(
+    fields: list[VarintBytes | pa.BinaryArray],
+) -> list[InlineView | pa.BinaryArray]:
+    """The fields, with as many short neighbours as fit put together into one inline view."""
+    columns: list[InlineView | pa.BinaryArray] = []
     for field in fields:
         if not isinstance(field, VarintBytes):
-            pieces.append(field)
+            columns.append(field)
             continue
-        word = pieces[-1] if pieces else None
-        if isinstance(word, InlineView) and word.fits(field):
-            word.add(field)
+        last = columns[-1] if columns else None
+        if isinstance(last, InlineView) and last.fits(field):
+            last.append(field)
         else:
-            pieces.append(InlineView(field))
-    return pieces
+            columns.append(InlineView(field))
+    return columns
 
 
 def _joined(
-    pieces: list[InlineView | pa.BinaryArray],
+    columns: list[InlineView | pa.BinaryArray],
     rows: int,
     order: NDArray[np.intp] | None,
     tail: bytes,
 ) -> pa.BinaryArray:
-    """Row i is the pieces i of all columns, one behind the other, from the end of `tail` on."""
-    count = len(pieces)
+    """Row i is entry i of all columns, one behind the other, from the end of `tail` on."""
+    count = len(columns)
     flat = _new_views(rows * count + 1)
     views = flat[:-1].reshape(rows, count, 2)
     target = views if order is None else _new_views(rows * count).reshape(rows, count, 2)
     buffers: list[pa.Buffer] = []
-    for place, piece in enumerate(pieces):
-        if isinstance(piece, InlineView):
-            piece.write(target[:, place])
+    for number, column in enumerate(columns):
+        if isinstance(column, InlineView):
+            column.write(target[:, number])
         else:
-            buffers += _point(piece, target[:, place], len(buffers))
+            buffers += _point(column, target[:, number], len(buffers))
     if order is not None:
         np.take(target, order, axis=0, out=views, mode="clip")
-    InlineView(constant_code(tail)).write(flat[-1:])
+    InlineView(constant_bytes(tail)).write(flat[-1:])
     whole = [None, pa.py_buffer(flat.data), *buffers]
     array = pa.Array.from_buffers(pa.binary_view(), len(flat), whole)
     joined = cast("pa.BinaryArray", pc.cast(array, pa.binary(), safe=False))
@@ -170,7 +170,7 @@ def _new_views(count: int) -> NDArray[np.uint64]:
 def _point(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
     """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
     lengths, data = lengths_of(column), column.buffers()[2]
-    if data is not None and not column.null_count and lengths.min(initial=_LONG) > WORD_SIZE:
+    if data is not None and not column.null_count and lengths.min(initial=_LONG) > INLINE_SIZE:
         views[:, 0] = lengths
         views[:, 1] = offsets_of(column)[:-1]
         views[:, 1] <<= _HALF
@@ -188,7 +188,7 @@ def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -
     whole = np.frombuffer(memoryview(entries), _VIEW)
     views.view(_VIEW)[:, 0] = whole[array.offset : array.offset + len(array)]
     if first and data:
-        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > WORD_SIZE) * np.uint64(first)
+        views[:, 1] += ((views[:, 0] & _SIZE_BITS) > INLINE_SIZE) * np.uint64(first)
     if column.null_count:
         views[np.asarray(column.is_null())] = 0
     return [buffer for buffer in data if buffer is not None]

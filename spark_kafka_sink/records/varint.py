@@ -1,27 +1,43 @@
-"""Zig-zag varints as Arrow columns: one encoded varint per row, without Python per row.
+"""Zig-zag varints: one number at a time, or a whole column of them without Python per row.
 
-Small numbers (lengths, offset deltas) are looked up in a table of encoded varints; others are built
-septet by septet in numpy. Source: Kafka's ``ByteUtils.writeVarlong``.
+To write: small numbers (lengths, offset deltas) are looked up in a table of encoded varints; others
+are built septet by septet in numpy. To read: as Java does, of 32 bits in at most five bytes, or of
+64 in at most ten; whoever reads many sees to it that this many bytes follow each position.
+Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
 
-from spark_kafka_sink.records.inline_views import CODE_SIZE, VarintBytes, constant_code
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.records.binary_columns import binary_array
+from spark_kafka_sink.records.inline_views import REGISTER_SIZE, VarintBytes, constant_bytes
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import pyarrow as pa
     from numpy.typing import NDArray
+
+    Bytes: TypeAlias = NDArray[np.uint8]
+    Numbers: TypeAlias = NDArray[np.int64]
+
+INT_BYTES: Final = 5
+LONG_BYTES: Final = 10
 
 TABLE_SIZE = 1 << 16
 """Values -1 .. TABLE_SIZE - 2 are answered from the table."""
 
 _SEVEN_BITS = np.uint64(0x7F)
-_MORE = np.uint8(0x80)
+_CONTINUES: Final = 0x80
+"""The bit of a byte that another one follows."""
+_ONE_BYTE: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
+_INT_MASK: Final = (1 << 32) - 1
+_LONG_MASK: Final = (1 << 64) - 1
 
 
 def varint(value: int) -> bytes:
@@ -41,30 +57,6 @@ def varint_size(value: int) -> int:
     return max(1, (zigzag.bit_length() + 6) // 7)
 
 
-def binary_array(offsets: NDArray[np.int32], data: NDArray[np.uint8] | pa.Buffer) -> pa.BinaryArray:
-    """A BinaryArray without nulls over n + 1 int32 offsets and their bytes; nothing is copied."""
-    body = data if isinstance(data, pa.Buffer) else pa.py_buffer(data.data)
-    buffers = [None, pa.py_buffer(offsets.data), body]
-    return cast(
-        "pa.BinaryArray", pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-    )
-
-
-def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """The n + 1 int32 offsets of a binary array, as a view that respects its slice."""
-    buffer = array.buffers()[1]
-    if len(array) == 0 or buffer is None:
-        return np.zeros(1, np.int32)
-    whole: NDArray[np.int32] = np.frombuffer(memoryview(buffer), np.int32)
-    return whole[array.offset : array.offset + len(array) + 1]
-
-
-def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Byte length of every row of a binary array without nulls, as int32 of shape (n,)."""
-    lengths: NDArray[np.int32] = np.diff(offsets_of(array))
-    return lengths
-
-
 def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArray:
     """Encode any values, shape (n,), into n binary rows of 1 to 10 bytes."""
     wide = values.astype(np.int64, copy=False)
@@ -79,12 +71,12 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
     for position in range(int(sizes.max(initial=0))):
         rows = rows[sizes[rows] > position]
         septet = ((zigzag[rows] >> np.uint64(7 * position)) & _SEVEN_BITS).astype(np.uint8)
-        septet[sizes[rows] > position + 1] |= _MORE
+        septet[sizes[rows] > position + 1] |= np.uint8(_CONTINUES)
         data[starts[rows] + position] = septet
     return binary_array(offsets, data)
 
 
-def varint_codes(
+def varint_bytes(
     values: NDArray[np.int32] | NDArray[np.int64], room: int = 0
 ) -> VarintBytes | None:
     """The zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
@@ -94,11 +86,11 @@ def varint_codes(
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     largest = max(varint_size(low), varint_size(high))
     if low == high:
-        return constant_code(varint(low)) if largest <= CODE_SIZE else None
+        return constant_bytes(varint(low)) if largest <= REGISTER_SIZE else None
     if low >= -1 and high < TABLE_SIZE - 1:
         entries = values.astype(np.intp) + 1
         return VarintBytes(_table().take(entries), _sizes(values, low, high), max(largest, room))
-    if largest > CODE_SIZE:
+    if largest > REGISTER_SIZE:
         return None
     return _built(values, largest)
 
@@ -127,12 +119,68 @@ def _built(values: NDArray[np.int32] | NDArray[np.int64], largest: int) -> Varin
     """The varints of any values that take at most `largest` bytes, up to eight."""
     wide = values.astype(np.int64, copy=False)
     zigzag = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
-    codes = zigzag & _SEVEN_BITS
+    encoded = zigzag & _SEVEN_BITS
     sizes = np.ones(len(values), np.uint64)
     for place in range(1, largest):
         rest = zigzag >> np.uint64(7 * place)
         goes_on = rest != 0
-        codes |= (rest & _SEVEN_BITS) << np.uint64(8 * place)
-        codes |= goes_on.astype(np.uint64) << np.uint64(8 * place - 1)
+        encoded |= (rest & _SEVEN_BITS) << np.uint64(8 * place)
+        encoded |= goes_on.astype(np.uint64) << np.uint64(8 * place - 1)
         sizes += goes_on
-    return VarintBytes(codes, sizes, largest)
+    return VarintBytes(encoded, sizes, largest)
+
+
+def read_varints(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+    """The varints at some positions, and the positions behind them: mostly of a byte or two."""
+    first = buffer.take(at)
+    if first.max() < _CONTINUES:
+        return _ONE_BYTE.take(first), at + 1
+    raw = first.astype(np.int64)
+    two = raw >> 7
+    second = buffer.take(at + 1) * two
+    if second.max() >= _CONTINUES:
+        return _longer(buffer, at, longest)
+    raw = raw & 0x7F | second << 7
+    return (raw >> 1) ^ -(raw & 1), at + 1 + two
+
+
+def _longer(buffer: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+    first = buffer.take(at)
+    raw, behind = (first & 0x7F).astype(np.uint64), at + 1
+    rows = np.flatnonzero(first & _CONTINUES)
+    for number in range(1, longest):
+        if not rows.size:
+            break
+        more = buffer[behind[rows]]
+        raw[rows] |= (more & 0x7F).astype(np.uint64) << np.uint64(7 * number)
+        behind[rows] += 1
+        rows = rows[more >= _CONTINUES]
+    if rows.size:
+        raise ProtocolError(f"a varint of more than {longest} bytes")
+    if longest == INT_BYTES:
+        raw &= np.uint64(_INT_MASK)
+    signed = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
+    return signed, behind
+
+
+def read_varint(
+    data: bytes | memoryview, position: int, longest: int = INT_BYTES
+) -> tuple[int, int]:
+    """One varint of 32 or 64 bits, mostly of a single byte, and the position behind it.
+
+    Raises:
+        ProtocolError: it is longer, or the data ends before it does.
+    """
+    if position < len(data) and (raw := data[position]) < _CONTINUES:
+        return (raw >> 1) ^ -(raw & 1), position + 1
+    return _read_long(data, position, longest)
+
+
+def _read_long(data: bytes | memoryview, position: int, longest: int) -> tuple[int, int]:
+    raw = 0
+    for index, byte in enumerate(data[position : position + longest]):
+        raw |= (byte & 0x7F) << (7 * index)
+        if byte < _CONTINUES:
+            raw &= _INT_MASK if longest == INT_BYTES else _LONG_MASK
+            return (raw >> 1) ^ -(raw & 1), position + index + 1
+    raise ProtocolError(f"a varint of more than {longest} bytes")

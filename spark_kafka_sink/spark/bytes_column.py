@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.records.varint import binary_array
+from spark_kafka_sink.records.binary_columns import binary_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -39,10 +39,10 @@ def write_ours(batch: GoldenBatch, level: int | None = None) -> bytes:
 def records_section(batch: GoldenBatch) -> bytes:
     """The records of a batch, not compressed, cut from the framed column."""
     stamps = np.array([record.timestamp for record in batch.records], np.int64)
-    framed = encoder.frame(
+    encoded = encoder.encode_records(
         columns(batch), np.arange(len(stamps), dtype=np.int32), stamps - stamps[0]
     )
-    return bytes(encoder.records_section(framed, 0, len(framed)))
+    return bytes(encoder.slice_records(encoded, 0, len(encoded)))
 
 
 def columns(batch: GoldenBatch) -> Columns:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.records.murmur2 import murmur2, partitions_for_keys
+from spark_kafka_sink.records.key_hashes import murmur2, partitions_for_keys
 
 
 def random_keys(count, longest):

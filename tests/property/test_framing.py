@@ -9,8 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_headers, frame, records_section, size_bounds
-from spark_kafka_sink.records.murmur2 import murmur2, partitions_for_keys
+from spark_kafka_sink.records.encoder import (
+    encode_headers,
+    encode_records,
+    size_bounds,
+    slice_records,
+)
+from spark_kafka_sink.records.key_hashes import murmur2, partitions_for_keys
 from spark_kafka_sink.records.varint import build_varints, varint, varint_size
 from tests.property import reference
 from tests.property.reference import Message
@@ -40,22 +45,22 @@ def test_every_row_is_a_record(batch: list[Message], shape: Shape, first_delta: 
     base = batch[0].timestamp if batch else 0
     deltas = np.arange(first_delta, first_delta + len(batch), dtype=np.int32)
     stamps = np.array([message.timestamp - base for message in batch], np.int64)
-    framed = frame(columns(batch, shape), deltas, stamps)
+    encoded = encode_records(columns(batch, shape), deltas, stamps)
     expected = [
         reference.record(message, int(delta), base)
         for message, delta in zip(batch, deltas, strict=True)
     ]
-    assert rows_of(framed) == expected
+    assert rows_of(encoded) == expected
     if batch:
-        assert bytes(records_section(framed, 0, len(batch))) == b"".join(expected)
+        assert bytes(slice_records(encoded, 0, len(batch))) == b"".join(expected)
 
 
 @given(st.lists(messages, max_size=30), shapes)
 @settings(max_examples=100, deadline=None)
 def test_records_without_stamps_have_their_batchs(batch: list[Message], shape: Shape) -> None:
-    framed = frame(columns(batch, shape), np.arange(len(batch), dtype=np.int32))
+    encoded = encode_records(columns(batch, shape), np.arange(len(batch), dtype=np.int32))
     expected = [reference.record(m.at(0), delta, 0) for delta, m in enumerate(batch)]
-    assert rows_of(framed) == expected
+    assert rows_of(encoded) == expected
 
 
 @given(st.lists(messages, min_size=1, max_size=30), shapes, st.booleans())
@@ -66,7 +71,9 @@ def test_bounds_are_above_the_true_size_and_close(
     chunk = columns(batch, shape, stamped=stamped)
     deltas = np.full(len(batch), 2**20 - 1, np.int32)
     stamps = np.full(len(batch), -(2**63), np.int64) if stamped else None
-    largest = np.diff([0, *np.cumsum([len(row) for row in rows_of(frame(chunk, deltas, stamps))])])
+    largest = np.diff(
+        [0, *np.cumsum([len(row) for row in rows_of(encode_records(chunk, deltas, stamps))])]
+    )
     bounds = size_bounds(chunk)
     assert (bounds >= largest).all()
     # Per row at most the varints of length, key length and value length can be too wide.
@@ -77,22 +84,22 @@ def test_bounds_are_above_the_true_size_and_close(
 def test_values_beyond_the_varint_table(size: int) -> None:
     batch = [Message(b"v" * size, key=b"k"), Message(None, key=b"q" * size), Message(b"")]
     chunk = columns(batch, PLAIN, stamped=False)
-    framed = frame(chunk, np.arange(3, dtype=np.int32))
+    encoded = encode_records(chunk, np.arange(3, dtype=np.int32))
     expected = [reference.record(message, delta, 0) for delta, message in enumerate(batch)]
-    assert rows_of(framed) == expected
+    assert rows_of(encoded) == expected
     assert (size_bounds(chunk) >= [len(row) for row in expected]).all()
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 8_191, 8_193, 70_000])
 def test_offset_deltas_of_any_width(rows: int) -> None:
     chunk = Columns(value=pa.array([b"v"] * rows, pa.binary()))
-    framed = rows_of(frame(chunk, np.arange(rows, dtype=np.int32)))
-    assert framed == [reference.record(Message(b"v"), delta, 0) for delta in range(rows)]
+    encoded = rows_of(encode_records(chunk, np.arange(rows, dtype=np.int32)))
+    assert encoded == [reference.record(Message(b"v"), delta, 0) for delta in range(rows)]
 
 
 def test_zero_rows() -> None:
     empty = columns([], PLAIN)
-    assert rows_of(frame(empty, np.zeros(0, np.int32), np.zeros(0, np.int64))) == []
+    assert rows_of(encode_records(empty, np.zeros(0, np.int32), np.zeros(0, np.int64))) == []
     assert size_bounds(empty).shape == (0,)
     assert rows_of(encode_headers(header_lists([], PLAIN))) == []
 

@@ -15,7 +15,7 @@ import numpy as np
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress, decompress
-from spark_kafka_sink.records.encoder import frame, records_section
+from spark_kafka_sink.records.encoder import encode_records, slice_records
 from tools.benchmarks.payload import events
 from tools.benchmarks.tables import Table
 
@@ -106,8 +106,8 @@ def cost_table(costs: Sequence[CodecCost]) -> Table:
 def _payload(seed: int) -> bytes:
     """The records section of a batch."""
     columns = Columns(value=events(_ROWS, seed).cast("binary"), key=None, headers=None)
-    framed = frame(columns, np.arange(_ROWS, dtype=np.int32))
-    payload = bytes(records_section(framed, 0, _ROWS))
+    encoded = encode_records(columns, np.arange(_ROWS, dtype=np.int32))
+    payload = bytes(slice_records(encoded, 0, _ROWS))
     assert len(payload) <= _BATCH_BYTES
     return payload
 

@@ -26,7 +26,7 @@ from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import frame, records_section, size_bounds
+from spark_kafka_sink.records.encoder import encode_records, size_bounds, slice_records
 from tools.benchmarks.payload import random_keys, random_values
 from tools.benchmarks.topics import PARTITIONS
 
@@ -102,9 +102,11 @@ class _Bench:
         clock.done("route (hash)" if rows.columns.key is not None else "route (sticky)")
         layout = plan(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
         clock.done("plan (sort)" if layout.order is not None else "plan")
-        framed = frame(rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order)
-        clock.done("frame, gather" if layout.order is not None else "frame")
-        slices = list(_cut(framed, layout))
+        encoded = encode_records(
+            rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
+        )
+        clock.done("encode, gather" if layout.order is not None else "encode")
+        slices = list(_cut(encoded, layout))
         clock.done("slice")
         self._remember(layout, slices)
 
@@ -122,9 +124,9 @@ def _chunk(seed: int, *, keyed: bool) -> Rows:
     return Rows(columns=Columns(value=random_values(ROWS, seed=seed), key=key), topics=("t",))
 
 
-def _cut(framed: pa.BinaryArray, layout: Plan) -> Iterator[memoryview]:
+def _cut(encoded: pa.BinaryArray, layout: Plan) -> Iterator[memoryview]:
     for segment in layout.segments:
-        yield records_section(framed, segment.start, segment.stop)
+        yield slice_records(encoded, segment.start, segment.stop)
 
 
 def _measure(name: str, rounds: int, *, keyed: bool) -> EncoderResult:

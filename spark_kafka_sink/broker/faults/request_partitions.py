@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.faults.fault import RequestPartition
-from spark_kafka_sink.protocol.gather import Pieces
+from spark_kafka_sink.protocol.gather import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _NO_RECORDS = {
     "log_start_offset": -1,
     "aborted_transactions": None,
     "preferred_read_replica": -1,
-    "records": Pieces([]),
+    "records": RecordBuffers([]),
 }
 BY_PARTITION: Mapping[int, PartitionShape] = {
     ApiKey.PRODUCE: PartitionShape(

@@ -26,7 +26,7 @@ from spark_kafka_sink.broker.handlers.lookup import (
     visible_end,
 )
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.protocol.gather import Pieces
+from spark_kafka_sink.protocol.gather import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _partition(one: PartitionFetch, data: list[memoryview]) -> Values:
         "log_start_offset": NO_OFFSET,
         "aborted_transactions": [] if partition is None else None,
         "preferred_read_replica": -1,
-        "records": Pieces(data),
+        "records": RecordBuffers(data),
     }
     if partition is None:
         return values

@@ -16,7 +16,7 @@ from spark_kafka_sink.broker.partition.append_options import AppendOptions, Refu
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.column_decoder import (
-    Fields,
+    FieldColumns,
     RecordFields,
     read_few,
     read_fields,
@@ -27,7 +27,7 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_TIMESTAMP, Bat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.records.varint_reader import Column
+    from spark_kafka_sink.records.varint import Numbers
 
 LOG_APPEND_TIME = 0x08
 
@@ -59,7 +59,7 @@ def _section(records: memoryview | bytes, header: BatchHeader) -> memoryview:
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 
-def _check_fields(fields: Fields, header: BatchHeader, options: AppendOptions) -> int:
+def _check_fields(fields: FieldColumns, header: BatchHeader, options: AppendOptions) -> int:
     if _has_to_be_numbered(header, options):
         expected = np.arange(len(fields.offset_deltas))
         _check_numbers(in_order=bool((fields.offset_deltas == expected).all()))
@@ -104,14 +104,14 @@ def _all_timely(span: tuple[int, int], options: AppendOptions) -> bool:
     return timely and largest - options.now_ms <= limits.after_max_ms
 
 
-def _check_each(times: Column, key_sizes: Column, options: AppendOptions) -> None:
+def _check_each(times: Numbers, key_sizes: Numbers, options: AppendOptions) -> None:
     keyless = (key_sizes < 0) & options.config.batch_rules.is_compacted
     untimely = _untimely(times, options) & ~keyless
     if keyless.any() or untimely.any():
         raise _refused_records(keyless, untimely, options)
 
 
-def _untimely(times: Column, options: AppendOptions) -> NDArray[np.bool_]:
+def _untimely(times: Numbers, options: AppendOptions) -> NDArray[np.bool_]:
     """Which records are out of the limits of KIP-937; no time (-1) is within."""
     limits = options.config.batch_rules
     if limits.stamps_records:

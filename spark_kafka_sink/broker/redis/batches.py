@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from spark_kafka_sink.broker.redis.entries import read_columns
-from spark_kafka_sink.records.encoder import frame, records_section
+from spark_kafka_sink.records.encoder import encode_records, slice_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def _sections(
     times = np.array([note.base_timestamp for note in notes], np.int64)
     assert columns.timestamps is not None
     deltas = (offsets[kept] - bases[owners]).astype(np.int32)
-    framed = frame(columns, deltas, columns.timestamps - times[owners])
+    encoded = encode_records(columns, deltas, columns.timestamps - times[owners])
     start = 0
     for end in np.searchsorted(owners, np.arange(len(notes)), "right").tolist():
-        yield records_section(framed, start, end), end - start
+        yield slice_records(encoded, start, end), end - start
         start = end

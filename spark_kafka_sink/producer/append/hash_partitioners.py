@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.enums import Partitioner as Kind
-from spark_kafka_sink.records.key_hashes import crc32, fnv1a
-from spark_kafka_sink.records.murmur2 import murmur2
-from spark_kafka_sink.records.varint import lengths_of
+from spark_kafka_sink.records.binary_columns import lengths_of
+from spark_kafka_sink.records.key_hashes import crc32, fnv1a, murmur2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,12 +13,16 @@ import pyarrow as pa
 
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.records.column_decoder import Tails, read_tails
+from spark_kafka_sink.records.column_decoder import RecordTails, read_tails
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.compression import compress
-from spark_kafka_sink.records.decoder import Record, read_records
-from spark_kafka_sink.records.decoder import records_section as read_section
-from spark_kafka_sink.records.encoder import encode_headers, frame, records_section, renumbered
+from spark_kafka_sink.records.decoder import Record, read_records, records_section
+from spark_kafka_sink.records.encoder import (
+    encode_headers,
+    encode_records,
+    reencode_records,
+    slice_records,
+)
 from spark_kafka_sink.records.record_batch import NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     """
     codec, sequence = batch.codec, batch.sequence
     whole = b"".join(bytes(part) for part in batch.encode())
-    found = read_tails(read_section(whole, BatchHeader.parse(whole)), batch.records)
+    found = read_tails(records_section(whole, BatchHeader.parse(whole)), batch.records)
     limits = BatchLimits(size)
     targets = np.zeros(batch.records, np.int8)
     layout = plan(targets, found.sizes, 0, lambda _: None, limits)
@@ -51,14 +55,14 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     return pieces
 
 
-def _part(batch: ProducerBatch, found: Tails, start: int, stop: int) -> ProducerBatch:
+def _part(batch: ProducerBatch, found: RecordTails, start: int, stop: int) -> ProducerBatch:
     """The records start..stop of a batch as one of their own."""
     deltas = found.time_deltas[start:stop]
     first, last = int(deltas[0]), int(deltas.max())
     base = batch.base_timestamp + first
     piece = ProducerBatch(batch.partition, batch.created, base, base, ready=True)
-    framed = renumbered(found.tails.slice(start, stop - start), deltas - first)
-    section = records_section(framed, 0, stop - start)
+    encoded = reencode_records(found.tails.slice(start, stop - start), deltas - first)
+    section = slice_records(encoded, 0, stop - start)
     piece.add(section, stop - start, batch.base_timestamp + last)
     return piece
 
@@ -86,8 +90,8 @@ def closed_batch(partition: TopicPartition, created: float, columns: Columns) ->
     assert stamps is not None
     base = int(stamps[0])
     piece = ProducerBatch(partition, created, base, base, ready=True)
-    framed = frame(columns, np.arange(len(columns), dtype=np.int32), stamps - base)
-    piece.add(records_section(framed, 0, len(columns)), len(columns), int(stamps.max()))
+    encoded = encode_records(columns, np.arange(len(columns), dtype=np.int32), stamps - base)
+    piece.add(slice_records(encoded, 0, len(columns)), len(columns), int(stamps.max()))
     return piece
 
 

@@ -10,7 +10,7 @@ from kio.schema.metadata.v0 import response as metadata_v0
 from kio.schema.metadata.v13 import response as metadata_v13
 
 from spark_kafka_sink.protocol.codec import decode, encode
-from spark_kafka_sink.protocol.gather import KEEP_FROM, Pieces
+from spark_kafka_sink.protocol.gather import KEEP_FROM, RecordBuffers
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_response, response_parts
 from tests.unit.protocol.entities import MESSAGES
@@ -49,7 +49,7 @@ def test_every_message_can_be_built_of_nothing_and_written(name):
 
 def test_records_in_pieces_are_sent_without_a_copy():
     big, small = memoryview(bytearray(b"b" * KEEP_FROM)), b"s"
-    partition = {"partition_index": 0, "records": Pieces([small, big, small])}
+    partition = {"partition_index": 0, "records": RecordBuffers([small, big, small])}
     response = build(fetch.FetchResponse, {"responses": [{"partitions": [partition]}]})
     parts = response_parts(response, 5)
     assert any(part.obj is big.obj for part in parts if isinstance(part, memoryview))
