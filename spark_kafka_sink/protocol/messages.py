@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
 
@@ -25,8 +24,7 @@ _CLIENT_ID = sized_reader(string_length, text=True, nullable=True)
 _EMPTY_TAGS = b"\x00"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """A request's header, of any header version, and where its body begins in the frame."""
 
     api_key: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -92,6 +93,7 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
     return read
 
 
+@lru_cache
 def milliseconds(value: int) -> timedelta:
     """Turn milliseconds into a duration; OverflowError beyond what timedelta holds."""
     return timedelta(milliseconds=value)

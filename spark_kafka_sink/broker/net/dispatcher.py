@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.broker.faults.injector import FaultInjector
 from spark_kafka_sink.broker.handlers import handlers_of
@@ -12,6 +12,7 @@ from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
+from spark_kafka_sink.protocol.produce_request import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Dispatcher:
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unserved(api, version, handler))
         header = read_request_header(frame)
-        request, _ = decode(request_type(api, version), frame, header.body_offset)
+        request = _read_body(api, version, frame, header.body_offset)
         channel = ResponseChannel(handler, (version, correlation_id), connection, self._network)
         context = RequestContext(
             cluster=self._cluster,
@@ -93,6 +94,11 @@ class Dispatcher:
         topics = self._cluster.topics
         asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None
         return any(topics.named(item.name) is None for item in asked or ())
+
+
+def _read_body(api: int, version: int, frame: memoryview, at: int) -> Any:
+    plain = plain_produce_request(version, frame, at) if api == ApiKey.PRODUCE else None
+    return decode(request_type(api, version), frame, at)[0] if plain is None else plain
 
 
 def _unserved(api: int, version: int, handler: Handler | None) -> str:
