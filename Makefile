@@ -50,8 +50,8 @@ lint: install ## ruff, mypy, import-linter, sizes
 format: install ## write the code as ruff would
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
 
-docs: install ## write the README's blocks that come from the code
-	@$(PY) -m tools.checks.readme
+docs: install ## write what README.md and docs/ have from the code
+	@$(PY) -m tools.docs
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) $(VENV41) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

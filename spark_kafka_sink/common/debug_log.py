@@ -34,7 +34,7 @@ _numbers = count(1)
 
 
 class Context(StrEnum):
-    """What can be looked at; the sentences are the README's."""
+    """What can be looked at."""
 
     BROKER = "broker"
     """Connections: opened, ready, closed and why, throttled."""

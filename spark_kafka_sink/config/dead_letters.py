@@ -119,9 +119,13 @@ class PoisonCount:
     """
 
     reason: str
+    """The reason's name."""
     dead_lettered: int = 0
+    """Rows that went to the dead letter topic."""
     dropped: int = 0
+    """Rows dropped, as there is no dead letter topic."""
     examples: tuple[str, ...] = field(default=())
+    """A few of them in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""

@@ -22,43 +22,50 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetrics:
-    """One broker as librdkafka's statistics describe it.
-
-    `int_latency`: each record's time from when its chunk came until its batch's first request.
-    `outbuf_latency`: a request's time until it is written to the socket. `rtt`: from there to the
-    answer. `throttle`: milliseconds of pause that each answer to a Produce request asked for.
-    """
+    """One broker as librdkafka's statistics describe it."""
 
     node_id: int
+    """The broker's id."""
     name: str
     """host:port."""
     tx: int = 0
     """Requests sent."""
     tx_bytes: int = 0
+    """Bytes sent."""
     rx: int = 0
     """Responses received."""
     rx_bytes: int = 0
+    """Bytes received."""
     tx_errors: int = 0
     """Requests that never got their answer."""
     timeouts: int = 0
     """Of these, the ones that waited for request.timeout.ms."""
     connects: int = 0
+    """Connections made."""
     disconnects: int = 0
+    """Connections ended."""
     int_latency: Distribution = field(default_factory=Distribution)
+    """Each record's time from when its chunk came until its batch's first request."""
     outbuf_latency: Distribution = field(default_factory=Distribution)
+    """A request's time until it is written to the socket."""
     rtt: Distribution = field(default_factory=Distribution)
+    """From then to the answer."""
     throttle: Distribution = field(default_factory=Distribution)
+    """Pause that each answer to a Produce request asked for, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics:
-    """One topic: `batch_size` is a batch's bytes on the wire, `batch_records` its records."""
+    """What was sent to one topic."""
 
     topic: str
+    """The topic."""
     retried_records: int = 0
     """Records of batches that were sent again, each time."""
     batch_size: Distribution = field(default_factory=Distribution)
+    """A batch's bytes on the wire."""
     batch_records: Distribution = field(default_factory=Distribution)
+    """A batch's records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +75,29 @@ class ProducerMetrics:
     fill_time: Distribution = field(default_factory=Distribution)
     """From a batch's first record until it was closed."""
     compression_time: Distribution = field(default_factory=Distribution)
+    """A batch's time in the compressor."""
     compression_rate: Distribution = field(default_factory=Distribution)
     """Compressed over uncompressed size of a batch, in millionths; only of compressed batches."""
     request_records: Distribution = field(default_factory=Distribution)
+    """Records of a Produce request."""
     closed_full: int = 0
     """Batches closed because they had reached batch.size."""
     closed_linger: int = 0
+    """Batches closed because linger.ms had passed."""
     closed_flush: int = 0
+    """Batches closed because the task had no more rows."""
     closed_memory: int = 0
     """Batches closed early because the writer waited for room in the buffer."""
     buffer_waits: int = 0
+    """How often `write()` waited for room in the buffer."""
     buffer_wait: int = 0
     """Time that `write()` waited for room in the buffer, all waits together."""
     buffer_peak: int = 0
+    """The most bytes in the buffer."""
     brokers: tuple[BrokerMetrics, ...] = ()
+    """By node id."""
     topics: tuple[TopicMetrics, ...] = ()
+    """By name."""
     settings: tuple[tuple[str, str], ...] = ()
     """The options that shape the pipeline, by Kafka's names, for the advisor."""
 

@@ -58,12 +58,15 @@ class DeliveryReport:
     """
 
     version: int = VERSION
+    """Of this format; a newer one is refused."""
     status: WriteStatus = WriteStatus.SUCCEEDED
+    """`succeeded`, `failed`, or `running` from the start of the write until its end."""
     error: str = ""
     """Why the write has failed, or what is missing in this report; empty otherwise."""
     written_at: str = ""
     """When the driver wrote this, in UTC as ISO 8601; empty before."""
     tasks: int = 0
+    """Tasks that wrote."""
     retried_tasks: int = 0
     """Tasks whose report comes from a second or later attempt: what the first one got into Kafka
     before it failed is not in here."""
@@ -80,8 +83,11 @@ class DeliveryReport:
     queue_latency: Histogram = field(default_factory=Histogram)
     """From opening a batch to sending it first."""
     throttle_ms: int = 0
+    """Pauses that the brokers asked for, by their quotas."""
     duration_max_ms: int = 0
+    """Time of the slowest task."""
     duration_sum_ms: int = 0
+    """Time of all tasks together."""
     slowest: tuple[TaskReport, ...] = ()
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
     task_reports: tuple[TaskReport, ...] = ()

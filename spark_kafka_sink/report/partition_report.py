@@ -20,18 +20,27 @@ class PartitionReport:
     """
 
     topic: str
+    """The topic."""
     partition: int
+    """Its number; -1 for rows that failed before they had a partition."""
     batches: int = 0
+    """Batches of acknowledged or sent records."""
     bytes_uncompressed: int = 0
     """Batches as encoded, their headers included; of acknowledged or sent records."""
     bytes_sent: int = 0
     """The same batches after compression."""
     first_offset: int | None = None
+    """Lowest acknowledged offset."""
     last_offset: int | None = None
+    """Highest acknowledged offset."""
     persisted: int = 0
+    """Records acknowledged."""
     possibly_persisted: int = 0
+    """Records sent whole whose answer was lost or unclear."""
     not_persisted: int = 0
+    """Records never sent, or refused."""
     sent: int = 0
+    """Records sent with acks=0."""
     leader: int | None = None
     """Node id of the broker that was sent to last; None where tasks saw different ones."""
     next_ack_seq: int | None = None
@@ -43,6 +52,7 @@ class PartitionReport:
     """When the broker says that it appended the first batch, in milliseconds since 1970; only
     topics with message.timestamp.type=LogAppendTime have it."""
     last_append_time: int | None = None
+    """The same of the last batch."""
 
     @property
     def key(self) -> tuple[str, int]:

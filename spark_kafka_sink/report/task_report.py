@@ -14,8 +14,11 @@ class TaskInfo:
     """Spark's numbers of a task: its partition, its attempt, and the id that no other has."""
 
     partition_id: int = 0
+    """The partition of the DataFrame."""
     attempt: int = 0
+    """The number of the attempt, 0 for the first."""
     task_attempt_id: int = 0
+    """Spark's id of this attempt, which no other has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -23,9 +26,12 @@ class TaskReport:
     """One task in a line: time in milliseconds, bytes as sent. Ordered by time."""
 
     duration_ms: int
+    """Time of the task, in milliseconds."""
     task: TaskInfo
     records: int = 0
+    """Records handed over."""
     bytes_sent: int = 0
+    """Bytes after compression."""
     retries: int = 0
     """Batches sent again."""
     poison: int = 0

@@ -58,7 +58,7 @@ DIFFERENT = (
     "fetch 11, isolation level 3",
     "records, zstd, a record ",
 )
-"""Known, and in the README's list."""
+"""Known, and in the list of docs/compatibility.md."""
 SMALL = [
     one for one in scenarios() if one.name.startswith(CHOSEN) and not one.name.startswith(DIFFERENT)
 ]

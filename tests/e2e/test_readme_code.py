@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, TopicPartition
-
-from spark_kafka_sink import EmbeddedBroker
 from tools.checks.readme import README, ROOT
+
+from spark_kafka_sink.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,6 +32,7 @@ from tools.benchmarks.spark import SparkPlan
 from tools.benchmarks.tables import Table, core_table, encoder_table, spark_table, target_table
 from tools.benchmarks.targets import Target, core_targets, encoder_targets, spark_targets
 from tools.benchmarks.topics import measured_kafka
+from tools.docs.pages import write_block
 
 if TYPE_CHECKING:
     from tools.benchmarks.encoder import EncoderResult
@@ -117,7 +118,7 @@ class Figures:
         }
 
     def markdown(self) -> str:
-        """The tables for a README, the machine above them."""
+        """The tables for a page, the machine above them."""
         texts = [one_line(self.machine), *(table.markdown() for table in self.tables())]
         return "\n\n".join(texts) + "\n"
 
@@ -153,7 +154,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there")
-    return parser.parse_args()
+    parser.add_argument("--docs", action="store_true", help="write them into docs/benchmarks.md")
+    arguments = parser.parse_args()
+    if arguments.docs and (arguments.only or arguments.quick):
+        parser.error("--docs takes the whole measurement, without --only and --quick")
+    return arguments
 
 
 def main() -> None:
@@ -171,6 +176,8 @@ def main() -> None:
         arguments.json.write_text(json.dumps(figures.to_dict(), indent=1) + "\n")
     if arguments.markdown:
         arguments.markdown.write_text(figures.markdown())
+    if arguments.docs:
+        write_block("figures", figures.markdown())
     progress.log(f"done in {(time.monotonic() - started) / 60:.1f} minutes")
 
 

@@ -39,7 +39,7 @@ class Table:
         return table
 
     def markdown(self) -> str:
-        """For a README."""
+        """For a page."""
         lines = [f"**{self.title}**", "", _line(self.columns)]
         lines.append("|---|" + "---:|" * (len(self.columns) - 1))
         lines += [_line(row) for row in self.rows]

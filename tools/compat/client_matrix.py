@@ -1,7 +1,7 @@
 """Runs other people's clients against the embedded broker: `python -m tools.compat.client_matrix`.
 
-Writes a table into README.md unless it is told `--dry`. Words as arguments choose clients by their
-names; then nothing is written. The exit status is 1 when something does not work.
+Writes a table into docs/compatibility.md unless it is told `--dry`. Words as arguments choose
+clients by their names; then nothing is written. The exit status is 1 when something fails.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import time
 import traceback
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.checks.readme import README, replace_block
 from tools.compat.clients.aio import AIOKAFKA
 from tools.compat.clients.check import Check, ClientRow, Task
 from tools.compat.clients.commands import CONSOLE, KCAT, PERFORMANCE
 from tools.compat.clients.confluent import CONFLUENT
 from tools.compat.clients.kafka_python import KAFKA_PYTHON
 from tools.compat.clients.spark import spark
+from tools.docs.pages import write_block
 
 GOOD, BAD, NONE = "works", "fails", "-"
 
@@ -47,7 +47,7 @@ def row(client: ClientRow) -> list[str]:
 
 
 def markdown(rows: list[list[str]]) -> str:
-    """The table for the README."""
+    """The table for the page."""
     heading = ["client", "version", *Task]
     lines = [heading, ["---"] * len(heading), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -61,8 +61,7 @@ def main() -> None:
     table = markdown([row(client) for client in chosen])
     sys.stdout.write(table)
     if not words and "--dry" not in sys.argv:
-        text = README.read_text(encoding="utf-8")
-        README.write_text(replace_block(text, "matrix", table), encoding="utf-8")
+        write_block("matrix", table)
     sys.exit(1 if BAD in table else 0)
 
 

@@ -1,7 +1,7 @@
 """Asks a real Kafka and the embedded broker the same: `python -m tools.compat.compare_brokers`.
 
-Lists every difference, and writes the list into README.md unless it is told `--dry`. Words as
-arguments choose the scenarios whose names hold one of them; then nothing is written.
+Lists every difference, and writes the list into docs/compatibility.md unless it is told `--dry`.
+Words as arguments choose the scenarios whose names hold one of them; then nothing is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.support.kafka.broker import KafkaCluster
-from tools.checks.readme import README, replace_block
 from tools.compat.scenarios.admin import admin_scenarios
 from tools.compat.scenarios.configs import config_scenarios
 from tools.compat.scenarios.groups import group_scenarios
@@ -22,6 +21,7 @@ from tools.compat.scenarios.plain import differing
 from tools.compat.scenarios.produce import produce_scenarios
 from tools.compat.scenarios.read import read_scenarios
 from tools.compat.scenarios.world import Scenario, keep_everything, run
+from tools.docs.pages import write_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +77,7 @@ def differences(chosen: Iterable[Scenario], kafka: str, ours: str) -> list[Diffe
 
 
 def markdown(found: list[Difference], count: int) -> str:
-    """The list for the README: equal differences of several scenarios share a row."""
+    """The list for the page: equal differences of several scenarios share a row."""
     rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in found:
         rows[one.path, one.kafka, one.ours].append(one.scenario)
@@ -113,9 +113,7 @@ def main() -> None:
         found = differences(chosen, kafka.bootstrap_servers, ours.bootstrap_servers)
     sys.stdout.write(f"{len(chosen)} scenarios, {len(found)} differences\n")
     if not words and "--dry" not in sys.argv:
-        text = README.read_text(encoding="utf-8")
-        new = replace_block(text, "differences", markdown(found, len(chosen)))
-        README.write_text(new, encoding="utf-8")
+        write_block("differences", markdown(found, len(chosen)))
 
 
 SETTINGS = {"auto.create.topics.enable": "false"}

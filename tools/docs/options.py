@@ -1,71 +1,103 @@
-"""Renders the options as Markdown for the README.
-
-Run `python -m spark_kafka_sink.config.options_markdown` to print them.
-"""
+"""The options as tables: all of them, the few that most people set, and the profiles."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.aliases import ALIASES
+from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.known_keys import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.profiles import load_profile
+from tools.docs.markdown import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_kafka_sink.config.option import Option, Value
 
-_HEAD = ("| option | default here | Java's default | allowed | meaning |", "|---|---|---|---|---|")
+_PREFIX = "kafka."
+_COLUMNS = ("option", "default here", "Java's default", "allowed", "meaning")
+MAIN = (
+    "kafka.bootstrap.servers",
+    "topic",
+    "kafka.acks",
+    "kafka.compression.type",
+    "kafka.linger.ms",
+    "kafka.batch.size",
+    "kafka.delivery.timeout.ms",
+    "profile",
+    "reportPath",
+    "useTimestampColumn",
+    "errors.tolerance",
+    "errors.deadletterqueue.topic.name",
+)
+"""What the README lists."""
+
+
+def render_main_options() -> str:
+    """The options that most people set."""
+    known = {option.name: option for option in SINK_OPTIONS}
+    known |= {_PREFIX + option.name: option for option in PRODUCER_OPTIONS}
+    rows = ((f"`{name}`", _ours(known[name]), known[name].doc) for name in MAIN)
+    return table(("option", "default", "meaning"), rows)
+
+
+def render_sink_options() -> str:
+    """The sink's own options."""
+    rows = (
+        (f"`{option.name}`", _ours(option), _allowed(option), option.doc) for option in SINK_OPTIONS
+    )
+    return table(("option", "default", "allowed", "meaning"), rows)
 
 
 def render_options() -> str:
-    """Two tables, the sink's own options and the producer's, and the list of ignored names."""
+    """The producer's options."""
+    return table(_COLUMNS, (_row(option) for option in PRODUCER_OPTIONS))
+
+
+def render_other_names() -> str:
+    """Names of librdkafka's for the same, and names that are accepted and do nothing."""
+    aliases = (
+        (f"`{_PREFIX}{name}`", f"`{_PREFIX}{alias.option}`{', in KiB' * (alias.unit == 1024)}")
+        for name, alias in sorted(ALIASES.items())
+    )
     return "\n".join(
         (
-            *_table(SINK_OPTIONS, ""),
+            table(("librdkafka's name", "is the same as"), aliases),
+            "Accepted with a warning and without effect:",
             "",
-            *_table(PRODUCER_OPTIONS, "kafka."),
-            "",
-            f"librdkafka's other names for these are accepted: {_aliases()}.",
-            "",
-            _ignored(),
+            f"- of Java's producer: {_listed(IGNORED_PRODUCER_KEYS)}",
+            f"- of librdkafka: {_listed(IGNORED_LIBRDKAFKA_KEYS)}",
             "",
         )
     )
 
 
-def _aliases() -> str:
-    return ", ".join(
-        f"`kafka.{name}` (`{alias.option}`{', in KiB' if alias.unit == 1024 else ''})"
-        for name, alias in sorted(ALIASES.items())
+def render_profiles() -> str:
+    """What each profile sets; empty where it leaves the default."""
+    profiles = [profile for profile in Profile if profile is not Profile.NONE]
+    values = {profile: load_profile(profile) for profile in profiles}
+    options = [row for row in PRODUCER_OPTIONS if any(row.name in each for each in values.values())]
+    rows = (
+        (
+            f"`{_PREFIX}{option.name}`",
+            _default(option.default),
+            *(_set(values[profile].get(option.name)) for profile in profiles),
+        )
+        for option in options
     )
+    return table(("option", "default", *(f"`{profile}`" for profile in profiles)), rows)
 
 
-def _ignored() -> str:
-    java, librdkafka = _listed(IGNORED_PRODUCER_KEYS), _listed(IGNORED_LIBRDKAFKA_KEYS)
-    return f"Accepted with a warning and without effect: Java's {java}; librdkafka's {librdkafka}."
+def _row(option: Option) -> tuple[str, ...]:
+    java = _default(option.java) if option.of_java else ""
+    return f"`{_PREFIX}{option.name}`", _ours(option), java, _allowed(option), option.doc
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`kafka.{name}`" for name in sorted(names))
-
-
-def _table(options: Iterable[Option], prefix: str) -> list[str]:
-    return [*_HEAD, *(_row(option, prefix) for option in options)]
-
-
-def _row(option: Option, prefix: str) -> str:
-    ours = _default(option.default)
-    cells = (
-        f"`{prefix}{option.name}`",
-        ours if option.bulk is None else f"**{ours}**",
-        _default(option.java) if prefix and option.of_java else "",
-        _allowed(option),
-        option.doc,
-    )
-    return f"| {' | '.join(cells)} |"
+def _ours(option: Option) -> str:
+    text = _default(option.default)
+    return text if option.bulk is None else f"**{text}**"
 
 
 def _allowed(option: Option) -> str:
@@ -80,5 +112,9 @@ def _default(value: Value) -> str:
     return f"`{text}`" if text else "empty"
 
 
-if __name__ == "__main__":
-    sys.stdout.write(render_options())
+def _set(value: str | None) -> str:
+    return "" if value is None else f"`{value}`"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{_PREFIX}{name}`" for name in sorted(names))

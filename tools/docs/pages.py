@@ -1,21 +1,26 @@
-"""Blocks of README.md that come from the code: `python -m tools.checks.readme` writes them anew."""
+"""The pages, and the blocks on them that a command writes: `<!-- name:begin -->` to `name:end`."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from spark_kafka_sink.config.options_markdown import render_options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 PACKAGE = ROOT / "spark_kafka_sink"
 
-BLOCKS: dict[str, Callable[[], str]] = {"options": render_options}
-"""What each marked block holds."""
+_BEGIN = re.compile(r"^<!-- ([a-z0-9-]+):begin -->$", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """Every page for a reader, the README first."""
+    return [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.glob("*.md"))]
+
+
+def blocks(text: str) -> list[str]:
+    """The names of a page's blocks, in order."""
+    return _BEGIN.findall(text)
 
 
 def block(text: str, name: str) -> str:
@@ -26,7 +31,7 @@ def block(text: str, name: str) -> str:
     """
     begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->\n"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"README.md must hold {begin.strip()} and {end.strip()} once")
+        raise ValueError(f"a page must hold {begin.strip()} and {end.strip()} once")
     return text.split(begin)[1].split(end, maxsplit=1)[0]
 
 
@@ -40,17 +45,27 @@ def replace_block(text: str, name: str, new: str) -> str:
     return text.replace(begin + block(text, name), begin + new)
 
 
-def renewed(text: str) -> str:
-    """The README with each block as the code has it now."""
-    for name, render in BLOCKS.items():
-        text = replace_block(text, name, render())
+def without_blocks(text: str) -> str:
+    """What people write of a page."""
+    for name in blocks(text):
+        text = replace_block(text, name, "")
     return text
 
 
-def main() -> None:
-    """Write the blocks."""
-    README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")
+def page_of(name: str) -> Path:
+    """The page that holds a block.
+
+    Raises:
+        ValueError: none does, or several do.
+    """
+    found = [page for page in pages() if name in blocks(page.read_text(encoding="utf-8"))]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} pages hold a block {name}")
+    return found[0]
 
 
-if __name__ == "__main__":
-    main()
+def write_block(name: str, new: str) -> None:
+    """Put new text into a block, on whichever page holds it."""
+    page = page_of(name)
+    text = replace_block(page.read_text(encoding="utf-8"), name, new)
+    page.write_text(text, encoding="utf-8")

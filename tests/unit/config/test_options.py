@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.config import known_keys
-from spark_kafka_sink.config.enums import Partitioner
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.option import Kind, Option
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.options_markdown import render_options
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
@@ -82,20 +80,3 @@ def test_defaults_are_allowed():
 def test_names_are_unique():
     names = [option.name.lower() for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS)]
     assert len(names) == len(set(names))
-
-
-def test_markdown_has_a_row_for_every_option():
-    rows = [line for line in render_options().splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == [
-        *(option.name for option in SINK_OPTIONS),
-        *(f"kafka.{option.name}" for option in PRODUCER_OPTIONS),
-    ]
-    assert all(row.count("|") == 6 for row in rows)
-
-
-def test_markdown_marks_deviations_and_names_ignored_keys():
-    text = render_options()
-    assert "| `kafka.batch.size` | **`1048576`** | `16384` | 0 or more |" in text
-    assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
-    assert f"{Partitioner.ROUND_ROBIN.value}" in text
-    assert all(f"`kafka.{name}`" in text for name in known_keys.IGNORED_PRODUCER_KEYS)

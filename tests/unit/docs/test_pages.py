@@ -1,66 +1,140 @@
-"""README.md says what the code says."""
+"""README.md and docs/ say what the code says, and what they name is there."""
 
 from __future__ import annotations
 
-import ast
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.broker.handlers import HANDLERS
-from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.partition_report import PartitionReport
-from tools.checks.readme import BLOCKS, PACKAGE, README, ROOT, block, renewed
+import spark_kafka_sink
+from spark_kafka_sink.common.debug_log import Context
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from tools.docs.commands import commands, problem
+from tools.docs.generated import GENERATED, MEASURED
+from tools.docs.links import anchors, broken_links, missing_paths
+from tools.docs.pages import (
+    DOCS,
+    README,
+    ROOT,
+    block,
+    blocks,
+    page_of,
+    pages,
+    replace_block,
+    without_blocks,
+)
 
-TEXT = README.read_text(encoding="utf-8")
-REFRESH = "stale: run `make docs`"
+if TYPE_CHECKING:
+    from pathlib import Path
 
-
-@pytest.mark.parametrize("name", BLOCKS)
-def test_blocks_from_the_code_are_fresh(name: str) -> None:
-    assert block(TEXT, name) == BLOCKS[name](), REFRESH
-
-
-def test_a_stale_block_is_renewed() -> None:
-    stale = TEXT.replace(block(TEXT, "options"), "| an old table |\n")
-    assert stale != TEXT
-    assert renewed(stale) == renewed(TEXT)
-
-
-def test_every_module_says_in_a_sentence_what_it_is() -> None:
-    for file in PACKAGE.rglob("*.py"):
-        assert len(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "") > 10, file
-
-
-def test_the_way_of_a_record_names_files_that_exist() -> None:
-    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    section = design.split("## Way of a record")[1].split("\n## ")[0]
-    named = re.findall(r"`(\w[\w/]*\.py)`", section)
-    assert len(named) > 25
-    for name in named:
-        assert (PACKAGE / name).exists() or (ROOT / name).exists(), name
+PAGES = pages()
+MOST_LINES = 200
 
 
-def test_links_lead_somewhere() -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT):
-        assert (ROOT / link).exists(), link
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
 
 
-def test_every_field_of_the_delivery_report_is_explained() -> None:
-    section = TEXT.split("## Delivery report")[1].split("\n## ")[0]
-    part = PartitionReport(topic="t", partition=0)
-    for name in [*DeliveryReport(partitions=(part,))._to_dict(), *part.to_dict()]:
-        assert f"`{name}`" in section, name
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-def test_every_api_of_the_embedded_broker_is_named() -> None:
-    section = TEXT.split("## Embedded broker")[1].split("\n## ")[0]
-    for handler in HANDLERS.values():
-        name = "".join(word.capitalize() for word in handler.api.name.split("_"))
-        assert f"{name} {handler.versions.lowest}-{handler.versions.highest}" in section, name
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_blocks_are_current(name: str) -> None:
+    assert block(text_of(page_of(name)), name) == GENERATED[name](), "stale: run `make docs`"
 
 
-def test_every_profile_is_explained() -> None:
-    section = TEXT.split("## Profiles")[1].split("\n## ")[0]
-    for file in (ROOT / "conf").glob("*.conf"):
-        assert f"conf/{file.name}" in section, file.name
+def test_every_block_has_something_that_writes_it() -> None:
+    found = [name for page in PAGES for name in blocks(text_of(page))]
+    assert sorted(found) == sorted([*GENERATED, *MEASURED])
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_measured_blocks_hold_a_table(name: str) -> None:
+    assert "\n|---" in block(text_of(page_of(name)), name).replace("| ---", "|---")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_files_that_are_named_exist(page: Path) -> None:
+    assert missing_paths(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_pages_are_short(page: Path) -> None:
+    text = text_of(page) if page == README else without_blocks(text_of(page))
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_shell_examples_call_what_is_there(page: Path) -> None:
+    for words in commands(text_of(page)):
+        assert problem(words) is None, words
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    text = text_of(README)
+    assert [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in text] == []
+
+
+def test_every_name_of_the_package_is_on_a_page() -> None:
+    text = "".join(map(text_of, PAGES))
+    assert [name for name in spark_kafka_sink.__all__ if name[0] != "_" and name not in text] == []
+
+
+def test_every_profile_and_settings_file_is_explained() -> None:
+    text = "".join(map(text_of, PAGES))
+    assert [
+        file.name for file in (ROOT / "conf").iterdir() if f"conf/{file.name}" not in text
+    ] == []
+
+
+def test_every_debug_context_is_explained() -> None:
+    text = text_of(DOCS / "metrics.md")
+    assert [each for each in Context if f"| `{each}` |" not in text] == []
+
+
+def test_options_that_pages_name_exist() -> None:
+    known = {f"kafka.{option.name}" for option in PRODUCER_OPTIONS}
+    known |= {option.name for option in SINK_OPTIONS}
+    begins = ("kafka.", "errors.", "rateLimit.", "metrics.", "report.tasks")
+    for page in PAGES:
+        for text in re.findall(r"`([\w.]+)(?:=[^`]*)?`", without_blocks(text_of(page))):
+            if text.startswith(begins):
+                assert text in known | ELSEWHERE, f"{page.name}: {text}"
+
+
+ELSEWHERE = {
+    "kafka.security.protocol",
+    "kafka.transactional.id",
+    "kafka.key.serializer",
+    "kafka.group.id",
+    "kafka.auto.offset.reset",
+    "kafka.producer.record_send_total",
+}
+"""Names with such a beginning that are no options here, and are named for that."""
+
+
+def test_an_anchor_is_made_as_github_does() -> None:
+    text = '# Coming from `format("kafka")`\n\n## In the report\n\n```sh\n# a comment\n```\n'
+    assert anchors(text) == {"coming-from-formatkafka", "in-the-report"}
+
+
+def test_a_stale_block_is_replaced() -> None:
+    text = text_of(DOCS / "options.md")
+    stale = replace_block(text, "options", "| an old table |\n")
+    assert stale != text
+    assert replace_block(stale, "options", GENERATED["options"]()) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["make nothing", "kafkaprod brokr", "kafkaprod broker --no-such", "python -m tools.no", "rm x"],
+)
+def test_a_wrong_command_is_found(line: str) -> None:
+    assert problem(line.split()) is not None

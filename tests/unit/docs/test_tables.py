@@ -1,0 +1,79 @@
+"""The generated tables have what they should, and every row says something."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.config import known_keys
+from spark_kafka_sink.config.enums import Partitioner
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from tools.docs.broker import api_name
+from tools.docs.generated import GENERATED
+from tools.docs.markdown import argument_docs, attribute_docs, table
+from tools.docs.options import render_options, render_other_names, render_sink_options
+
+
+class Sample:
+    """A class.
+
+    Args:
+        first: one thing,
+            over two lines.
+        second: another.
+
+    Raises:
+        ValueError: never.
+    """
+
+    FIRST = 1
+    """The ``first``."""
+    SECOND = 2
+
+    @property
+    def third(self) -> int:
+        """The
+        third.
+        """
+        return 3
+
+
+def rows_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| `")]
+
+
+def test_options_have_a_row_each() -> None:
+    assert [row.split("`")[1] for row in rows_of(render_sink_options())] == [
+        option.name for option in SINK_OPTIONS
+    ]
+    assert [row.split("`")[1] for row in rows_of(render_options())] == [
+        f"kafka.{option.name}" for option in PRODUCER_OPTIONS
+    ]
+
+
+def test_deviations_are_marked_and_ignored_keys_are_named() -> None:
+    text = render_options()
+    assert "| `kafka.batch.size` | **`1048576`** | `16384` | 0 or more |" in text
+    assert "| `kafka.acks` | `all` | `all` | all, -1, 0, 1 |" in text
+    assert f"{Partitioner.ROUND_ROBIN.value}" in text
+    others = render_other_names()
+    assert all(f"`kafka.{name}`" in others for name in known_keys.IGNORED_PRODUCER_KEYS)
+
+
+def test_no_row_lacks_its_last_cell() -> None:
+    for name, render in GENERATED.items():
+        for row in rows_of(render()):
+            assert name == "profiles" or not row.endswith("|  |"), f"{name}: {row}"
+
+
+def test_apis_are_named_as_kafka_names_them() -> None:
+    class Api:
+        name = "INIT_PRODUCER_ID"
+
+    assert api_name(Api) == "InitProducerId"
+
+
+def test_docstrings_of_attributes_and_arguments_are_read() -> None:
+    assert attribute_docs(Sample) == {"FIRST": "The `first`.", "third": "The third."}
+    assert argument_docs(Sample) == {"first": "one thing, over two lines.", "second": "another."}
+
+
+def test_a_bar_in_a_cell_is_escaped() -> None:
+    assert table(("a",), [("b|c",)]) == "| a |\n|---|\n| b\\|c |\n"

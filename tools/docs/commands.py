@@ -1,0 +1,60 @@
+"""Reads the shell examples of the pages, to tell whether what they call is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib.util import find_spec
+
+import typer
+
+from spark_kafka_sink.cli.main import app
+from tools.docs.pages import ROOT
+
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises of any wrong argument; it has no name for it."""
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of each command in a page's shell blocks; continued lines are joined."""
+    lines = "".join(_BLOCK.findall(text)).replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def problem(words: list[str]) -> str | None:
+    """Why a command would not start; None where it would.
+
+    Known are make, kafkaprod, python -m, pip install and export; any other is a problem.
+    """
+    match words:
+        case ["make", *rest]:
+            return _make(rest)
+        case ["kafkaprod", *rest]:
+            return _kafkaprod(rest)
+        case ["python", "-m", module, *_]:
+            return None if find_spec(module) else f"no module {module}"
+        case ["pip", "install", _] | ["export", _]:
+            return None
+        case _:
+            return "nobody knows the command"
+
+
+def _make(words: list[str]) -> str | None:
+    targets = [word for word in words if "=" not in word]
+    known = (ROOT / "Makefile").read_text(encoding="utf-8")
+    missing = [word for word in targets if not re.search(rf"^{word}:", known, re.MULTILINE)]
+    return f"no target {missing[0]}" if missing else None
+
+
+def _kafkaprod(words: list[str]) -> str | None:
+    name, *rest = words
+    command = typer.main.get_group(app).commands.get(name)
+    if command is None:
+        return f"no command {name}"
+    try:
+        command.make_context(name, rest)
+    except _UsageError as error:
+        return str(error)
+    return None
