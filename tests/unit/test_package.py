@@ -83,3 +83,9 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 def test_type_checkers_are_told_that_it_is_typed() -> None:
     assert (files(spark_kafka_sink) / "py.typed").is_file()
+
+
+def test_every_module_says_in_a_sentence_what_it_is() -> None:
+    modules = Path(str(files(spark_kafka_sink))).rglob("*.py")
+    found = {file: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in modules}
+    assert [file.name for file, text in found.items() if len(text) < 10] == []

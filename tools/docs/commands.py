@@ -35,7 +35,7 @@ def problem(words: list[str]) -> str | None:
             return _kafkaprod(rest)
         case ["python", "-m", module, *_]:
             return None if find_spec(module) else f"no module {module}"
-        case ["pip", "install", _] | ["export", _]:
+        case ["pip", "install", _] | ["export", *_]:
             return None
         case _:
             return "nobody knows the command"

@@ -77,6 +77,11 @@ def test_shell_examples_call_what_is_there(page: Path) -> None:
         assert problem(words) is None, words
 
 
+def test_the_way_of_a_record_names_many_files() -> None:
+    section = text_of(DOCS / "design.md").split("## Way of a record")[1].split("\n## ")[0]
+    assert len(re.findall(r"`[\w/]+\.py`", section)) > 25
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     text = text_of(README)
     assert [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in text] == []
@@ -104,7 +109,7 @@ def test_options_that_pages_name_exist() -> None:
     known |= {option.name for option in SINK_OPTIONS}
     begins = ("kafka.", "errors.", "rateLimit.", "metrics.", "report.tasks")
     for page in PAGES:
-        for text in re.findall(r"`([\w.]+)(?:=[^`]*)?`", without_blocks(text_of(page))):
+        for text in re.findall(r"`([\w.]*\w)(?:=[^`]*)?`", without_blocks(text_of(page))):
             if text.startswith(begins):
                 assert text in known | ELSEWHERE, f"{page.name}: {text}"
 
