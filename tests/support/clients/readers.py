@@ -33,13 +33,18 @@ def by_confluent(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:
         "group.id": "by-confluent",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,  # The end of a partition is told by a fetch that brings nothing.
         "check.crcs": True,
     }
     consumer = Consumer(settings)
     try:
-        partitions = ranges(bootstrap_servers, topic)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        return in_order(_consume(consumer, len(partitions)))
+        places = [
+            TopicPartition(topic, number, OFFSET_BEGINNING)
+            for number, (start, end) in ranges(bootstrap_servers, topic).items()
+            if end > start
+        ]
+        consumer.assign(places)
+        return in_order(_consume(consumer, len(places)))
     finally:
         consumer.close()
 
@@ -50,7 +55,7 @@ def _consume(consumer: Consumer, open_partitions: int) -> list[ForeignRecord]:
     while open_partitions:
         if time.monotonic() > deadline:
             raise ReaderError(f"confluent-kafka read {len(records)} records in {_TIMEOUT_S} s")
-        for message in consumer.consume(10_000, timeout=0.2):
+        for message in consumer.consume(10_000, timeout=0.02):
             error = message.error()
             if error is None:
                 records.append(_confluent_record(message))
