@@ -66,6 +66,9 @@ class Client:
         self.late: deque[Completion] = deque()
         """What completed between tasks: a loop may still have been waiting for it."""
         self._loop: Loop | None = None
+        """What the thread runs; None after it has crashed."""
+        self._attached: Loop | None = None
+        """The task's, until it is detached."""
         self._closed = False
         self._thread: Thread | None = None
         self._process = os.getpid()
@@ -89,6 +92,15 @@ class Client:
                 "the session belongs to the process that this one was forked from",
                 hint="open connections after the fork: threads and sockets stay with the parent",
             )
+
+    def check_thread(self) -> None:
+        """Tell the attached loop that it has crashed if the thread died before it could say so.
+
+        For the task's thread, while it waits for something that the client's has to do.
+        """
+        if self.gone and self._attached is not None:
+            hint = "run the write again; the log of the worker process may say why it ended"
+            self._attached.crashed(DeliveryError("the sender thread has died", hint=hint))
 
     def attach(self, loop: Loop) -> None:
         """Let the thread run `loop`; it is started with the first one.
@@ -124,6 +136,7 @@ class Client:
 
     def _switch(self, loop: Loop | None) -> bool:
         """Whether there is a thread, or will be, that runs the loop."""
+        self._attached = loop
         if self._thread is None:
             self._loop = loop
             return not self._closed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import is_dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any, get_args
 
 from spark_kafka_sink.client.backoff import full_jitter
@@ -24,6 +25,7 @@ from spark_kafka_sink.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorC
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from random import Random
 
     from spark_kafka_sink.client.network import Completion, Network
@@ -50,31 +52,40 @@ _BOOTSTRAP = "bootstrap servers"
 
 
 class Metadata:
-    """The snapshot, the topics it must cover, and when it is due again; sender thread only.
-
-    `cluster` and `errors_seen` may be read by any thread: they are replaced, never changed.
-    """
+    """The snapshot, the topics it must cover, and when it is due again."""
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
+        self._lock = Lock()
+
+        # Guarded by the lock; replaced, never changed.
+        self._wanted: frozenset[str] = frozenset()
+        """Topics of the session that is attached."""
+
+        # Written by the sender's thread, read by any: replaced, never changed.
         self.cluster = Cluster()
-        self.debug = Debug()
         self.updates = 0
         """Responses taken so far."""
         self.updated_at: float | None = None
         """When the latest came, in seconds of the monotonic clock."""
+
+        # Set by any thread, cleared by the sender's.
+        self._stale = False
+
+        # Sender thread only.
+        self.debug = Debug()
         self.vanished = Vanished()
         """Partitions that topics had in this session and have no more."""
         self._config = config
         self._random = random
-        self._topics: set[str] = set()
-        self._asked: set[str] = set()
+        self._topics: frozenset[str] = frozenset()
+        """What the snapshot must cover; the sender's copy of `_wanted`."""
+        self._asked: frozenset[str] = frozenset()
         """What the latest request was about."""
         self.failure: DeliveryError | None = None
         """Why nothing may be sent any more with what is known."""
         self._due_at = 0.0
         self._under_way = False
         self._failures = 0
-        self._stale = False
         self._blocked = False
         self._troubles = Troubles()
         self._begins_anew = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
@@ -86,35 +97,34 @@ class Metadata:
         ]
         random.shuffle(self._bootstrap)
 
-    def want(self, topics: set[str]) -> None:
-        """From now on the snapshot must cover these topics, and no others.
-
-        Those of a session that has ended are not asked for any more: to ask is to create a topic,
-        where brokers do that, also one that somebody has just deleted. What is known of them may
-        still serve the next session until the next answer comes.
-        """
-        if any(name not in self.cluster.topics for name in topics - self._topics):
-            self._due_at = 0.0
-        self._topics = topics
+    def want(self, topics: Iterable[str]) -> None:
+        """The session writes to these topics too: the snapshot must cover them; any thread."""
+        with self._lock:
+            self._wanted = self._wanted.union(topics)
 
     def let_go(self, now: float) -> None:
         """No session wants any topic now; what was wrong with one may not be so any more.
 
-        What was learned a while ago is forgotten: a topic may have been deleted since, and made
-        anew with fewer partitions.
+        Those of a session that has ended are not asked for any more: to ask is to create a topic,
+        where brokers do that, also one that somebody has just deleted. What is known of them may
+        still serve the next session until the next answer comes, unless it was learned a while
+        ago: a topic may have been deleted since, and made anew with fewer partitions.
         """
-        self.want(set())
+        with self._lock:
+            self._wanted = frozenset()
+        self._topics = frozenset()
         is_fresh = self.updated_at is not None and now - self.updated_at < _KEPT
         self.cluster = self.cluster.only(self.cluster.topics if is_fresh else ())
         self.vanished = Vanished()
         self.vanished.learn(self.cluster, now)
 
     def refresh(self) -> None:
-        """Something says that the snapshot is stale: ask again, after a back-off."""
+        """Something says that the snapshot is stale: ask again, after a back-off; any thread."""
         self._stale = True
 
     def pump(self, network: Network, now: float) -> None:
         """Send the next request when it is due and a broker is ready."""
+        self._cover(self._wanted)
         if self._recovery.is_due(now):
             self._begin_anew(network, now)
         if self._stale and not self._failures:
@@ -130,6 +140,12 @@ class Metadata:
             if (tell := self.debug.metadata) is not None:
                 topics = ",".join(sorted(self._topics))
                 tell("ask", broker=node.node_id, correlation=correlation, topics=topics)
+
+    def _cover(self, topics: frozenset[str]) -> None:
+        """Ask at once where a topic is new that nothing is known of."""
+        if any(name not in self.cluster.topics for name in topics - self._topics):
+            self._due_at = 0.0
+        self._topics = topics
 
     def pick(self, network: Network, now: float) -> Node | None:
         """A broker for a request that any broker can serve: a ready one, with least under way.

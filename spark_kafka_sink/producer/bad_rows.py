@@ -42,7 +42,7 @@ class BadRows:
         with self._lock:
             self._rows += count
 
-    def admit(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
+    def add(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
         """Count the poison rows of a chunk, shape (n,).
 
         Raises:

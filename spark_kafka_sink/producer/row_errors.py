@@ -102,7 +102,9 @@ class Limits:
     largest: int
 
 
-def find_flaws(rows: Rows, sizes: NDArray[np.int64], limits: Limits) -> NDArray[np.int8] | None:
+def find_row_errors(
+    rows: Rows, sizes: NDArray[np.int64], limits: Limits
+) -> NDArray[np.int8] | None:
     """The first flaw of each row, shape (n,); None when there is none.
 
     Args:

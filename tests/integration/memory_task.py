@@ -86,15 +86,15 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
     report = session.report(TaskInfo())
     session.close()
     client.close()
-    waited = session._accumulator.waited
+    meters = session.context.report.meters
     print(
         json.dumps(
             {
                 "rss": watch.rss,
                 "arrow": watch.arrow,
                 "records": report.persisted,
-                "waited": waited,
-                "peak_charged": session._accumulator.memory.peak,
+                "waited": meters.buffer_wait,
+                "peak_charged": meters.buffer_peak,
             }
         )
     )

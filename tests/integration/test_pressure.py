@@ -148,7 +148,7 @@ def test_a_session_that_fails_does_not_sit_out_its_rate_limit(
 ) -> None:
     Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, 2)
     with limited(embedded_broker, RateLimits(records=1.0)) as producer:
-        stop = threading.Timer(0.5, producer._accumulator.fail, [InterruptedError("enough")])
+        stop = threading.Timer(0.5, producer._accumulator.state.fail, [InterruptedError("enough")])
         stop.start()
         started = time.monotonic()
         with pytest.raises(InterruptedError):

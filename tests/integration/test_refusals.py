@@ -84,7 +84,7 @@ def test_rows_of_a_partition_whose_breaker_is_open_are_dead_letters() -> None:
         try:
             session.append(rows("t", [b"first"], partitions=[1]))
             deadline = time.monotonic() + 10
-            while not session._gate.broken(session.client.metadata.cluster.topics["t"]):
+            while not session._admission.broken(session.client.metadata.cluster.topics["t"]):
                 assert time.monotonic() < deadline, "the breaker never opened"
                 time.sleep(0.01)
             session.append(rows("t", [b"a", b"b", b"c"], partitions=[0, 1, 0]))

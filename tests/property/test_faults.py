@@ -40,7 +40,7 @@ def play(one: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) 
     steps = dict(moved)
     accumulator = one.session._accumulator
     for step in range(8_000):
-        if todo and not step % 3 and accumulator.error is None:
+        if todo and not step % 3 and accumulator.state.error is None:
             partition, count = todo.pop()
             one.send_batches(count, partition)
         if step in steps:
@@ -49,7 +49,7 @@ def play(one: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) 
         if not step % 40:
             one.cluster.release()
         one.step()
-        if accumulator.error is not None or not (todo or accumulator.unsettled):
+        if accumulator.state.error is not None or not (todo or accumulator.state.incomplete):
             return
     raise AssertionError("it takes for ever")
 

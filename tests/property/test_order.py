@@ -94,7 +94,7 @@ class Plan:
             with accumulator.lock:
                 accumulator._close(place, accumulator._open[place].reason)
         for _ in range(8_000):
-            if not accumulator.unsettled:
+            if not accumulator.state.incomplete:
                 return
             self._turns(one, 1)
         raise AssertionError("it takes for ever")
@@ -137,7 +137,7 @@ def check_order(one: World, appended: int) -> None:
         total += len(numbers)
     assert total == appended
     assert one.statuses() == {DeliveryStatus.PERSISTED: appended}
-    assert one.session._accumulator.memory.used == 0
+    assert one.session._accumulator.pool.used == 0
 
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)

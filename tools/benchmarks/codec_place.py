@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from spark_kafka_sink.producer import session as session_module
+from spark_kafka_sink.producer.buffer import compressor as compressor_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.benchmarks import core_ours
 from tools.benchmarks.core import BATCHES, EVENTS, SAFE, CorePlan
@@ -91,24 +92,24 @@ def _put(place: Place) -> None:
     if place is Place.OWN:
         return
     pending = _Pending()
-    session_module.ThreadPoolExecutor = lambda *_, **__: pending  # type: ignore[assignment,misc]
+    compressor_module.ThreadPoolExecutor = lambda *_, **__: pending  # type: ignore[assignment,misc]
     if place is Place.SENDER:
         Sender.run_once = _before(pending.run, Sender.run_once)  # type: ignore[method-assign]
         return
-    append, wait_for = Accumulator.append, Accumulator.wait_for
+    append, wait_for = Accumulator.append, SessionState.wait_for
 
     def append_and_compress(self: Accumulator, *chunk: Any) -> None:
         append(self, *chunk)
         pending.run()
 
     def compress_and_wait(
-        self: Accumulator, done: Callable[[], bool], timeout: float | None
+        self: SessionState, done: Callable[[], bool], timeout: float | None
     ) -> bool:
         pending.run()
         return wait_for(self, _before(pending.run, done), timeout)
 
     Accumulator.append = append_and_compress  # type: ignore[method-assign]
-    Accumulator.wait_for = compress_and_wait  # type: ignore[method-assign]
+    SessionState.wait_for = compress_and_wait  # type: ignore[method-assign]
 
 
 def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _T]:

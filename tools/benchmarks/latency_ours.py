@@ -70,13 +70,13 @@ class Watch:
 def _watched(session: ProducerSession) -> Watch:
     """See every batch that is settled; from outside, as the product has no hook for it."""
     watch, accumulator = Watch(), session._accumulator
-    settle = accumulator.settle
+    settle = accumulator.complete
 
     def settled(batch: ProducerBatch) -> None:
         settle(batch)
         watch.settled(batch)
 
-    accumulator.settle = settled  # type: ignore[method-assign]
+    accumulator.complete = settled  # type: ignore[method-assign]
     return watch
 
 

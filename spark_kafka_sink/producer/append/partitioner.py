@@ -5,7 +5,7 @@ Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +34,7 @@ class Route:
     """Where each row goes: a target number per row, shape (n,), int16 while that suffices.
 
     Target t is partition t - bases[i] of topics[i], with the greatest i such that bases[i] <= t;
-    the number after a topic's last partition stands for UNDESIGNATED.
+    the number after a topic's last partition stands for UNASSIGNED.
     """
 
     targets: NDArray[np.integer]
@@ -46,6 +46,10 @@ class Route:
         index = int(self.bases.searchsorted(number, side="right")) - 1
         topic, partition = self.topics[index], number - int(self.bases[index])
         return topic, partition if partition < topic.partition_count else UNASSIGNED
+
+    def take(self, rows: NDArray[np.intp]) -> Route:
+        """The route of the rows with these numbers."""
+        return replace(self, targets=self.targets[rows])
 
     def number(self, index: int, partition: int) -> int:
         """Target number of a partition of topics[index]."""

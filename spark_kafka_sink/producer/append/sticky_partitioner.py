@@ -1,6 +1,6 @@
 """The partition of rows without a key, where it must be known when they are appended.
 
-Batches of such rows get theirs when they can be sent (see ``picker``), while nothing else goes to
+Batches of such rows get theirs when they can be sent (see ``Drainer``), while nothing else goes to
 their topic. Two things ask for it earlier:
 - rows of the same topic that have a partition, by key or by number, and have not all been sent:
   rows that meet in one partition keep their order, so they join one queue in their order;
@@ -47,19 +47,22 @@ class StickyPartitioner:
         self._batch_size = client.config.batch_size
         self._current: dict[str, int] = {}
 
-    def settle(self, route: Route, sizes: NDArray[np.int64]) -> Route:
+    def assign(self, route: Route, sizes: NDArray[np.int64]) -> Route:
         """The route with a partition for each row that must have one now.
 
         `sizes` are upper bounds of the records in bytes, shape (n,).
         """
-        counts = list(_undesignated(route))
-        mixed = {topic.name for topic, _, others in counts if others}
-        if not mixed <= self._accumulator.partitioned:
-            self._accumulator.has_partitioned(mixed)
+        counts = list(_count_unassigned(route))
+        mixed = {topic.name for topic, _, assigned in counts if assigned}
+        self._accumulator.add_assigned_topics(mixed)
+        if self._adaptive:
+            self._accumulator.forget_sent_topics(
+                [topic.name for topic, _, assigned in counts if not assigned]
+            )
         early = [
             index
-            for index, (topic, missing, others) in enumerate(counts)
-            if missing and topic.partition_count and self._is_early(topic.name, others > 0)
+            for index, (topic, missing, _) in enumerate(counts)
+            if missing and topic.partition_count and self._is_early(topic.name)
         ]
         if not early:
             return route
@@ -70,20 +73,12 @@ class StickyPartitioner:
             targets[members] = chosen + route.bases[index]
         return replace(route, targets=targets)
 
-    def _is_early(self, topic: str, mixed: bool) -> bool:
-        """Whether rows without a partition need one now; `mixed`: others of the chunk have one."""
-        accumulator = self._accumulator
-        if mixed or not self._adaptive:
+    def _is_early(self, topic: str) -> bool:
+        """Whether rows without a partition need one now."""
+        if not self._adaptive:
             return True
-        with accumulator.lock:
-            if topic not in accumulator.partitioned:
-                return False
-            waiting = {place for place, queue in accumulator.queues.items() if queue}
-            waiting.update(place for place, _ in accumulator.open_batches())
-            if any(each == topic and partition != UNASSIGNED for each, partition in waiting):
-                return True
-            accumulator.partitioned.discard(topic)
-            return False
+        with self._accumulator.lock:
+            return topic in self._accumulator.assigned_topics
 
     def _choose(self, topic: TopicInfo, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Partition of each of n rows: as many to each as its open batch has room for."""
@@ -135,7 +130,7 @@ class StickyPartitioner:
         return [lengths[partition] for partition in partitions]
 
 
-def _undesignated(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
+def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
     """Each topic, how many of its rows have no partition, and how many have one."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import Cluster
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
 _LOOK_AGAIN_AFTER = 1.0
@@ -25,12 +25,12 @@ _LATER_PATIENCE = 5.0
 
 
 class TopicMetadata:
-    """Asks the sender for metadata, and waits for it where it must; used by the writer thread."""
+    """Asks for metadata, and waits for it where it must; writer thread only."""
 
-    def __init__(self, client: Client, accumulator: Accumulator) -> None:
+    def __init__(self, client: Client, state: SessionState) -> None:
         self._client = client
         self._config = client.config
-        self._accumulator = accumulator
+        self._state = state
         self._wanted: set[str] = set()
         self._awaited: dict[str, float] = {}
         """Until when each topic must be known that `expect` was asked about before it was."""
@@ -57,7 +57,7 @@ class TopicMetadata:
         Raises:
             UnknownTopicError, BrokerUnavailableError: as `lookup`, once its time has passed.
         """
-        self._want(names)
+        self.want(names)
         cluster = self._client.metadata.cluster
         missing = tuple(name for name in names if name not in cluster.topics)
         if missing:
@@ -65,16 +65,16 @@ class TopicMetadata:
             for name in missing:
                 self._awaited.setdefault(name, deadline)
             if self._patience(missing) <= 0 or any(is_fatal(cluster, name) for name in missing):
-                self.settle()
+                self.await_expected()
         return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
-    def settle(self) -> None:
+    def await_expected(self) -> None:
         """Wait until every topic is known that `expect` was asked about; raises as `lookup`."""
         if self._awaited:
             self.lookup(tuple(self._awaited))
             self._awaited.clear()
 
-    def look_again(self) -> bool:
+    def update(self) -> bool:
         """Have the brokers asked once more, where that is not only just done; waits for the answer.
 
         Topics gain partitions while they are written to.
@@ -86,7 +86,7 @@ class TopicMetadata:
         seen = metadata.updates
         metadata.refresh()
         self._client.network.wakeup()
-        return self._accumulator.wait_for(
+        return self._state.wait_for(
             lambda: metadata.updates != seen, self._config.max_block_ms / 1000
         )
 
@@ -123,7 +123,7 @@ class TopicMetadata:
         The snapshot that is looked at afterwards must be that one: what an earlier session knew of
         a topic may go with the next answer, if that was asked for before this one wanted it.
         """
-        self._want(names)
+        self.want(names)
         cluster = self._client.metadata.cluster
 
         def look() -> bool:
@@ -133,15 +133,15 @@ class TopicMetadata:
 
         if not done(cluster, names):
             patience = self._patience(names)
-            self._accumulator.wait_for(
-                look, patience if longest is None else min(patience, longest)
-            )
+            self._state.wait_for(look, patience if longest is None else min(patience, longest))
         return cluster
 
-    def _want(self, names: tuple[str, ...]) -> None:
+    def want(self, names: tuple[str, ...]) -> None:
+        """Have the metadata cover these topics, without waiting for it."""
         if not self._wanted.issuperset(names):
             self._wanted.update(names)
-            self._accumulator.want_topics(names)
+            self._client.metadata.want(names)
+            self._client.network.wakeup()
 
     def _patience(self, names: tuple[str, ...]) -> float:
         """Seconds that are left of max.block.ms for these topics."""

@@ -41,7 +41,7 @@ class UserPartitioner:
     def assign(
         self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
     ) -> NDArray[np.int32]:
-        """Partition of each row, or UNDESIGNATED, shape (n,).
+        """Partition of each row, or UNASSIGNED, shape (n,).
 
         Raises:
             ColumnError: the function raised, or answered something else than it should.

@@ -68,8 +68,8 @@ class ProducerBatch:
     the batches that its partition has sent, empty until then.
     `compression` is the time that compressing took, None if nothing was compressed.
     `topic_id` is that of the topic when it was last sent, and `by_name` whether some request named
-    the topic by its name alone, which a new one may have answered to. `settled`: nobody waits for
-    it any more. `restamped`: dead letters whose own times were refused.
+    the topic by its name alone, which a new one may have answered to. `completed`:
+    it was acknowledged or has failed. `restamped`: dead letters whose own times were refused.
     """
 
     partition: TopicPartition
@@ -95,7 +95,7 @@ class ProducerBatch:
     order: tuple[int, ...] = ()
     topic_id: uuid.UUID | None = None
     by_name: bool = False
-    settled: bool = False
+    completed: bool = False
     restamped: bool = False
     closed: float = 0.0
     reason: CloseReason = CloseReason.FLUSH
@@ -118,7 +118,7 @@ class ProducerBatch:
 
     def compressed(self, codec: Codec, level: int | None) -> bytes:
         """The compressed records section; the batch itself stays as it is."""
-        parts = self.parts  # another thread may settle the batch meanwhile
+        parts = self.parts  # the batch may be completed meanwhile
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
         return compress(codec, whole, level)
 

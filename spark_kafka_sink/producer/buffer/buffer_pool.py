@@ -1,109 +1,131 @@
-"""buffer.memory: what is charged, by whom it is held, when it is free again.
+"""buffer.memory: what is charged, who holds it, and waiting until there is room.
 
 A chunk of encoded rows is one Arrow buffer that several batches share, so it is charged as a
-whole and freed when the last of them is done. The accumulator's lock guards all of it.
+whole and freed when the last of them is complete. Source: ``BufferPool``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BufferTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable
 
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-
-SHORT_AFTER = 0.02
-"""Seconds without room after which open batches are closed: until then those that are full already
-and under way are given the time to make room, as a batch sent early costs as much as a full one."""
-COPY_BELOW = 8
-"""A slice under one eighth of its chunk is copied: it must not keep the whole chunk alive."""
-
-PINNED_FOR = 1.0
-"""Seconds after which a slice is copied that keeps a mostly finished chunk alive, when room is
-short: with brokers that take data a chunk is done long before."""
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.metrics.recorder import MetricsRecorder
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.events import ProducerEvents
 
 
 @dataclass(slots=True)
 class Charge:
-    """`size` bytes that stay charged until all `holders` have let go."""
+    """`size` bytes that stay charged until all `holders` have released them."""
 
     size: int
     holders: int = 1
 
 
 class BufferPool:
-    """A counter of charged bytes with a limit."""
+    """A counter of charged bytes with a limit; the memory itself is Arrow's."""
 
-    __slots__ = ("limit", "peak", "used")
+    def __init__(self, config: ProducerConfig, state: SessionState, events: ProducerEvents) -> None:
+        self.limit = config.buffer_memory
+        self._max_block_ms = config.max_block_ms
+        self._state = state
+        self._events = events
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-        self.peak = 0
+        # Guarded by the lock of the session's state.
+        self._used = 0
+        self._peak = 0
+        self._waits = 0
+        self._waited = 0.0
+        self._waiting_since: float | None = None
+
+    # Writer thread only.
+
+    def reserve(self, size: int) -> None:
+        """Charge `size` bytes; waits while the buffer is full, at most max.block.ms.
+
+        Raises:
+            BufferTimeoutError: the buffer stayed full.
+        """
+        with self._state.lock:
+            self._state.raise_error()
+            if not self.fits(size) and not self.wait_for_room(lambda: self.fits(size), size):
+                raise self._stayed_full(size)
+            self.charge(size)
+
+    def wait_for_room(self, done: Callable[[], bool], size: int) -> bool:
+        """Wait for room for `size` bytes, until `done`, at most max.block.ms.
+
+        Meanwhile the accumulator closes batches that linger; see `waiting_since`.
+        """
+        started = self._state.clock.monotonic()
+        with self._state.lock:
+            self._waiting_since = started
+        self._state.wake_sender()
+        try:
+            return self._state.wait_for(done, self._max_block_ms / 1000)
+        finally:
+            took = self._state.clock.monotonic() - started
+            with self._state.lock:
+                self._waiting_since = None
+                self._waited += took
+                self._waits += 1
+            self._events.waited(size, took, self.used)
+
+    # Any thread.
+
+    @property
+    def used(self) -> int:
+        """Bytes that are charged now."""
+        with self._state.lock:
+            return self._used
+
+    @property
+    def waiting_since(self) -> float | None:
+        """When the writer began to wait for room, by the monotonic clock; None: it does not."""
+        with self._state.lock:
+            return self._waiting_since
 
     def fits(self, size: int) -> bool:
         """Whether `size` bytes more stay within the limit; an empty buffer takes anything."""
-        return self.used == 0 or self.used + size <= self.limit
+        with self._state.lock:
+            return self._used == 0 or self._used + size <= self.limit
 
-    def take(self, size: int) -> None:
-        """Charge `size` bytes."""
-        self.used += size
-        self.peak = max(self.peak, self.used)
+    def charge(self, size: int) -> None:
+        """Charge `size` bytes, whether there is room or not."""
+        with self._state.lock:
+            self._used += size
+            self._peak = max(self._peak, self._used)
 
-    def give_back(self, size: int) -> None:
-        """Free `size` bytes."""
-        self.used -= size
+    def free(self, size: int) -> None:
+        """Free `size` bytes that were charged."""
+        with self._state.lock:
+            self._used -= size
 
-    def let_go(self, charges: list[Charge]) -> None:
-        """One holder of each charge is done with it."""
-        for charge in charges:
-            charge.holders -= 1
-            if charge.holders == 0:
-                self.used -= charge.size
-        charges.clear()
+    def release(self, charges: list[Charge]) -> None:
+        """One holder of each charge is done with it; the list is emptied."""
+        with self._state.lock:
+            for charge in charges:
+                charge.holders -= 1
+                if charge.holders == 0:
+                    self._used -= charge.size
+            charges.clear()
 
-    def stayed_full(self, size: int, max_block_ms: int) -> BufferTimeoutError:
-        """The error that there was no room for `size` bytes within max.block.ms."""
+    def measure(self, meters: MetricsRecorder) -> None:
+        """Note how often and how long the writer waited, and the most that was ever charged."""
+        with self._state.lock:
+            meters.buffer_waits, meters.buffer_wait = self._waits, self._waited
+            meters.buffer_peak = self._peak
+
+    def _stayed_full(self, size: int) -> BufferTimeoutError:
         return BufferTimeoutError(
-            f"no room for {size:,} bytes within max.block.ms = {max_block_ms}: "
+            f"no room for {size:,} bytes within max.block.ms = {self._max_block_ms}: "
             f"{self.used:,} of {self.limit:,} bytes wait for acknowledgement",
             hint="check that the brokers take data; "
             "raise kafka.buffer.memory or kafka.max.block.ms",
         )
-
-
-def unpin(
-    memory: BufferPool, batches: Collection[ProducerBatch], old: Iterable[ProducerBatch]
-) -> None:
-    """Copy what alone keeps chunks charged: a stalled partition must not hold all of them.
-
-    What a socket has yet to write stays in memory until it has, or the connection is closed.
-
-    Args:
-        memory: what is charged.
-        batches: every batch that holds charges, one for each of its parts.
-        old: those of them whose parts may be copied.
-    """
-    live: Counter[int] = Counter()
-    for batch in batches:
-        for part, charge in zip(batch.parts, batch.charges, strict=True):
-            live[id(charge)] += memoryview(part).nbytes
-    for batch in old:
-        for index, charge in enumerate(batch.charges):
-            if live[id(charge)] * COPY_BELOW < charge.size * (COPY_BELOW - 1):
-                _copy_part(memory, batch, index)
-
-
-def _copy_part(memory: BufferPool, batch: ProducerBatch, index: int) -> None:
-    data, charge = bytes(batch.parts[index]), batch.charges[index]
-    parts = list(batch.parts)
-    parts[index] = data
-    batch.parts = parts  # a new list: the codec thread may be reading the old one
-    batch.charges[index] = Charge(len(data))
-    memory.take(len(data))
-    memory.let_go([charge])

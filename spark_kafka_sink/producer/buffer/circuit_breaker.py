@@ -99,6 +99,8 @@ class Window:
     def add(self, outcome: BatchOutcome, now: float) -> None:
         """An outcome now."""
         slot = int(now * _SLOTS / self.seconds)
+        while self._slots and self._slots[0][0] <= slot - _SLOTS:
+            self._slots.popleft()
         if not self._slots or self._slots[-1][0] < slot:
             self._slots.append((slot, Tally()))
         self._slots[-1][1].add(outcome)
@@ -106,9 +108,7 @@ class Window:
     def tally(self, now: float) -> Tally:
         """What the window holds now."""
         oldest = int(now * _SLOTS / self.seconds) - _SLOTS
-        while self._slots and self._slots[0][0] <= oldest:
-            self._slots.popleft()
-        tallies = [tally for _, tally in self._slots]
+        tallies = [tally for slot, tally in self._slots if slot > oldest]
         return Tally(
             sum(tally.delivered for tally in tallies),
             sum(tally.retried for tally in tallies),
@@ -121,21 +121,26 @@ class Window:
 
 
 class Breaker:
-    """One thing's breaker; one thread calls `record`, any may ask for the state."""
+    """One thing's breaker."""
 
-    __slots__ = ("_config", "_opened_at", "_state", "_thresholds", "_window")
+    __slots__ = ("_config", "_position", "_thresholds", "_window")
 
     def __init__(self, config: BreakerConfig, thresholds: Thresholds) -> None:
         self._config = config
         self._thresholds = thresholds
+
+        # Written by the sender's thread, read by any: replaced as a whole.
+        self._position = (BreakerState.CLOSED, 0.0)
+        """The state, and when it was entered."""
+
+        # Sender thread only.
         self._window = Window(config.window)
-        self._state = BreakerState.CLOSED
-        self._opened_at = 0.0
 
     def state(self, now: float) -> BreakerState:
         """The state now; time alone turns OPEN into HALF_OPEN."""
-        rested = now >= self._opened_at + self._config.open_for
-        return next_state(self._state, Event.RESTED) if rested else self._state
+        state, since = self._position
+        rested = now >= since + self._config.open_for
+        return next_state(state, Event.RESTED) if rested else state
 
     def record(self, outcome: BatchOutcome, now: float) -> bool:
         """Note an outcome; whether this opened the breaker."""
@@ -155,9 +160,7 @@ class Breaker:
         return self._window.tally(now)
 
     def _move(self, state: BreakerState, now: float) -> bool:
-        self._state = state
-        if state is BreakerState.OPEN:
-            self._opened_at = now
-        else:
+        self._position = (state, now)
+        if state is not BreakerState.OPEN:
             self._window.clear()
         return state is BreakerState.OPEN

@@ -1,36 +1,94 @@
-"""The thread that compresses: closed batches go in, who waits for them can see that it lives."""
+"""Compression in a thread of its own: closed batches go in, their compressed records come out."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Thread, current_thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+
+
+class CompressionResult(NamedTuple):
+    """The compressed records section of a batch and the seconds it took, or why there is none."""
+
+    batch: ProducerBatch
+    payload: bytes = b""
+    seconds: float = 0.0
+    error: BaseException | None = None
+
 
 class Compressor:
-    """One session's; the thread starts with the first work."""
+    """One session's; its thread starts with the first batch.
 
-    def __init__(self) -> None:
-        self._thread: Thread | None = None
-        self._executor = ThreadPoolExecutor(
-            1, thread_name_prefix="kafkaprod-codec", initializer=self._begin
+    Both queues are deques, each with one end per thread, so they need no lock.
+
+    Args:
+        config: says which codec and level.
+        clock: times the work.
+        on_result: called in the codec thread after each result.
+        executor: does the work one batch after another; None for a thread of its own.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        on_result: Callable[[], None],
+        executor: Executor | None = None,
+    ) -> None:
+        self.codec = config.compression_type
+        self._level = config.compression_level
+        self._clock = clock
+        self._on_result = on_result
+        self._executor = executor or ThreadPoolExecutor(
+            1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
+        self._pending: deque[ProducerBatch] = deque()
+        """Filled by whoever submits, emptied by the codec thread when a result is there."""
+        self._results: deque[CompressionResult] = deque()
+        """Filled by the codec thread, emptied by the sender."""
+        self._thread: Thread | None = None
+        """Set once, by the codec thread."""
 
-    @property
-    def gone(self) -> bool:
-        """The thread has died: what was submitted will never be done."""
-        return self._thread is not None and not self._thread.is_alive()
+    def submit(self, batch: ProducerBatch) -> None:
+        """Compress a batch after all that were submitted before."""
+        self._pending.append(batch)
+        self._executor.submit(self._compress, batch)
 
-    def submit(self, work: Callable[..., object], *arguments: object) -> None:
-        """Do it after all that was submitted before; `work` must catch whatever it raises."""
-        self._executor.submit(work, *arguments)
+    def take_results(self) -> list[CompressionResult]:
+        """What has come out since the last call; errors for the rest if the thread has died."""
+        results: list[CompressionResult] = []
+        while self._results:
+            results.append(self._results.popleft())
+        if self._thread is not None and not self._thread.is_alive():
+            error = RuntimeError("the codec thread has died")
+            while self._pending:
+                results.append(CompressionResult(self._pending.popleft(), error=error))
+        return results
 
-    def shutdown(self) -> None:
-        """Finish what is being done, drop the rest."""
+    def close(self) -> None:
+        """Finish the batch that is being compressed, drop the others."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self) -> None:
+    # Codec thread only.
+
+    def _began(self) -> None:
         self._thread = current_thread()
+
+    def _compress(self, batch: ProducerBatch) -> None:
+        started = self._clock.monotonic()
+        try:
+            payload = batch.compressed(self.codec, self._level)
+            result = CompressionResult(batch, payload, self._clock.monotonic() - started)
+        except BaseException as error:  # noqa: BLE001 - the sender must hear of it
+            result = CompressionResult(batch, error=error)
+        self._results.append(result)
+        self._pending.popleft()
+        self._on_result()

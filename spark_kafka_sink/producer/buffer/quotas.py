@@ -15,7 +15,7 @@ What is promised, with a share of s percent of buffer.memory:
   until these are: then the writer stands still, for at most max.block.ms, while everything that
   it has handed over goes on being sent.
 The time until then is what the share buys: the others run at full speed, with at least the rest
-of the buffer to themselves. The accumulator's lock guards all of it.
+of the buffer to themselves.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _T = TypeVar("_T")
 
 PARTITIONS_PART = 2
 """A partition may hold this part of what a broker may."""
+_WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +99,23 @@ def _leader(topics: Mapping[str, TopicInfo], place: TopicPartition) -> int:
 
 
 class BufferQuotas:
-    """Bytes of the batches that each partition has in the buffer, and the most it may have."""
+    """Bytes of the batches that each partition has in the buffer, and the most it may have.
 
-    def __init__(self) -> None:
-        self.limit: int | None = None
-        """Bytes of one broker; None for no limit."""
+    `limit` is that of one broker, in bytes; None for no limit.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+
+        # Guarded by the lock of the session's state, which callers hold.
         self.held: dict[TopicPartition, int] = {}
         self._total = 0
         self._topics: set[str] = set()
+
+    @classmethod
+    def of_percent(cls, percent: int, buffer_memory: int) -> BufferQuotas:
+        """So many percent of the buffer for one broker; no limit where that is all of it."""
+        return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE)
 
     def change(self, place: TopicPartition, size: int) -> None:
         """A partition holds `size` bytes more, or less; what is undesignated is nobody's."""

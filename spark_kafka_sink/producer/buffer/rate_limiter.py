@@ -104,7 +104,7 @@ class Speedometer:
 
 
 class RateLimiter:
-    """The buckets of one task; used by its writer thread.
+    """The buckets of one task; writer thread only.
 
     Where no limit is given, what was measured before the trouble is one until the ramp has ended.
     """
@@ -117,6 +117,8 @@ class RateLimiter:
         self._usual: float | None = None
         """Bytes a second before the latest trouble; a slow rate is never the measure."""
         self._now = now
+        self._factor = 1.0
+        self._next_step = float("inf")
 
     @property
     def limited(self) -> bool:
@@ -131,24 +133,30 @@ class RateLimiter:
             size = min(size, max(1, int(self._bytes.rate * CHUNK_SECONDS)))
         return rows, size
 
-    def wait(self, now: float, ramp: Ramp) -> float:
-        """Seconds to wait before the next chunk; ask again then, as trouble may have come up."""
+    def refill(self, now: float, ramp: Ramp) -> None:
+        """Time has passed: fill the buckets at the rates that the ramp allows."""
         factor = ramp.factor(now)
-        self._now = now
         if not self._given:
             self._follow(factor, now)
-        waits = [0.0]
         if self._records is not None:
             self._records = self._records.refilled(now, factor)
-            waits.append(self._records.wait(factor))
         if self._bytes is not None:
             self._bytes = self._bytes.refilled(now, factor)
-            waits.append(self._bytes.wait(factor))
-        wait = min(max(waits), ramp.next_step(now))
+        self._now, self._factor, self._next_step = now, factor, ramp.next_step(now)
+
+    @property
+    def wait(self) -> float:
+        """Seconds to wait before the next chunk, as of the latest `refill`.
+
+        Refill and ask again then: the ramp may have changed.
+        """
+        buckets = [bucket for bucket in (self._records, self._bytes) if bucket is not None]
+        longest = max((bucket.wait(self._factor) for bucket in buckets), default=0.0)
+        wait = min(longest, self._next_step)
         return wait if wait >= _SHORTEST else 0.0
 
-    def take(self, rows: int, size: int) -> None:
-        """A chunk goes, at the time of the latest `wait`."""
+    def acquire(self, rows: int, size: int) -> None:
+        """A chunk goes, at the time of the latest `refill`."""
         if not self._given and self._bytes is None:
             self._speed.add(size, self._now)
         if self._records is not None:

@@ -205,7 +205,7 @@ class Drainer:
 
     def _has_followers(self, topic: str) -> bool:
         """Rows with a partition wait until the topic's undesignated ones have gone."""
-        return topic in self._accumulator.partitioned
+        return topic in self._accumulator.assigned_topics
 
     def _silent(self, now: float) -> frozenset[int]:
         """Brokers that have owed an answer for partitioner.availability.timeout.ms.
@@ -249,7 +249,7 @@ class Drainer:
         if self._has_followers(place.topic):
             return False
         cluster = self._metadata.cluster
-        full = self._accumulator.shares.full(batch.held, cluster)
+        full = self._accumulator.quotas.full(batch.held, cluster)
         return bool(full) and place.partition in full.of(cluster.topics[place.topic])
 
     def _take(

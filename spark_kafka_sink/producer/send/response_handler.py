@@ -109,7 +109,7 @@ class ResponseHandler:
             if batch in lane.in_flight:
                 lane.settled(batch)
                 self._report.sent(batch_done(batch))
-                self._accumulator.settle(batch)
+                self._accumulator.complete(batch)
 
     def expire(self, now: float) -> None:
         """Fail what delivery.timeout.ms has overtaken, wherever it is."""
@@ -174,12 +174,12 @@ class ResponseHandler:
 
     def fail(self, error: DeliveryError) -> None:
         """Remember the first failure for good."""
-        self._accumulator.mark_failed()
+        self._accumulator.state.mark_failed()
         self.failure = self.failure or error
 
     def finish_failure(self) -> None:
         """Once nothing is under way after a failure, settle the rest and tell the writer."""
-        if self.failure is None or self._accumulator.error is not None:
+        if self.failure is None or self._accumulator.state.error is not None:
             return
         if any(lane.in_flight for lane in self._lanes.values()):
             return
@@ -191,7 +191,7 @@ class ResponseHandler:
             for batch in self._accumulator.take_all():
                 self._fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             self.failure.statuses = self._report.failures()
-            self._accumulator.fail(self.failure)
+            self._accumulator.state.fail(self.failure)
 
     def abandon(self, error: DeliveryError) -> None:
         """No answer will be taken any more: what is under way may be in the log or not."""
@@ -218,7 +218,7 @@ class ResponseHandler:
             case Action.COMPLETE:
                 lane.settled(batch)
                 self._report.acknowledged(batch_done(batch, answer), answer.base_offset)
-                self._accumulator.settle(batch)
+                self._accumulator.complete(batch)
             case Action.RETRY | Action.REFRESH_AND_RETRY | Action.BUMP_AND_RETRY:
                 self._retry(lane, batch, answer, decision, now)
             case Action.SPLIT:
@@ -377,10 +377,10 @@ class ResponseHandler:
 
     def _fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         topic, partition = batch.partition
-        self._accumulator.mark_failed()  # before the batch is settled: flush may wait for that
+        self._accumulator.state.mark_failed()  # first: flush may wait for the batch
         self._report.failed(topic, partition, batch.records, status, error)
         self._trace.failed(batch, status, error)
-        self._accumulator.settle(batch)
+        self._accumulator.complete(batch)
 
 
 def _status(batch: ProducerBatch) -> DeliveryStatus:

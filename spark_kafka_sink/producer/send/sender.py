@@ -68,8 +68,6 @@ class Sender:
             report=context.report,
             lanes=self._lanes,
         )
-        self.failure_elsewhere: BaseException | None = None
-        """Put here by another thread: no batch that waits to be compressed will ever be."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
@@ -77,7 +75,6 @@ class Sender:
         """One turn of the loop."""
         now = self._client.clock.monotonic()
         self._accumulator.close_due(now)
-        self._metadata.want(self._accumulator.wanted_topics())
         self._take_late()
         self._take_failure()
         if self._answers.failure is None:
@@ -88,7 +85,7 @@ class Sender:
             self._complete(completion)
         if self._metadata.updates != self._metadata_seen:
             self._metadata_seen = self._metadata.updates
-            self._accumulator.notify()
+            self._accumulator.state.notify()
         self._answers.finish_failure()
         self._statistics.pump(now)
 
@@ -101,7 +98,7 @@ class Sender:
             if isinstance(failure, DeliveryError):
                 self._answers.abandon(failure)
         finally:
-            self._accumulator.fail(failure)
+            self._accumulator.state.fail(failure)
 
     def finished(self) -> None:
         """No turn will come any more: the last statistics."""
@@ -193,8 +190,8 @@ class Sender:
                 self._complete(completion)
 
     def _take_failure(self) -> None:
-        """Another thread or the metadata has failed: as if a broker had refused a batch."""
-        error, self.failure_elsewhere = self.failure_elsewhere, None
+        """Compression or the metadata has failed: as if a broker had refused a batch."""
+        error = self._accumulator.take_compressed()
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
             failure.__cause__ = error

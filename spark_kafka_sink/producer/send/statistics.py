@@ -80,10 +80,10 @@ class Statistics:
     def collect(self, now: float) -> dict[str, Any]:
         """The line as an object; starts new windows."""
         age = now - self._started
-        self.accumulator.measure(self.report.meters)
+        self.accumulator.pool.measure(self.report.meters)
         report = self.report.build(TaskInfo(), int(age * 1000))
         with self.accumulator.lock:
-            waiting, unsettled = self._waiting(), self.accumulator.unsettled
+            waiting, unsettled = self._waiting(), self.accumulator.state.incomplete
         return {
             "name": self.name,
             "client_id": self.client.config.client_id,
@@ -115,7 +115,7 @@ class Statistics:
         waiting: Mapping[TopicPartition, tuple[int, int, int, int]],
         unsettled: int,
     ) -> dict[str, Any]:
-        brokers, memory = report.metrics.brokers, self.accumulator.memory
+        brokers, memory = report.metrics.brokers, self.accumulator.pool
         in_flight = [batch for lane in self.lanes.values() for batch in lane.in_flight + lane.again]
         in_queues = sum(open_ + closed for open_, _, closed, _ in waiting.values())
         return {
@@ -220,12 +220,12 @@ class Statistics:
 
     def _gauges(self, now: float) -> dict[str, float]:
         """Java's metrics of the moment."""
-        network, memory = self.client.network, self.accumulator.memory
+        network, memory = self.client.network, self.accumulator.pool
         updated = self.client.metadata.updated_at
         return {
             "requests-in-flight": sum(len(one.connection.in_flight) for one in network.links()),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
-            "waiting-threads": int(self.accumulator.waiting_for_memory),
+            "waiting-threads": int(self.accumulator.pool.waiting_since is not None),
             "metadata-age": -1.0 if updated is None else now - updated,
             "connection-count": len(list(network.connected())),
         }

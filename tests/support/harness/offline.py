@@ -55,6 +55,7 @@ class ManualClient(Client):
 
     def detach(self) -> None:
         self._loop = None
+        self.metadata.let_go(self.clock.monotonic())
 
 
 @contextmanager

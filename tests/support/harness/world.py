@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from threading import Thread
-from typing import TYPE_CHECKING
+from functools import partial
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -32,23 +33,21 @@ PATIENCE = 20.0
 MANY_STEPS = 4_000
 
 
-class _Later:
+class ManualExecutor(Executor):
     """Does the codec thread's work when a step begins."""
 
-    gone = False
-
     def __init__(self) -> None:
-        self._work: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._work: deque[Callable[[], object]] = deque()
 
-    def submit(self, work: Callable[..., object], *arguments: object) -> None:
-        self._work.append((work, arguments))
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self._work.append(partial(fn, *args, **kwargs))
+        return Future()
 
     def run(self) -> None:
         while self._work:
-            work, arguments = self._work.popleft()
-            work(*arguments)
+            self._work.popleft()()
 
-    def shutdown(self) -> None:
+    def shutdown(self, *_: Any, **__: Any) -> None:
         self._work.clear()
 
 
@@ -69,10 +68,8 @@ class World:
         self.learn()
 
     def _open(self, identity: ProducerState | None) -> ProducerSession:
-        session = ProducerSession(self.client, identity, self._settings)
-        session._codec.shutdown()
-        self.codec = session._codec = _Later()
-        return session
+        self.codec = ManualExecutor()
+        return ProducerSession(self.client, identity, self._settings, self.codec)
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
         """Another task on the same client and identity, which wants these topics, or all."""
@@ -84,7 +81,7 @@ class World:
     def learn(self, topics: tuple[str, ...] | None = None) -> None:
         """Let the client learn of these topics, or of all."""
         names = tuple(self.cluster.ids) if topics is None else topics
-        self.session._accumulator.want_topics(names)
+        self.session._topics.want(names)
         self.run(lambda: all(name in self.client.metadata.cluster.topics for name in names))
 
     def step(self, tick: float = TICK) -> None:
@@ -144,13 +141,28 @@ class World:
             assert time.monotonic() < deadline, "it takes for ever"
             self.step(tick)
             with self.session._accumulator.lock:
-                self.session._accumulator.changed.notify_all()
+                self.session._accumulator.state.changed.notify_all()
         outcome.result()
+
+    @contextmanager
+    def writer_waiting(self) -> Iterator[None]:
+        """While the block runs, the writer waits for memory."""
+        accumulator, released = self.session._accumulator, Event()
+        waiting = Thread(
+            target=lambda: accumulator.pool.wait_for_room(released.is_set, 1), daemon=True
+        )
+        waiting.start()
+        while accumulator.pool.waiting_since is None:
+            time.sleep(0.001)
+        yield
+        released.set()
+        accumulator.state.notify()
+        waiting.join(PATIENCE)
 
     def finish(self, tick: float = TICK) -> None:
         """Steps until everything is settled; raises what ended the session."""
-        accumulator = self.session._accumulator
-        self.run(lambda: accumulator.error is not None or not accumulator.unsettled, tick)
+        state = self.session._accumulator.state
+        self.run(lambda: state.error is not None or not state.incomplete, tick)
         self.session.flush()
 
     def fault(self, *faults: Fault | None) -> None:
@@ -178,8 +190,8 @@ class World:
 
     def check_accounts_of_memory(self) -> None:
         """Nothing is charged and nothing is waited for."""
-        assert self.session._accumulator.memory.used == 0
-        assert self.session._accumulator.unsettled == 0
+        assert self.session._accumulator.pool.used == 0
+        assert self.session._accumulator.state.incomplete == 0
 
     def close(self) -> None:
         """End all of it."""

@@ -87,7 +87,7 @@ def test_a_topic_wanted_while_others_are_asked_about_is_asked_about_next() -> No
     one.clock.advance(MAX_AGE_S)
     one.cluster.asked_about.clear()
     one.step(0.0)  # asks, as it is time to; no topic is wanted yet
-    one.session._accumulator.want_topics(("old",))
+    one.session._topics.want(("old",))
     one.steps(20, tick=0.001)
     assert one.cluster.asked_about == [set(), {"old"}]
     one.close()

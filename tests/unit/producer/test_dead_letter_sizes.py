@@ -132,8 +132,8 @@ def test_what_is_too_large_for_the_dead_letter_topic_is_left_out(case: str) -> N
         (dead,) = letters(one)
         assert (dead.key, dead.value, own(dead).get("h")) == expected
         assert words in message(dead)
-        assert one.session._accumulator.unsettled == 0
-        assert one.session._accumulator.memory.used == 0
+        assert one.session._accumulator.state.incomplete == 0
+        assert one.session._accumulator.pool.used == 0
 
 
 def test_a_dead_letter_of_nothing_that_is_too_large_ends_the_task() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 import time
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -190,11 +191,11 @@ def test_a_wait_ends_when_the_codec_raises(
 
 
 def test_a_wait_ends_when_what_follows_compression_raises() -> None:
-    def compressed(*_: object) -> NoReturn:
+    def take_compressed() -> NoReturn:
         raise PanicError
 
     with running(compression_type="lz4") as session:
-        session._accumulator.compressed = compressed  # type: ignore[method-assign]
+        session._accumulator.take_compressed = take_compressed  # type: ignore[method-assign]
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
 
@@ -203,19 +204,23 @@ def test_a_wait_ends_when_what_follows_compression_raises() -> None:
 def test_a_wait_ends_when_the_codecs_thread_has_died(wait: str) -> None:
     options = OPTIONS.get(wait, {})
     with running(SETTINGS.get(wait), compression_type="lz4", **options) as session:
-        number: Future[int | None] = Future()
-        session._codec.submit(lambda: number.set_result(_thread_id()))
-        victim = ctypes.c_ulong(number.result(timeout=SOON) or 0)
+        session.append(rows())
+        victim = ctypes.c_ulong(_codec_thread_id())
         assert ctypes.pythonapi.PyThreadState_SetAsyncExc(victim, ctypes.py_object(SystemExit)) == 1
         caught = within(lambda: WAITS[wait](session))
         assert isinstance(caught, DeliveryError)
         assert "codec thread" in str(caught)
 
 
-def _thread_id() -> int | None:
-    from threading import current_thread
-
-    return current_thread().ident
+def _codec_thread_id() -> int:
+    """The codec thread's, which starts with the first batch."""
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline:
+        for thread in threading.enumerate():
+            if thread.name.startswith("kafkaprod-codec") and thread.ident is not None:
+                return thread.ident
+        time.sleep(0.001)
+    raise AssertionError("no batch is compressed")
 
 
 @pytest.mark.parametrize("error", ERRORS)

@@ -199,7 +199,7 @@ def test_a_write_after_the_failure_raises_it_again() -> None:
         with pytest.raises(DeliveryError) as again:
             one.session.append(_rows_like(one))
         assert again.value is error
-        assert one.session._accumulator.memory.used == 0
+        assert one.session._accumulator.pool.used == 0
 
 
 def _rows_like(one: World):  # type: ignore[no-untyped-def]
@@ -224,7 +224,7 @@ def test_flush_never_takes_a_failure_for_success() -> None:
     """The last batch is settled a moment before the error is set: flush must not end then."""
     with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as one:
         accumulator = one.session._accumulator
-        settle = accumulator.settle
+        settle = accumulator.complete
 
         def slowly(batch: ProducerBatch) -> None:
             settle(batch)
@@ -236,12 +236,12 @@ def test_flush_never_takes_a_failure_for_success() -> None:
             except DeliveryError as error:
                 outcome.set_exception(error)
 
-        accumulator.settle = slowly  # type: ignore[method-assign]
+        accumulator.complete = slowly  # type: ignore[method-assign]
         one.fault(*[Fault(error=19)] * 100)
         one.send_batches(1)
         outcome: Future[None] = Future()
         Thread(target=lambda: flush_into(outcome), daemon=True).start()
-        one.run(lambda: accumulator.error is not None)
+        one.run(lambda: accumulator.state.error is not None)
         assert isinstance(outcome.exception(timeout=10), DeliveryError)
         assert one.statuses() == {NOT: 3}
 

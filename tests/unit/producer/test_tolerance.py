@@ -172,8 +172,8 @@ def test_a_topic_that_is_refused_does_not_end_the_others(
             assert "AUTHORIZATION" in reason(letters(one)[0]) or "INVALID" in reason(
                 letters(one)[0]
             )
-        assert one.session._accumulator.memory.used == 0
-        assert one.session._accumulator.unsettled == 0
+        assert one.session._accumulator.pool.used == 0
+        assert one.session._accumulator.state.incomplete == 0
 
 
 def test_rows_after_those_of_a_refused_topic_are_still_numbered_without_a_gap() -> None:
@@ -312,7 +312,7 @@ def test_a_refused_batch_that_names_no_record_is_halved_until_the_bad_ones_are_f
         assert dead == ((bad if code != 18 else [b""] * 3) if keep else [])
         assert counts(one) == {"REFUSED": (3, 0) if keep else (0, 3)}
         assert picky.judged < 64
-        assert one.session._accumulator.memory.used == 0
+        assert one.session._accumulator.pool.used == 0
 
 
 def test_names_that_no_record_of_the_batch_has_are_no_names() -> None:
@@ -374,13 +374,13 @@ def test_a_topic_that_is_new_while_another_is_missing_is_asked_for_at_once() -> 
     """The request that is under way can't have asked for it; the back-off is for the other one."""
     backoff = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 60_000}
     with world(cluster(), **backoff) as one:
-        accumulator, seen = one.session._accumulator, one.cluster.requests
+        seen = one.cluster.requests
         one.cluster.create("u", 1)
-        accumulator.want_topics(("gone",))
+        one.session._topics.want(("gone",))
         for _ in range(6):
             before = len(seen)
             one.run(lambda before=before: len(seen) > before, 0.1)  # type: ignore[misc]
-        accumulator.want_topics(("u",))
+        one.session._topics.want(("u",))
         asked = one.clock.monotonic()
         one.run(lambda: "u" in one.client.metadata.cluster.topics)
         assert one.clock.monotonic() - asked < 0.2

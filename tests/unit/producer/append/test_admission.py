@@ -18,7 +18,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
 from spark_kafka_sink.metrics.recorder import CloseReason
-from spark_kafka_sink.producer.append.admission import Routed
+from spark_kafka_sink.producer.append.chunk import RoutedChunk
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
@@ -133,7 +133,7 @@ def in_turn(first: int, rows: int) -> Rows:
 
 
 def held_by_stalled(one: World) -> int:
-    shares = one.session._accumulator.shares
+    shares = one.session._accumulator.quotas
     with one.session._accumulator.lock:
         return sum(size for place, size in shares.held.items() if place.partition % 2)
 
@@ -169,7 +169,7 @@ class Learning(dict[str, TopicInfo]):
     @staticmethod
     def _come(one: World, others: list[TopicInfo]) -> None:
         for info in others:
-            list(one.session._gate.in_turn(routed(one, unkeyed(1), info)))
+            list(one.session._admission.in_turn(routed(one, unkeyed(1), info)))
 
     def __contains__(self, name: object) -> bool:
         if not self._writer.ident:
@@ -184,7 +184,7 @@ class Learning(dict[str, TopicInfo]):
 def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
     with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as one:
         one.send([b"." * 5_000], 0)
-        shares, cluster = one.session._accumulator.shares, one.client.metadata.cluster
+        shares, cluster = one.session._accumulator.quotas, one.client.metadata.cluster
         learning = Learning(cluster.topics, one)
         with one.session._accumulator.lock:
             full = shares.full(SHARE, replace(cluster, topics=learning))
@@ -226,14 +226,18 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
             nonlocal most, quiet
             most = max(most, held_by_stalled(one))
             others = [held for place, held in held_now(one) if place.partition % 2 == 0]
-            quiet = quiet + 1 if one.session._accumulator.waiting_for_memory and not others else 0
+            quiet = (
+                quiet + 1
+                if one.session._accumulator.pool.waiting_since is not None and not others
+                else 0
+            )
             return quiet == 400
 
         assert writer.step_until(stuck)
         assert SHARE * 3 // 4 < most <= SHARE
         # Of the chunk that is stuck too, the rows of the others have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
-        assert one.session._accumulator.memory.used <= BUFFER
+        assert one.session._accumulator.pool.used <= BUFFER
         cluster.go_on()
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
@@ -246,7 +250,7 @@ def test_rows_of_a_stalled_partition_wait_once_it_has_its_share_and_others_go_fi
 
 def held_now(one: World) -> list[tuple]:  # type: ignore[type-arg]
     with one.session._accumulator.lock:
-        return list(one.session._accumulator.shares.held.items())
+        return list(one.session._accumulator.quotas.held.items())
 
 
 def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() -> None:
@@ -259,15 +263,15 @@ def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() ->
         assert f"leaves a broker {SHARE:,} bytes and a partition half of it" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(STALLED)
-        assert one.session._accumulator.memory.used < BUFFER
+        assert one.session._accumulator.pool.used < BUFFER
 
 
 def test_without_shares_the_stalled_broker_gets_all_of_the_buffer() -> None:
-    with stalling() as (one, _):
-        one.session._accumulator.shares.limit = None
+    no_quotas = SessionSettings(pressure=PressureConfig(buffer_share=100))
+    with stalling(no_quotas) as (one, _):
         writer = Writer(one, [in_turn(0, 40)] * 1_000)
         assert writer.step_until(lambda: held_by_stalled(one) > SHARE)
-        one.session._accumulator.fail(DeliveryError("enough"))
+        one.session._accumulator.state.fail(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 
@@ -278,24 +282,23 @@ def test_a_slice_that_alone_keeps_an_old_chunk_is_copied() -> None:
         close_all(one)
         accumulator = one.session._accumulator
         one.run(lambda: len(held_now(one)) == 2)
-        before = accumulator.memory.used
+        before = accumulator.pool.used
         assert before > 1.8 * held_by_stalled(one)
         one.clock.advance(1.0)
-        accumulator._starving_since = 0.0
-        one.steps(2)
-        accumulator._starving_since = None
-        assert accumulator.memory.used == held_by_stalled(one)
+        with one.writer_waiting():
+            one.steps(2)
+        assert accumulator.pool.used == held_by_stalled(one)
         cluster.go_on()
         one.finish()
         one.check_accounts()
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
 
 
-def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> Routed:
+def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk:
     info = info or one.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = one.session._partitioner.assign(rows, (info,))
-    return Routed(rows, sizes, route, int(sizes.sum()))
+    return RoutedChunk(rows, sizes, route, int(sizes.sum()))
 
 
 def guarded(breaker: BreakerConfig) -> SessionSettings:
@@ -313,10 +316,10 @@ def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:
         one.steps(1, 0.1)
         opened = one.clock.monotonic()
         info = one.client.metadata.cluster.topics["t"]
-        assert one.session._gate.broken(info) == {0, 1, 2, 3, UNASSIGNED}
+        assert one.session._admission.broken(info) == {0, 1, 2, 3, UNASSIGNED}
         one.finish(0.1)
         assert one.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
-        assert one.session._gate.broken(info) == frozenset()
+        assert one.session._admission.broken(info) == frozenset()
         one.check_accounts()
 
 
@@ -335,7 +338,7 @@ def test_the_jobs_breaker_ends_the_session_with_its_reason() -> None:
 def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
     with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
         info = one.client.metadata.cluster.topics["t"]
-        gate, chunk = one.session._gate, routed(one, in_turn(0, 8))
+        gate, chunk = one.session._admission, routed(one, in_turn(0, 8))
         assert gate.broken_rows(chunk) is None
         breakers = one.session.context.breakers
         breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
@@ -349,7 +352,7 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
 
 def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
     with stalling(guarded(BreakerConfig(each=Thresholds(failures=1)))) as (one, _):
-        gate, chunk = one.session._gate, routed(one, unkeyed(3))
+        gate, chunk = one.session._admission, routed(one, unkeyed(3))
         for partition in range(4):
             assert gate.broken_rows(chunk) is None
             place, now = TopicPartition("t", partition), one.clock.monotonic()

@@ -67,7 +67,7 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
 
 
 def sizes(one: World) -> list[int]:
-    batches = one.session._accumulator._live
+    batches = one.session._accumulator._incomplete
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 

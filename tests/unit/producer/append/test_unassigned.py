@@ -100,7 +100,7 @@ def test_nothing_is_designated_that_can_not_be_sent_at_once() -> None:
         in_flight = sum(len(lane.in_flight) for lane in one.session._sender._lanes.values())
         assert in_flight == 20
         assert len(waiting(one)) == 80
-        shares = one.session._accumulator.shares
+        shares = one.session._accumulator.quotas
         assert sum(shares.held.values()) < 20 * one.config.batch_size
         assert not any(
             queue for place, queue in one.session._accumulator.queues.items() if place != PLACE
@@ -223,7 +223,7 @@ def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
     cluster.mute.add(ApiKey.INIT_PRODUCER_ID)
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as one:
         one.send_batches(20, None)
-        shares, places = one.session._accumulator.shares, [TopicPartition("t", n) for n in (0, 1)]
+        shares, places = one.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
         for place in places:
             while shares.held.get(place, 0) < 31_100:
                 one.send_batches(1, place.partition)

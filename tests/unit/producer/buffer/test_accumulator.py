@@ -13,10 +13,16 @@ from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock, SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.metrics.recorder import MetricsRecorder
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, Charge
+from spark_kafka_sink.producer.buffer.compressor import Compressor
+from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
+from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.events import ProducerEvents
 from tests.support.harness.offline import config
+from tests.support.harness.world import ManualExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +38,17 @@ class Bench:
 
     def __init__(self, clock: Clock, **options: object) -> None:
         defaults = {"linger_ms": 100, "batch_size": 1_000, "buffer_memory": 10_000}
-        self.closed: list[ProducerBatch] = []
+        settings = config(**{**defaults, **options})
         self.wakes = 0
         self.clock = clock
+        self.codec = ManualExecutor()
+        self.state = SessionState(clock, self._wake, lambda: None)
+        events = ProducerEvents()
+        self.memory = BufferPool(settings, self.state, events)
+        compressor = Compressor(settings, clock, self._wake, self.codec)
         self.accumulator = Accumulator(
-            config(**{**defaults, **options}), clock, self.closed.append, self._wake
+            settings, self.state, self.memory, BufferQuotas(), compressor, events
         )
-        self.memory = self.accumulator.memory
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -51,7 +61,7 @@ class Bench:
             view = memoryview(chunk)[at : at + size]
             pieces.append(EncodedSlice(PLACES[partition], view, 1, opens, 5, 5))
             at += size
-        self.accumulator.reserve(len(chunk) + 50)
+        self.accumulator.pool.reserve(len(chunk) + 50)
         self.accumulator.begin()
         self.accumulator.append(pieces, Charge(len(chunk), holders=0), len(chunk) + 50)
         return chunk
@@ -61,7 +71,7 @@ class Bench:
 
     def settle_all(self) -> None:
         for batch in self.accumulator.take_all():
-            self.accumulator.settle(batch)
+            self.accumulator.complete(batch)
 
 
 @pytest.fixture
@@ -86,9 +96,9 @@ def test_a_chunk_is_charged_until_its_last_slice_is_settled(bench: Bench) -> Non
     bench.put({0: 500, 1: 400})
     assert bench.memory.used == 900
     first, second = bench.accumulator.take_all()
-    bench.accumulator.settle(first)
+    bench.accumulator.complete(first)
     assert bench.memory.used == 900
-    bench.accumulator.settle(second)
+    bench.accumulator.complete(second)
     assert bench.memory.used == 0
 
 
@@ -98,10 +108,10 @@ def test_small_slices_are_copied_and_do_not_hold_the_chunk(bench: Bench) -> None
     batches = {batch.partition.partition: batch for batch in bench.accumulator.take_all()}
     assert batches[0].parts[0].obj is chunk
     assert isinstance(batches[1].parts[0], bytes)
-    bench.accumulator.settle(batches[0])
+    bench.accumulator.complete(batches[0])
     assert bench.memory.used == 120
-    bench.accumulator.settle(batches[1])
-    bench.accumulator.settle(batches[2])
+    bench.accumulator.complete(batches[1])
+    bench.accumulator.complete(batches[2])
     assert bench.memory.used == 0
 
 
@@ -113,7 +123,7 @@ def test_a_chunk_of_small_slices_only_is_not_charged_itself(bench: Bench) -> Non
 
 
 def test_what_was_reserved_is_given_up(bench: Bench) -> None:
-    bench.accumulator.reserve(700)
+    bench.accumulator.pool.reserve(700)
     bench.accumulator.begin()
     bench.accumulator.give_up(700)
     assert bench.memory.used == 0
@@ -159,7 +169,7 @@ def test_a_full_batch_closes_at_once(bench: Bench) -> None:
 def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> None:
     bench = Bench(SystemClock(), max_block_ms=60_000, batch_size=9_000, linger_ms=60_000)
     bench.put({0: 4_500, 1: 4_500})
-    waiting = writer.submit(bench.accumulator.reserve, 5_000)
+    waiting = writer.submit(bench.accumulator.pool.reserve, 5_000)
     until(lambda: bench.wakes >= 2)
     time.sleep(0.02)
     assert not waiting.done()
@@ -167,13 +177,15 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     bench.accumulator.close_due(bench.clock.monotonic())
     first, second = bench.queued()
     assert bench.queued() == [first, second]
-    bench.accumulator.settle(first)
+    bench.accumulator.complete(first)
     time.sleep(0.02)
     assert not waiting.done()
-    bench.accumulator.settle(second)
+    bench.accumulator.complete(second)
     waiting.result(SOON)
     assert bench.memory.used == 5_000
-    assert bench.accumulator.waited > 0.03
+    meters = MetricsRecorder()
+    bench.memory.measure(meters)
+    assert (meters.buffer_waits, meters.buffer_wait > 0.03) == (1, True)
 
 
 def test_reserve_gives_up_after_max_block() -> None:
@@ -181,16 +193,16 @@ def test_reserve_gives_up_after_max_block() -> None:
     bench.put({0: 9_500})
     started = time.monotonic()
     with pytest.raises(BufferTimeoutError, match=r"max\.block\.ms = 80") as caught:
-        bench.accumulator.reserve(1_000)
+        bench.accumulator.pool.reserve(1_000)
     assert 0.07 <= time.monotonic() - started < SOON
     assert "9,500 of 10,000" in str(caught.value)
     bench.settle_all()
-    bench.accumulator.reserve(1_000)
+    bench.accumulator.pool.reserve(1_000)
     assert bench.memory.used == 1_000
 
 
 def test_an_empty_buffer_takes_what_is_larger_than_itself(bench: Bench) -> None:
-    bench.accumulator.reserve(50_000)
+    bench.accumulator.pool.reserve(50_000)
     assert bench.memory.used == 50_000
 
 
@@ -200,29 +212,29 @@ def test_the_end_of_the_sender_wakes_the_writer(wait: str, writer: ThreadPoolExe
     accumulator = bench.accumulator
     bench.put({0: 9_500})
     work = {
-        "reserve": lambda: accumulator.reserve(1_000),
+        "reserve": lambda: accumulator.pool.reserve(1_000),
         "flush": accumulator.flush,
-        "topics": lambda: accumulator.wait_for(lambda: False, 600.0),
+        "topics": lambda: accumulator.state.wait_for(lambda: False, 600.0),
     }[wait]
     waiting = writer.submit(work)
     time.sleep(0.03)
     assert not waiting.done()
     error = DeliveryError("the sender is gone")
-    accumulator.fail(error)
+    accumulator.state.fail(error)
     assert waiting.exception(SOON) is error
     with pytest.raises(DeliveryError):
-        accumulator.reserve(1)
+        accumulator.pool.reserve(1)
 
 
 def test_append_after_the_end_takes_nothing(bench: Bench) -> None:
-    bench.accumulator.reserve(100)
+    bench.accumulator.pool.reserve(100)
     bench.accumulator.begin()
-    bench.accumulator.fail(DeliveryError("gone"))
+    bench.accumulator.state.fail(DeliveryError("gone"))
     piece = EncodedSlice(PLACES[0], b"x" * 50, 1, opens=True, base_timestamp=0, max_timestamp=0)
     with pytest.raises(DeliveryError):
         bench.accumulator.append([piece], Charge(50, holders=0), 100)
     bench.accumulator.give_up(100)
-    assert (bench.memory.used, bench.accumulator.unsettled) == (0, 0)
+    assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
 
 
 def test_flush_waits_for_what_was_appended(writer: ThreadPoolExecutor) -> None:
@@ -231,23 +243,24 @@ def test_flush_waits_for_what_was_appended(writer: ThreadPoolExecutor) -> None:
     flushing = writer.submit(bench.accumulator.flush)
     until(lambda: len(bench.queued()) == 2)
     first, second = bench.queued()
-    bench.accumulator.settle(first)
+    bench.accumulator.complete(first)
     time.sleep(0.02)
     assert not flushing.done()
-    bench.accumulator.settle(second)
+    bench.accumulator.complete(second)
     flushing.result(SOON)
 
 
 def test_a_compressed_batch_is_charged_for_what_it_then_takes() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939, 1: 939})
-    first, second = bench.closed
+    first, second = bench.queued()
     assert not first.ready
-    bench.accumulator.compressed(first, b"short", Codec.LZ4)
+    assert bench.memory.used == 2 * 939
+    bench.codec.run()
+    assert bench.accumulator.take_compressed() is None
     assert first.ready
-    assert bench.memory.used == 2 * 939 + 5
-    bench.accumulator.compressed(second, b"longer", Codec.LZ4)
-    assert bench.memory.used == 11
+    assert (first.codec, first.compression) == (Codec.LZ4, 0.0)
+    assert bench.memory.used == first.held + second.held < 939
     bench.settle_all()
     assert bench.memory.used == 0
 
@@ -256,10 +269,11 @@ def test_a_batch_that_expires_while_it_is_compressed_costs_nothing() -> None:
     bench = Bench(ManualClock(), compression_type="lz4")
     bench.put({0: 939})
     (expired,) = bench.accumulator.take_while(lambda batch: batch.created <= 0.0)
-    bench.accumulator.settle(expired)
-    bench.accumulator.compressed(expired, b"too late", Codec.LZ4)
+    bench.accumulator.complete(expired)
+    bench.codec.run()
+    assert bench.accumulator.take_compressed() is None
     assert bench.memory.used == 0
-    assert bench.accumulator.unsettled == 0
+    assert bench.accumulator.state.incomplete == 0
 
 
 def test_pieces_of_a_split_take_over_the_charge(bench: Bench) -> None:
@@ -269,11 +283,11 @@ def test_pieces_of_a_split_take_over_the_charge(bench: Bench) -> None:
     for piece in pieces:
         piece.add(b"x" * 400, 1, 0)
     bench.accumulator.replace(batch, pieces)
-    assert bench.accumulator.unsettled == 2
+    assert bench.accumulator.state.incomplete == 2
     assert bench.memory.used == 2 * (400 + 61)
     for piece in pieces:
-        bench.accumulator.settle(piece)
-    assert (bench.memory.used, bench.accumulator.unsettled) == (0, 0)
+        bench.accumulator.complete(piece)
+    assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)
 
 
 def test_only_what_is_old_enough_expires(bench: Bench) -> None:
@@ -300,4 +314,4 @@ def test_many_writers_of_memory_never_lose_a_byte(bench: Bench) -> None:
     stop.set()
     settler.join(SOON)
     bench.settle_all()
-    assert (bench.memory.used, bench.accumulator.unsettled) == (0, 0)
+    assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)

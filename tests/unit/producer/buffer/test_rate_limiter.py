@@ -37,6 +37,12 @@ def test_after_trouble_the_rate_doubles_each_second(after: float, factor: float)
     assert NO_TROUBLE.factor(100.0 + after) == 1.0
 
 
+def refilled(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
+    """Seconds that a chunk must wait."""
+    limiter.refill(now, ramp)
+    return limiter.wait
+
+
 def written(limits: RateLimits, seconds: float, troubled_at: float | None = None) -> int:
     """Rows of 10 bytes that get through in so many seconds."""
     limiter, now, end, rows = RateLimiter(limits, 0.0), 0.0, seconds, 0
@@ -44,13 +50,13 @@ def written(limits: RateLimits, seconds: float, troubled_at: float | None = None
     count = min(chunk, max(1, size // 10))
     while True:
         ramp = Ramp(troubled_at) if troubled_at is not None and now >= troubled_at else NO_TROUBLE
-        while wait := limiter.wait(now, ramp):
+        while wait := refilled(limiter, now, ramp):
             now += wait
             if troubled_at is not None and now >= troubled_at:
                 ramp = Ramp(troubled_at)
         if now >= end:
             return rows
-        limiter.take(count, count * 10)
+        limiter.acquire(count, count * 10)
         rows += count
 
 
@@ -77,13 +83,13 @@ def test_trouble_slows_it_down_for_a_while() -> None:
 
 def test_trouble_without_end_leaves_a_sixteenth() -> None:
     limiter = RateLimiter(RateLimits(records=1_600), 0.0)
-    limiter.take(100, 0)
+    limiter.acquire(100, 0)
     now, rows = 0.0, 0
     while now < 20.0:
-        wait = limiter.wait(now, Ramp(now))
+        wait = refilled(limiter, now, Ramp(now))
         now += min(wait, 0.5) or 0.0
         if not wait:
-            limiter.take(10, 0)
+            limiter.acquire(10, 0)
             rows += 10
     assert rows == pytest.approx(20 * 100 - 100, rel=0.05)
 
@@ -98,25 +104,25 @@ def test_no_limits() -> None:
     limiter = RateLimiter(RateLimits(), 0.0)
     assert not limiter.limited
     assert limiter.chunk(10, 20) == (10, 20)
-    limiter.take(1 << 40, 1 << 40)
-    assert limiter.wait(0.0, NO_TROUBLE) == 0.0
+    limiter.acquire(1 << 40, 1 << 40)
+    assert refilled(limiter, 0.0, NO_TROUBLE) == 0.0
 
 
 def steady(limiter: RateLimiter, start: float, stop: float, size: int = 100) -> None:
     """Write 100 times a second, so many bytes each time, and never wait."""
     for tick in range(int(start * 100), int(stop * 100)):
-        assert limiter.wait(tick / 100, NO_TROUBLE) == 0.0
-        limiter.take(1, size)
+        assert refilled(limiter, tick / 100, NO_TROUBLE) == 0.0
+        limiter.acquire(1, size)
 
 
 def ramping(limiter: RateLimiter, ramp: Ramp, start: float, seconds: float) -> int:
     """Bytes that get through in so many seconds, in chunks of 100."""
     now, taken = start, 0
     while now < start + seconds:
-        wait = limiter.wait(now, ramp)
+        wait = refilled(limiter, now, ramp)
         now += wait or 0.001
         if not wait:
-            limiter.take(1, 100)
+            limiter.acquire(1, 100)
             taken += 100
     return taken
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -109,17 +110,15 @@ def test_internal_latency_is_that_of_each_record() -> None:
 
 def test_every_reason_to_close_is_counted() -> None:
     with world(linger_ms=50) as one:
-        accumulator = one.session._accumulator
         one.send([b"." * 900, b"." * 900])  # the second one does not fit any more
         one.steps(30)
         one.send([b"no room"], 1)
-        accumulator._starving_since = 0.0
-        one.step()
-        accumulator._starving_since = None
+        with one.writer_waiting():
+            one.step()
         one.send([b"flushed"], 2)
-        accumulator.wait_for = lambda *_: True  # type: ignore[method-assign]
-        one.session.flush()
-        one.steps(30)
+        flushing = Thread(target=one.session.flush, daemon=True)
+        flushing.start()
+        one.run(lambda: not flushing.is_alive(), 0.0)
         metrics = one.report().metrics
     assert (metrics.closed_full, metrics.closed_linger) == (1, 1)
     assert (metrics.closed_memory, metrics.closed_flush) == (1, 1)

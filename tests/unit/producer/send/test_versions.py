@@ -92,7 +92,7 @@ def test_a_topic_that_does_not_exist_yet(release: str) -> None:
     """A broker that creates it says so with LEADER_NOT_AVAILABLE."""
     with world(cluster_of(HIGHEST[release])) as one:
         one.cluster.metadata_errors["late"] = 5
-        one.session._accumulator.want_topics(("late",))
+        one.session._topics.want(("late",))
         one.steps(100)
         assert "late" not in one.client.metadata.cluster.topics
         one.cluster.create("late", 1)

@@ -1,0 +1,104 @@
+"""The last stages of a chunk before it is appended: planned into batches, encoded, cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.producer.append.planner import BatchLimits, plan
+from spark_kafka_sink.producer.buffer.batch import EncodedSlice
+from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from spark_kafka_sink.records.encoder import encode_records, slice_records
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.producer.append.chunk import RoutedChunk
+    from spark_kafka_sink.producer.append.partitioner import Route
+    from spark_kafka_sink.producer.append.planner import Plan
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+
+
+class ChunkEncoder:
+    """One session's; writer thread only."""
+
+    def __init__(self, client: Client, accumulator: Accumulator) -> None:
+        self._client = client
+        self._accumulator = accumulator
+        self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
+
+    def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
+        """Encoded slices for the accumulator, and the charge for the buffer that they share.
+
+        Open batches stay as they are until the slices are appended or given up.
+
+        Args:
+            chunk: n rows.
+            arrived_ms: the timestamp of rows that have none.
+        """
+        own = chunk.rows.columns.timestamps
+        timestamps = arrived_ms if own is None else own
+        names = _TargetNames(chunk.route)
+        self._accumulator.begin()
+        layout = plan(
+            chunk.route.targets,
+            chunk.sizes,
+            timestamps,
+            lambda target: self._accumulator.open_batch(names[target]),
+            self._limits_of(names),
+        )
+        encoded = encode_records(
+            chunk.rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
+        )
+        size = slice_records(encoded, 0, len(encoded)).nbytes
+        return _slices(encoded, layout, names, timestamps), Charge(size, holders=0)
+
+    def _limits_of(self, names: _TargetNames) -> BatchLimits:
+        """The limits, lower for topics that are known to take smaller batches than batch.size."""
+        ceilings = self._client.ceilings
+        if not ceilings:
+            return self._limits
+        now, largest = self._client.clock.monotonic(), self._limits.size
+        return replace(
+            self._limits, lower=lambda target: ceilings.of(names[target].topic, now) or largest
+        )
+
+
+class _TargetNames(dict[int, TopicPartition]):
+    """Topic and partition of each target number of a route, made when first asked for."""
+
+    def __init__(self, route: Route) -> None:
+        super().__init__()
+        self._route = route
+
+    def __missing__(self, target: int) -> TopicPartition:
+        topic, partition = self._route.target(target)
+        name = self[target] = TopicPartition(topic.name, partition)
+        return name
+
+
+def _slices(
+    encoded: pa.BinaryArray,
+    layout: Plan,
+    names: _TargetNames,
+    timestamps: NDArray[np.int64] | int,
+) -> list[EncodedSlice]:
+    """The planned slices of the encoded rows."""
+    stamps = timestamps
+    if layout.order is not None and not isinstance(stamps, int):
+        stamps = stamps[layout.order]
+    return [
+        EncodedSlice(
+            names[segment.target],
+            slice_records(encoded, segment.start, segment.stop),
+            segment.stop - segment.start,
+            segment.opens,
+            segment.base_timestamp,
+            stamps if isinstance(stamps, int) else int(stamps[segment.start : segment.stop].max()),
+        )
+        for segment in layout.segments
+    ]
