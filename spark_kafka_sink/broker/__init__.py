@@ -1,12 +1,8 @@
 """A small Kafka broker in this process, so that tests and demos need nothing installed.
 
-Reading order, as a request goes: net (event loop, frames, dispatch), handlers (one file per API),
-then the state: cluster, partition, storage, coordinator; purgatory keeps what has to wait.
+`embedded.py` holds `EmbeddedBroker`, which puts the rooms together. Reading order, as a request
+goes: net (sockets, frames, dispatch), handlers (one file an API), cluster (topics, nodes, leaders),
+coordinator (groups, transactions), partition (validation, log, producers), storage and redis (where
+batches lie). faults stands between net and handlers when a test asks for it. Each room imports only
+from those below it (`pyproject.toml`); the files beside them are used by several.
 """
-
-from __future__ import annotations
-
-from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.embedded import EmbeddedBroker
-
-__all__ = ["BrokerConfig", "EmbeddedBroker"]

@@ -146,7 +146,7 @@ class BrokerConfig:
             raise ConfigError(f"port is {self.port}", hint="0 takes any free port")
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)
-        check_listeners(self)
+        check_listeners(self.host, self.advertised_listeners, self.nodes)
 
     @property
     def release(self) -> str | None:

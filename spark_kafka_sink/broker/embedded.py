@@ -1,34 +1,46 @@
-"""A broker inside this process."""
+"""A broker inside this process, for tests and demos."""
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
-from spark_kafka_sink.broker.cluster.topics import NewTopic
-from spark_kafka_sink.broker.cluster_control import ClusterControl
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.faults import Faults
-from spark_kafka_sink.broker.listeners import advertised, reachable
-from spark_kafka_sink.broker.net.server import Server, listen
-from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.errors import BrokerUnavailableError
+from spark_kafka_sink.broker.faults.faults import Faults
+from spark_kafka_sink.broker.listeners import reachable
+from spark_kafka_sink.broker.runtime import BrokerRuntime
+from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self, Unpack
 
+    from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
     from spark_kafka_sink.broker.config import BrokerOptions
+    from spark_kafka_sink.broker.partition.partition import Partition
 
 T = TypeVar("T")
 
-STOP_SECONDS = 10.0
+RUN_SECONDS: Final = 10.0
+"""How long `run` waits for the broker's thread."""
 
 
-class EmbeddedBroker(ClusterControl):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A partition at one moment; `leader` is -1 where there is none."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    high_watermark: int
+    end_offset: int
+
+
+class EmbeddedBroker:
     """A small Kafka broker, or a cluster of them, for tests and demos.
 
     Data lives in memory, or in the folder `data_dir`.
@@ -53,9 +65,7 @@ class EmbeddedBroker(ClusterControl):
         for spec in self.config.faults:
             self.faults.add(spec)
         self._nodes: tuple[Node, ...] = ()
-        self._server: Server | None = None
-        self._cluster: Cluster | None = None
-        self._thread: threading.Thread | None = None
+        self._runtime: BrokerRuntime | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -85,49 +95,19 @@ class EmbeddedBroker(ClusterControl):
 
         A stopped broker starts with what lies in its data folder, or empty if it has none.
         """
-        config = self.config
-        listeners = {}
-        try:
-            for index in range(config.nodes):
-                port = config.port + index if config.port else 0
-                listeners[index + 1] = listen(config.host, port)
-        except OSError as error:
-            for listener in listeners.values():
-                listener.close()
-            raise BrokerUnavailableError(
-                f"the embedded broker can't listen on {config.host}:{port}: {error.strerror}",
-                hint="Choose another port, or 0 for any free one",
-            ) from error
-        ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
-        self._nodes = tuple(
-            Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
-            for node, (host, port) in advertised(config, ports).items()
-        )
-        try:
-            self._cluster = Cluster(config, list(self._nodes), SystemClock())
-        except BaseException:
-            for listener in listeners.values():
-                listener.close()
-            raise
-        self._cluster.faults = self.faults
-        self._server = Server(self._cluster, listeners)
-        self._thread = threading.Thread(
-            target=self._server.run, name="kafkaprod-broker", daemon=True
-        )
-        self._thread.start()
+        runtime = BrokerRuntime(self.config, self.faults)
+        self._nodes = runtime.nodes
+        runtime.start()
+        self._runtime = runtime
 
     def stop(self) -> None:
         """Close all connections, and forget all data unless there is a data folder.
 
         Harmless when it is not running.
         """
-        if self._server is None or self._thread is None:
-            return
-        self._server.stop()
-        self._thread.join(STOP_SECONDS)
-        if self._cluster is not None:
-            self._cluster.close()
-        self._server = self._thread = self._cluster = None
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.stop()
 
     def run(self, function: Callable[[Cluster], T]) -> T:
         """Look at or change the state on the broker's own thread, and return what that returns.
@@ -135,8 +115,8 @@ class EmbeddedBroker(ClusterControl):
         Raises:
             BrokerUnavailableError: the broker is not running.
         """
-        cluster, server = self._cluster, self._server
-        if cluster is None or server is None:
+        runtime = self._runtime
+        if runtime is None:
             raise BrokerUnavailableError(
                 "the embedded broker is not running", hint="Use it inside its with block"
             )
@@ -144,12 +124,12 @@ class EmbeddedBroker(ClusterControl):
 
         def call() -> None:
             try:
-                future.set_result(function(cluster))
+                future.set_result(function(runtime.cluster))
             except Exception as error:  # noqa: BLE001 - it belongs to the caller's thread
                 future.set_exception(error)
 
-        server.call_soon(call)
-        return future.result(STOP_SECONDS)
+        runtime.call_soon(call)
+        return future.result(RUN_SECONDS)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
         """Make a topic; configs have underscores for Kafka's dots.
@@ -175,7 +155,91 @@ class EmbeddedBroker(ClusterControl):
 
         def read(cluster: Cluster) -> list[bytes]:
             found = cluster.topics.named(topic)
-            wanted = found.partition(partition) if found else None
-            return [bytes(batch.data) for batch in wanted.log] if wanted else []
+            one = found.partition(partition) if found else None
+            return [bytes(batch.data) for batch in one.log] if one else []
 
         return self.run(read)
+
+    def stop_node(self, node: int) -> None:
+        """Take a node down: connections end, leadership moves, in-sync replicas shrink.
+
+        What only this node had of its partitions is lost to a new leader, as in Kafka.
+
+        Raises:
+            KafkaProdError: there is no such node.
+        """
+        self.run(lambda cluster: cluster.node_control.stop(node))
+
+    def start_node(self, node: int) -> None:
+        """Bring a stopped or paused node back; it catches up before it is in sync again.
+
+        Raises:
+            KafkaProdError: there is no such node.
+        """
+        self.run(lambda cluster: cluster.node_control.start(node))
+
+    def pause_node(self, node: int) -> None:
+        """Let a node hang; it loses its leaderships when `session_timeout_ms` have passed.
+
+        Raises:
+            KafkaProdError: there is no such node.
+        """
+        self.run(lambda cluster: cluster.node_control.pause(node))
+
+    def set_follower_lag(self, milliseconds: int, node: int | None = None) -> None:
+        """Let one node, or all, copy so much later than leaders append.
+
+        Raises:
+            KafkaProdError: there is no such node.
+        """
+        seconds = milliseconds / 1000
+        if node is None:
+            self.run(lambda cluster: cluster.node_control.set_all_lags(seconds))
+        else:
+            self.run(lambda cluster: cluster.node_control.set_lag(node, seconds))
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Make a node the leader of a partition; it becomes a replica if it was none.
+
+        Raises:
+            UnknownTopicError: there is no such partition.
+            KafkaProdError: the node does not live.
+        """
+        self.run(lambda c: c.elections.move(_partition(c, topic, partition), node))
+
+    def elect_preferred_leaders(self) -> None:
+        """Let the first replica of each partition lead where it is in sync."""
+        self.run(lambda cluster: cluster.elections.prefer())
+
+    def jump_clock(self, milliseconds: int) -> None:
+        """Move the brokers' time of day, back if negative."""
+        self.run(lambda cluster: cluster.clock.jump(milliseconds))
+
+    def partition_state(self, topic: str, partition: int) -> PartitionState:
+        """Look at a partition.
+
+        Raises:
+            UnknownTopicError: there is no such partition.
+        """
+        return self.run(lambda cluster: _state(_partition(cluster, topic, partition)))
+
+
+def _partition(cluster: Cluster, topic: str, index: int) -> Partition:
+    found = cluster.topics.named(topic)
+    partition = found.partition(index) if found else None
+    if partition is None:
+        raise UnknownTopicError(
+            "there is no such partition", topic=topic, partition=index, hint="Create it first"
+        )
+    return partition
+
+
+def _state(partition: Partition) -> PartitionState:
+    return PartitionState(
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=tuple(partition.replicas),
+        in_sync=tuple(partition.in_sync),
+        high_watermark=partition.high_watermark,
+        end_offset=partition.log.end_offset,
+    )

@@ -5,46 +5,43 @@ The two differ where a container, NAT or a proxy stands between.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.addresses import parse_addresses
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.broker.config import BrokerConfig
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean every address of the machine: nobody can connect to them from elsewhere."""
 _LOOPBACK = "127.0.0.1"
 
 
-def check_listeners(config: BrokerConfig) -> None:
-    """See whether clients can be told an address.
+def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> None:
+    """See whether clients can be told an address of each node.
 
     Raises:
         ConfigError: the host is none that can be announced, or the addresses are not one a node.
     """
-    if config.advertised_listeners is None:
-        if config.host in _ANY:
+    if advertised_listeners is None:
+        if host in _ANY:
             raise ConfigError(
-                f"host {config.host or chr(39) * 2} can't be announced to clients",
+                f"host {host or chr(39) * 2} can't be announced to clients",
                 hint="Say with advertised_listeners (--advertised-listeners) what host:port "
                 "clients reach it at",
             )
         return
-    told = parse_addresses(config.advertised_listeners, "advertised_listeners")
-    if len(told) != config.nodes:
+    told = parse_addresses(advertised_listeners, "advertised_listeners")
+    if len(told) != nodes:
         raise ConfigError(
-            f"advertised_listeners has {len(told)} addresses for {config.nodes} nodes",
+            f"advertised_listeners has {len(told)} addresses for {nodes} nodes",
             hint="Give one host:port for each node, in their order, separated by commas",
         )
 
 
-def advertised(config: BrokerConfig, ports: dict[int, int]) -> dict[int, tuple[str, int]]:
+def advertised(
+    host: str, advertised_listeners: str | None, ports: dict[int, int]
+) -> dict[int, tuple[str, int]]:
     """What clients are told of each node; `ports` are those that the nodes listen on."""
-    if config.advertised_listeners is None:
-        return {node: (config.host, port) for node, port in ports.items()}
-    told = parse_addresses(config.advertised_listeners, "advertised_listeners")
+    if advertised_listeners is None:
+        return {node: (host, port) for node, port in ports.items()}
+    told = parse_addresses(advertised_listeners, "advertised_listeners")
     return {node: _split(address) for node, address in zip(ports, told, strict=True)}
 
 

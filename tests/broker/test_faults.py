@@ -358,7 +358,7 @@ def test_a_fault_that_is_none_on_the_command_line():
 def test_a_broker_is_up_within_200_ms():
     code = """
 import socket, time
-from spark_kafka_sink.broker import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker
 took = []
 for _ in range(3):
     started = time.perf_counter()

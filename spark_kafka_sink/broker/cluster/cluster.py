@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from spark_kafka_sink.broker.clock import JumpingClock
 from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic, TopicError
 from spark_kafka_sink.broker.cluster.node_control import NodeControl
 from spark_kafka_sink.broker.cluster.node_states import NodeStates
 from spark_kafka_sink.broker.cluster.reassignments import Reassignments
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
-from spark_kafka_sink.broker.cluster.storage_backend import open_backend
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
-from spark_kafka_sink.broker.cluster.topics import NewTopic, TopicError, Topics
+from spark_kafka_sink.broker.cluster.topics import Topics
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
@@ -26,16 +25,16 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
 from spark_kafka_sink.broker.coordinator.transaction_markers import TransactionMarkerWriter
 from spark_kafka_sink.broker.coordinator.transaction_store import TransactionStore
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
-from spark_kafka_sink.broker.faults import Faults
-from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
+    from spark_kafka_sink.broker.clock import JumpingClock
+    from spark_kafka_sink.broker.cluster.node_control import NodeSockets
     from spark_kafka_sink.broker.config import BrokerConfig
-    from spark_kafka_sink.broker.topic_partition import TopicPartition
-    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,47 +50,60 @@ class Node:
 class Cluster:
     """Nodes, topics, consumer groups, producer ids, transactions, and answers that wait.
 
-    `nodes` are those that live, as Metadata names them.
+    All of it belongs to one thread, or to whoever holds the lock on it (state_lock.py). `nodes` are
+    those that live, as Metadata names them.
+
+    Args:
+        config: what the broker was started with.
+        nodes: all of them, by id.
+        clock: its time of day may jump.
+        backend: where logs and all else that lasts are kept.
+        purgatory: takes the requests whose answer waits.
+        sockets: of the nodes.
+
+    Raises:
+        ConfigError: a topic to begin with can't be made.
     """
 
-    def __init__(self, config: BrokerConfig, nodes: list[Node], clock: Clock) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        nodes: Sequence[Node],
+        clock: JumpingClock,
+        backend: StorageBackend,
+        purgatory: DelayedOperationPurgatory,
+        sockets: NodeSockets,
+    ) -> None:
         self.config = config
-        self.clock = JumpingClock(clock)
-        self.faults = Faults()
-        self.call_soon: Callable[[Callable[[], None]], None] = lambda function: function()
+        self.clock = clock
+        self.purgatory = purgatory
         self._all_nodes = {node.id: node for node in nodes}
         self.nodes = dict(self._all_nodes)
         self.node_states = NodeStates(
             sorted(self.nodes), config.follower_lag_ms / 1000, config.session_timeout_ms / 1000
         )
-        backend = open_backend(config, self.clock, self._storage_news)
-        self.state_lock = backend.state_lock
-        """Held by whoever touches the state, where requests are handled beside the event loop."""
         self.journal = backend.open_journal()
         store = TopicStore(backend, self.journal)
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
         self.topics = Topics(config, self.node_states.active(), store, layers)
-        self.log_manager = LogManager(self.topics.logs, self.clock, config.retention_check_ms)
-        self.purgatory = DelayedOperationPurgatory()
-        self.elections = Elections(self.node_states, self.topics, self.purgatory)
+        self.log_manager = LogManager(self.topics.logs, clock, config.retention_check_ms)
+        self.elections = Elections(self.node_states, self.topics, purgatory)
         self.node_control = NodeControl(
-            self.node_states, self.elections, clock, self._nodes_changed
+            self.node_states, self.elections, sockets, clock, self._nodes_changed
         )
         max_lag = config.replica_lag_time_max_ms / 1000
-        self.replica_manager = ReplicaManager(
-            self.node_states, self.topics, self.purgatory, max_lag
-        )
+        self.replica_manager = ReplicaManager(self.node_states, self.topics, purgatory, max_lag)
         self.reassignments = Reassignments(self.topics, self.elections)
         self.group_coordinator = GroupCoordinator(self.journal)
         self._producer_id_manager = ProducerIdManager(self.journal)
         self.transactional_offsets = TransactionalOffsets(self.journal)
         self.marker_writer = TransactionMarkerWriter(
-            self.topics,
+            self.topics.named,
             self.group_coordinator,
             self.transactional_offsets,
-            self.purgatory,
-            self.clock,
+            purgatory,
+            clock,
         )
         transaction_config = TransactionConfig(
             max_timeout_ms=config.transaction_max_timeout_ms,
@@ -101,7 +113,7 @@ class Cluster:
         self.transaction_coordinator = TransactionCoordinator(
             transaction_config,
             TransactionStore(self.journal),
-            self.clock,
+            clock,
             self.new_producer_id,
             self.marker_writer,
         )
@@ -129,10 +141,6 @@ class Cluster:
                 f"the topic {new.name!r} can't be made: {error.message}",
                 hint="Correct its name, its number of partitions or its configs",
             ) from error
-
-    def _storage_news(self, key: TopicPartition) -> None:
-        """Wake who waits for a partition; called on any thread."""
-        self.call_soon(lambda: self.purgatory.wake(key))
 
     @property
     def controller_id(self) -> int:

@@ -36,26 +36,38 @@ class NodeSockets(Protocol):
 
 
 class NodeControl:
-    """Turns nodes off and on; `changed` hears when the nodes that live are others."""
+    """Stops, starts and pauses nodes.
 
-    __slots__ = ("_changed", "_clock", "_elections", "_nodes", "sockets")
+    Args:
+        nodes: their states, which are changed.
+        elections: moves leaderships away from nodes and back.
+        sockets: of the nodes.
+        clock: tells when a paused node's session ends.
+        changed: called when other nodes are active than before.
+    """
+
+    __slots__ = ("_changed", "_clock", "_elections", "_nodes", "_sockets")
 
     def __init__(
-        self, nodes: NodeStates, elections: Elections, clock: Clock, changed: Callable[[], None]
+        self,
+        nodes: NodeStates,
+        elections: Elections,
+        sockets: NodeSockets,
+        clock: Clock,
+        changed: Callable[[], None],
     ) -> None:
         self._nodes = nodes
         self._elections = elections
         self._clock = clock
         self._changed = changed
-        self.sockets: NodeSockets | None = None
+        self._sockets = sockets
 
     def stop(self, node: int) -> None:
         """Take a node down: its connections end, its leaderships move; its data stays."""
         if self._state(node) is NodeState.STOPPED:
             return
         self._nodes.stop(node)
-        if self.sockets is not None:
-            self.sockets.close_node(node)
+        self._sockets.close_node(node)
         self._changed()
         self._elections.node_lost(node)
 
@@ -64,9 +76,10 @@ class NodeControl:
         state = self._state(node)
         if state is NodeState.UP:
             return
-        if self.sockets is not None:
-            opened = state is NodeState.PAUSED
-            (self.sockets.unmute_node if opened else self.sockets.open_node)(node)
+        if state is NodeState.PAUSED:
+            self._sockets.unmute_node(node)
+        else:
+            self._sockets.open_node(node)
         self._nodes.start(node)
         self._changed()
         self._elections.node_back()
@@ -76,8 +89,7 @@ class NodeControl:
         if self._state(node) is not NodeState.UP:
             return
         self._nodes.pause(node, self._clock.monotonic())
-        if self.sockets is not None:
-            self.sockets.mute_node(node)
+        self._sockets.mute_node(node)
 
     def set_lag(self, node: int, seconds: float) -> None:
         """Let a follower copy so much later than its leaders append."""

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.cluster.new_topic import TopicError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.cluster.elections import Elections
-    from spark_kafka_sink.broker.cluster.topics import Topic, Topics
+    from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
 
 
 class Reassignments:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from spark_kafka_sink.broker.cluster.topics import Topic
 from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.topic_config import TopicConfig

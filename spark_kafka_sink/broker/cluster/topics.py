@@ -2,82 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.assignments import Brokers
+from spark_kafka_sink.broker.cluster.new_topic import DEFAULT, NewTopic, TopicError, is_topic_name
 from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.topic_store import TopicStore
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.topic_config import Layer
-
-DEFAULT = -1
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
-def is_topic_name(name: str) -> bool:
-    """Whether a topic may have a name (Kafka's Topic.validate)."""
-    return name not in {".", ".."} and _NAME.fullmatch(name) is not None
-
-
-class TopicError(Exception):
-    """A topic can't be made or found.
-
-    Args:
-        error: Kafka's code for it.
-        message: what is wrong, for the response.
-    """
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """A topic to be made; -1 stands for the broker's default.
-
-    `assignments` are the nodes of each partition, where they are not left to the broker.
-    """
-
-    name: str
-    partitions: int = DEFAULT
-    replication_factor: int = DEFAULT
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    configs: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
-class Topic:
-    """A topic, its partitions by index, and its id (KIP-516)."""
-
-    name: str
-    id: UUID = field(default_factory=uuid4)
-    config: TopicConfig
-    partitions: list[Partition]
-    is_replicated: bool = False
-    """Whether a partition has, or has had, more than one replica."""
-
-    @property
-    def replication_factor(self) -> int:
-        """How many nodes appear to hold each partition."""
-        return len(self.partitions[0].replicas)
-
-    def partition(self, index: int) -> Partition | None:
-        """Find a partition."""
-        return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class Topics:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.topics import Topics
+    from collections.abc import Callable
+
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
     from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
     from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
@@ -23,24 +25,24 @@ class TransactionMarkerWriter:
     """Appends transaction markers to partitions.
 
     Args:
-        topics: where partitions are found.
+        find_topic: finds a topic by its name.
         groups: get the offsets of a committed transaction.
         offsets: takes the markers of the offsets topic.
         purgatory: told of partitions whose last stable offset may have moved.
         clock: time of the markers.
     """
 
-    __slots__ = ("_clock", "_groups", "_offsets", "_purgatory", "_topics")
+    __slots__ = ("_clock", "_find_topic", "_groups", "_offsets", "_purgatory")
 
     def __init__(
         self,
-        topics: Topics,
+        find_topic: Callable[[str], Topic | None],
         groups: GroupCoordinator,
         offsets: TransactionalOffsets,
         purgatory: DelayedOperationPurgatory,
         clock: Clock,
     ) -> None:
-        self._topics = topics
+        self._find_topic = find_topic
         self._groups = groups
         self._purgatory = purgatory
         self._clock = clock
@@ -52,7 +54,7 @@ class TransactionMarkerWriter:
         if name == OFFSETS_TOPIC:
             self._offsets.end(marker, self._groups)
             return True
-        topic = self._topics.named(name)
+        topic = self._find_topic(name)
         partition = topic.partition(index) if topic else None
         if topic is None or partition is None:
             return True

@@ -1,24 +1,22 @@
-"""Does to a request and its answer what the faults say; the one place where they act."""
+"""Applies the faults that are armed to requests, to their responses and to the cluster."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.faults.fault import Effect, Fault, RequestInfo, RequestPartition
 from spark_kafka_sink.broker.faults.request_partitions import (
-    BY_PARTITION,
-    OVERLAID,
-    PartitionShape,
     failed_items,
     index_of,
     partitions_of,
     topic_name,
     without,
 )
+from spark_kafka_sink.broker.net.message_shapes import BY_PARTITION
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
@@ -29,36 +27,47 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.faults.faults import Faults
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
+    from spark_kafka_sink.broker.net.message_shapes import PartitionShape
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.protocol.message_builder import Values
+
+_WHOLE_ANSWER_NEEDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+"""Errors are written into the answers of these APIs: clients need the rest of them."""
 
 
 class FaultInjector:
     """Applies faults to requests on their way to their handlers."""
 
-    __slots__ = ("_cluster",)
+    __slots__ = ("_cluster", "_faults")
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, faults: Faults) -> None:
         self._cluster = cluster
+        self._faults = faults
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a fault is armed."""
+        return bool(self._faults)
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
-        """Handle a request, with the faults that befall it.
+        """Handle a request, with the faults that it triggers.
 
         Raises:
             ProtocolError: the connection has to end.
         """
-        if not self._cluster.faults:
+        if not self._faults:
             channel.handle(context)
             return
-        seen = RequestInfo(
+        info = RequestInfo(
             api=channel.api,
             node=context.node,
             client_id=context.client_id,
             partitions=partitions_of(channel.api, context.request, self._name_of),
         )
-        triggered = self._cluster.faults.triggered_by(seen)
+        triggered = self._faults.triggered_by(info)
         late = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
         if not late:
             self._go_on(channel, context, triggered)
@@ -147,11 +156,11 @@ class FaultInjector:
         shape = BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("a request without an answer fails, so the connection ends")
-        if api in OVERLAID:
+        if api in _WHOLE_ANSWER_NEEDED:
             channel.changes.append(lambda values: _overlaid(values, fault, error))
             channel.handle(context)
         elif shape is not None and getattr(request, shape.topics, None):
-            self._fail_partitions(channel, context, (shape, fault, error))
+            self._fail_partitions(channel, context, fault, shape)
         else:
             channel.send(failed_items(api, request, error) or {"error_code": error})
 
@@ -159,9 +168,9 @@ class FaultInjector:
         self,
         channel: ResponseChannel,
         context: RequestContext,
-        how: tuple[PartitionShape, Fault, ErrorCode],
+        fault: Fault,
+        shape: PartitionShape,
     ) -> None:
-        shape, fault, error = how
 
         def is_out(item: Any, one: Any) -> bool:
             name = topic_name(item, self._name_of)
@@ -169,7 +178,7 @@ class FaultInjector:
 
         rest = without(shape, context.request, is_out)
         failed = without(shape, context.request, lambda item, one: not is_out(item, one))
-        add = _adder(shape, failed, error)
+        add = _adder(shape, failed, _code(fault.value))
         if not getattr(rest, shape.topics):
             channel.send(add({shape.answers: []}))
             return

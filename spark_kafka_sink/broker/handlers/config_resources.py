@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.cluster.new_topic import TopicError, is_topic_name
 from spark_kafka_sink.broker.config_names import TOPIC_NAMES, settings_of
 from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigType, TopicConfig, problem_with

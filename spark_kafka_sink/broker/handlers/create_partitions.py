@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.cluster.new_topic import TopicError
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.protocol.message_builder import Values
 
 

@@ -6,14 +6,17 @@ the new topic (KIP-525), version 7 its id.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import NewTopic, Topic, TopicError
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic, TopicError
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.partition.topic import Topic
 
 
 def handle(context: RequestContext) -> Answer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.cluster.new_topic import TopicError, is_topic_name
 from spark_kafka_sink.broker.config_names import SYNONYMS, TOPIC_NAMES, Setting, settings_of
 from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.handlers.config_resources import (

@@ -13,7 +13,7 @@ from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, Re
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.protocol.message_builder import Values
 
 PREFERRED, UNCLEAN = 0, 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.cluster.new_topic import TopicError
 from spark_kafka_sink.broker.handlers.config_resources import (
     Resource,
     ResourceType,

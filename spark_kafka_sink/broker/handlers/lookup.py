@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from spark_kafka_sink.broker.cluster.topics import Topic
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.protocol.message_builder import Values
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import NewTopic, Topic, TopicError
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic, TopicError
 from spark_kafka_sink.broker.handlers.authorized_operations import of_cluster, of_topic
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
@@ -19,6 +19,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.protocol.message_builder import Values
 
 NULL_NAME_VERSION = 12

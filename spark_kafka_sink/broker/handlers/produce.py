@@ -37,12 +37,12 @@ from spark_kafka_sink.broker.handlers.produce_data import (
     produce_data,
 )
 from spark_kafka_sink.broker.handlers.request_context import (
+    REASON,
     Answer,
     Handler,
     Outcome,
     RequestContext,
 )
-from spark_kafka_sink.broker.net.error_log import REASON
 from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
 from spark_kafka_sink.broker.partition.log_validator import transactional_header
 from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
@@ -50,7 +50,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.cluster.topics import Topic
+    from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.protocol.message_builder import Values
 
 NO_OFFSET = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.protocol.message_builder import Values
@@ -25,6 +25,9 @@ class Outcome(Enum):
     SILENT = "there is no answer"
     CLOSE = "there is no answer, and the connection ends"
 
+
+REASON: Final = "reason"
+"""A key of an answer's values for the broker's log alone: no response has such a field."""
 
 Answer: TypeAlias = Values | Outcome
 """A handler's result; field names as in the newest version of the response."""

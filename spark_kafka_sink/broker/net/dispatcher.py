@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from spark_kafka_sink.broker.faults.injector import FaultInjector
 from spark_kafka_sink.broker.handlers import handlers_of
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import RequestContext
@@ -37,16 +36,39 @@ def gets_no_answer(api: int, context: RequestContext) -> bool:
     return api == ApiKey.PRODUCE and context.request.acks == 0
 
 
+class RequestInterceptor(Protocol):
+    """Stands between a request and its handler, as faults do that a test asks for."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may do more than to hand requests on."""
+        ...
+
+    def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
+        """Handle a request by `ResponseChannel.handle`, or do something else to it.
+
+        Raises:
+            ProtocolError: the connection has to end.
+        """
+        ...
+
+
 class Dispatcher:
-    """Hands requests to handlers."""
+    """Reads requests and hands them to their handlers.
 
-    __slots__ = ("_cluster", "_handlers", "_injector", "_network")
+    Args:
+        cluster: the state that handlers work on.
+        network: takes responses.
+        interceptor: every request passes through it.
+    """
 
-    def __init__(self, cluster: Cluster, network: Network) -> None:
+    __slots__ = ("_cluster", "_handlers", "_interceptor", "_network")
+
+    def __init__(self, cluster: Cluster, network: Network, interceptor: RequestInterceptor) -> None:
         self._cluster = cluster
         self._handlers = handlers_of(cluster.config.release)
         self._network = network
-        self._injector = FaultInjector(cluster)
+        self._interceptor = interceptor
 
     def read(
         self, frame: memoryview, connection: Connection
@@ -59,14 +81,14 @@ class Dispatcher:
         api, version, correlation_id = read_request_start(frame)
         handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
-            oldest = ResponseChannel(handler, (0, correlation_id), connection, self._network)
+            oldest = ResponseChannel(handler, 0, correlation_id, connection, self._network)
             oldest.send(unsupported_version(handler.versions))
             return None
         if handler is None or version not in handler.versions:
             raise ProtocolError(_unserved(api, version, handler))
         header = read_request_header(frame)
         request = _read_body(api, version, frame, header.body_offset)
-        channel = ResponseChannel(handler, (version, correlation_id), connection, self._network)
+        channel = ResponseChannel(handler, version, correlation_id, connection, self._network)
         context = RequestContext(
             cluster=self._cluster,
             node=connection.node,
@@ -85,11 +107,11 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection has to end.
         """
-        self._injector.serve(channel, context)
+        self._interceptor.serve(channel, context)
 
     def needs_logs(self, channel: ResponseChannel, context: RequestContext) -> bool:
         """Whether a request may have to wait for a storage: all but those about the cluster."""
-        if channel.api not in _ABOUT_THE_CLUSTER or self._cluster.faults:
+        if channel.api not in _ABOUT_THE_CLUSTER or self._interceptor.is_active:
             return True
         topics = self._cluster.topics
         asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.faults.request_partitions import BY_PARTITION
+from spark_kafka_sink.broker.handlers.request_context import REASON
+from spark_kafka_sink.broker.net.message_shapes import BY_PARTITION
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ ORDINARY: Final = frozenset(
     }
 )
 """What clients meet and handle while nothing is wrong."""
-
-REASON: Final = "reason"
-"""A key of an answer's values for the log alone: no response has such a field."""
 
 _LISTS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
 

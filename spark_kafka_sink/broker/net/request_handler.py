@@ -26,21 +26,25 @@ MOST_WAITING: Final = 64
 
 
 class RequestHandler:
-    """Runs what it is given, and the cluster's tick, holding the lock on its state."""
+    """Runs what it is given, and the cluster's tick, holding the lock on its state.
 
-    __slots__ = ("_cluster", "_lock", "_queue", "_stopping", "_thread")
+    Args:
+        lock: on the cluster's state.
+    """
 
-    def __init__(self, cluster: Cluster, lock: StateLock) -> None:
-        self._cluster = cluster
-        self._lock = lock
+    __slots__ = ("_queue", "_stopping", "_thread", "lock")
+
+    def __init__(self, lock: StateLock) -> None:
+        self.lock = lock
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
-        self._thread = threading.Thread(
-            target=self._run, name="kafkaprod-broker-requests", daemon=True
-        )
+        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, cluster: Cluster) -> None:
+        """Begin the thread; what was submitted before runs on it."""
+        self._thread = threading.Thread(
+            target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -56,20 +60,21 @@ class RequestHandler:
         """Finish what runs, leave the rest."""
         self._stopping = True
         self._queue.put(lambda: None)
-        self._thread.join(STOP_SECONDS)
+        if self._thread is not None:
+            self._thread.join(STOP_SECONDS)
 
-    def _run(self) -> None:
+    def _run(self, cluster: Cluster) -> None:
         while not self._stopping:
-            job = self._next()
-            with self._lock:
+            job = self._next(cluster)
+            with self.lock:
                 self._safely(job)
-                self._safely(self._cluster.tick)
+                self._safely(cluster.tick)
 
-    def _next(self) -> Callable[[], None]:
-        deadline = self._cluster.next_deadline()
+    def _next(self, cluster: Cluster) -> Callable[[], None]:
+        deadline = cluster.next_deadline()
         wait = LONGEST_WAIT
         if deadline is not None:
-            wait = min(wait, max(0.0, deadline - self._cluster.clock.monotonic()))
+            wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
         try:
             return self._queue.get(timeout=wait)
         except Empty:

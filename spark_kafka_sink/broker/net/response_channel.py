@@ -59,12 +59,14 @@ class ResponseChannel:
     def __init__(
         self,
         handler: Handler,
-        about: tuple[int, int],
+        version: int,
+        correlation_id: int,
         connection: Connection,
         network: Network,
     ) -> None:
         self._handler = handler
-        self._version, self._correlation_id = about
+        self._version = version
+        self._correlation_id = correlation_id
         self._connection = connection
         self._answered = network.answered
         self._deliver = network.deliver

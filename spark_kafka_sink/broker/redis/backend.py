@@ -10,12 +10,12 @@ from spark_kafka_sink.broker.redis.journal import RedisJournal
 from spark_kafka_sink.broker.redis.log_storage import OffsetAllocator, RedisLogStorage
 from spark_kafka_sink.broker.redis.replicas import PartitionReplicas, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
-from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.broker.storage.log_config import LogConfig
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
     from spark_kafka_sink.broker.topic_partition import TopicPartition
@@ -28,6 +28,7 @@ class RedisBackend:
     Args:
         url: see `RedisPlace.parse`.
         clock: tells the time that offsets begin with.
+        lock: on the cluster's state; released while Redis is waited for.
         news: told of a partition, on another thread, when Redis's replicas have more of it.
 
     Raises:
@@ -35,12 +36,13 @@ class RedisBackend:
         BrokerUnavailableError: Redis does not answer.
     """
 
-    __slots__ = ("_allocation", "_connection", "_journal", "_location", "_replicas", "state_lock")
+    __slots__ = ("_allocation", "_connection", "_journal", "_location", "_replicas")
 
-    def __init__(self, url: str, clock: Clock, news: Callable[[TopicPartition], None]) -> None:
+    def __init__(
+        self, url: str, clock: Clock, lock: StateLock, news: Callable[[TopicPartition], None]
+    ) -> None:
         location = self._location = RedisLocation.parse(url)
-        self.state_lock = StateLock()
-        self._connection = RedisConnection(location, self.state_lock)
+        self._connection = RedisConnection(location, lock)
         self._allocation = OffsetAllocator(ids=location.ids, clock=clock)
         self._replicas: RedisReplicas | None = None
         if location.replicas:

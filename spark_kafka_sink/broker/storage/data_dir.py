@@ -33,7 +33,6 @@ class DataDir:
     """
 
     __slots__ = ("_handles", "_lock", "path", "was_clean")
-    state_lock = None
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser()

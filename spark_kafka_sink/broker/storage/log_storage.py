@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.broker.state_lock import StateLock
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_config import LogConfig
     from spark_kafka_sink.records.record_batch import BatchHeader
@@ -129,15 +128,7 @@ class LogStorage(Protocol):
 
 
 class StorageBackend(Protocol):
-    """Makes the storages of a cluster's partitions.
-
-    `state_lock` is what it lets go of while it waits for a network; None of those that never do.
-    """
-
-    @property
-    def state_lock(self) -> StateLock | None:
-        """See the class."""
-        ...
+    """Makes the storages of a cluster's partitions."""
 
     def open_journal(self) -> Journal:
         """What the cluster knows besides its logs; called once."""

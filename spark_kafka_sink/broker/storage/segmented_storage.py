@@ -250,7 +250,6 @@ class MemoryBackend:
     """
 
     __slots__ = ()
-    state_lock = None
 
     def open_journal(self) -> Journal:
         """See `StorageBackend`."""

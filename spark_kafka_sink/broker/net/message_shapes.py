@@ -1,0 +1,129 @@
+"""How requests name topics and partitions, and where their responses have errors, by API.
+
+For what looks at messages of every API alike: the log of errors, and faults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.protocol.gather import RecordBuffers
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionShape:
+    """Names of the fields of a request by partitions and of its answer; "" where items are ints."""
+
+    topics: str = "topics"
+    partitions: str = "partitions"
+    index: str = "partition_index"
+    answers: str = "topics"
+    answer_partitions: str = "partitions"
+    answer_index: str = "partition_index"
+    error: str = "error_code"
+    failed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemShape:
+    """Names of the fields of a request by items: answer's field to the item's, "" for itself."""
+
+    items: str
+    answers: str
+    names: Mapping[str, str]
+    failed: Mapping[str, Any] = field(default_factory=dict)
+
+
+_NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
+_NO_RECORDS = {
+    "high_watermark": -1,
+    "last_stable_offset": -1,
+    "log_start_offset": -1,
+    "aborted_transactions": None,
+    "preferred_read_replica": -1,
+    "records": RecordBuffers([]),
+}
+BY_PARTITION: Mapping[int, PartitionShape] = {
+    ApiKey.PRODUCE: PartitionShape(
+        topics="topic_data",
+        partitions="partition_data",
+        index="index",
+        answers="responses",
+        answer_partitions="partition_responses",
+        answer_index="index",
+        failed=_NO_OFFSETS,
+    ),
+    ApiKey.FETCH: PartitionShape(index="partition", answers="responses", failed=_NO_RECORDS),
+    ApiKey.LIST_OFFSETS: PartitionShape(failed={"timestamp": -1, "offset": -1, "leader_epoch": -1}),
+    ApiKey.OFFSET_COMMIT: PartitionShape(),
+    ApiKey.TXN_OFFSET_COMMIT: PartitionShape(),
+    ApiKey.DELETE_RECORDS: PartitionShape(failed={"low_watermark": -1}),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: PartitionShape(
+        index="partition", answer_index="partition", failed={"leader_epoch": -1, "end_offset": -1}
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: PartitionShape(partitions="partition_indexes", index=""),
+    ApiKey.OFFSET_FETCH: PartitionShape(
+        partitions="partition_indexes", index="", failed={"committed_offset": -1, "metadata": ""}
+    ),
+    ApiKey.OFFSET_DELETE: PartitionShape(),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: PartitionShape(answers="responses"),
+    ApiKey.ELECT_LEADERS: PartitionShape(
+        topics="topic_partitions",
+        index="",
+        answers="replica_election_results",
+        answer_partitions="partition_result",
+        answer_index="partition_id",
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: PartitionShape(
+        topics="v3_and_below_topics",
+        index="",
+        answers="results_by_topic_v3_and_below",
+        answer_partitions="results_by_partition",
+        error="partition_error_code",
+    ),
+}
+_TOPIC = {"name": "name", "topic_id": "topic_id"}
+_RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
+BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
+    ApiKey.CREATE_TOPICS: (ItemShape(items="topics", answers="topics", names={"name": "name"}),),
+    ApiKey.DELETE_TOPICS: (
+        ItemShape(items="topics", answers="responses", names=_TOPIC),
+        ItemShape(items="topic_names", answers="responses", names={"name": ""}),
+    ),
+    ApiKey.CREATE_PARTITIONS: (
+        ItemShape(items="topics", answers="results", names={"name": "name"}),
+    ),
+    ApiKey.FIND_COORDINATOR: (
+        ItemShape(
+            items="coordinator_keys",
+            answers="coordinators",
+            names={"key": ""},
+            failed={"node_id": -1, "port": -1},
+        ),
+    ),
+    ApiKey.OFFSET_FETCH: (
+        ItemShape(items="groups", answers="groups", names={"group_id": "group_id"}),
+    ),
+    ApiKey.DESCRIBE_GROUPS: (ItemShape(items="groups", answers="groups", names={"group_id": ""}),),
+    ApiKey.DELETE_GROUPS: (
+        ItemShape(items="groups_names", answers="results", names={"group_id": ""}),
+    ),
+    ApiKey.DESCRIBE_CONFIGS: (ItemShape(items="resources", answers="results", names=_RESOURCE),),
+    ApiKey.ALTER_CONFIGS: (ItemShape(items="resources", answers="responses", names=_RESOURCE),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        ItemShape(items="resources", answers="responses", names=_RESOURCE),
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: (
+        ItemShape(items="topics", answers="results", names={}, failed={"log_dir": ""}),
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: (
+        ItemShape(
+            items="transactional_ids", answers="transaction_states", names={"transactional_id": ""}
+        ),
+    ),
+}

@@ -1,0 +1,247 @@
+"""The sockets of all nodes: listeners, connections, and what they are ready for.
+
+As Kafka's SocketServer with its Acceptor and Processor, on one thread: the one that runs the loop
+of `Server`. Only `call_soon` may be called from others.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import selectors
+import socket
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.broker.net.connection import Connection
+from spark_kafka_sink.broker.net.error_log import ErrorLog
+from spark_kafka_sink.broker.net.repeat_log import RepeatLog
+from spark_kafka_sink.common.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+LOG = logging.getLogger(__name__)
+RECEIVE_BYTES: Final = 256 * 1024
+BACKLOG: Final = 512
+ACCEPT_PAUSE_SECONDS: Final = 0.2
+"""Without a free file descriptor, so long nobody is accepted."""
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket; OSError if the port is taken."""
+    listener = socket.create_server((host, port), backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+class SocketServer:
+    """Listening sockets by node id, and the connections that came through them.
+
+    Args:
+        listeners: open and not blocking, by node id.
+        addresses: host and port to listen on again when a node comes back.
+    """
+
+    def __init__(
+        self, listeners: dict[int, socket.socket], addresses: Mapping[int, tuple[str, int]]
+    ) -> None:
+        self.resumed: deque[Connection] = deque()
+        """Connections to be looked at again although their sockets are ready for nothing."""
+        self._log = RepeatLog(LOG)
+        self.error_log = ErrorLog(self._log)
+        self._listeners = listeners
+        self._addresses = addresses
+        self._selector = selectors.DefaultSelector()
+        self._sockets: dict[Connection, socket.socket] = {}
+        self._paused_until: dict[int, float] = {}
+        self._muted: set[int] = set()
+        self._shared = memoryview(bytearray(RECEIVE_BYTES))
+        self._calls: deque[Callable[[], None]] = deque()
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
+        self._selector.register(self._wake_out, selectors.EVENT_READ, None)
+        for node, listener in listeners.items():
+            self._selector.register(listener, selectors.EVENT_READ, node)
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run a function on the loop's thread; may be called from any thread."""
+        self._calls.append(function)
+        try:
+            self._wake_in.send(b"\0")
+        except OSError:  # Full: it is awake anyway. Closed: it has ended.
+            LOG.debug("the broker's loop needs no waking")
+
+    def run_calls(self) -> None:
+        """Run the functions that `call_soon` got."""
+        while self._calls:
+            self._calls.popleft()()
+
+    def poll(self, timeout: float) -> Iterator[Connection]:
+        """Wait for events, accept who connects, and read what has come.
+
+        Connections come out one by one: those that may go on, as they can be read or written.
+        """
+        for key, events in self._selector.select(timeout):
+            if isinstance(key.data, Connection):
+                if key.data.closed:
+                    continue
+                if events & selectors.EVENT_READ and not self._receive(key.data):
+                    self.close(key.data)
+                else:
+                    yield key.data
+            elif key.data is None:
+                self._drain_wakes()
+            else:
+                self._accept(key.data)
+        if self._paused_until:
+            self._resume_accepting()
+
+    def _drain_wakes(self) -> None:
+        try:
+            while self._wake_out.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _accept(self, node: int) -> None:
+        listener = self._listeners.get(node)
+        if listener is None:
+            return
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            self._not_accepted(node, error)
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(node, f"/{address[0]}")
+        self._sockets[connection] = client
+        self._watch(connection, selectors.EVENT_READ)
+
+    def _not_accepted(self, node: int, error: OSError) -> None:
+        """Gone before it was accepted, or no file descriptor is left: then wait for one."""
+        self._log.say(
+            logging.WARNING,
+            ("accept", error.errno),
+            "a connection was not accepted: %s (%d are open)",
+            error.strerror,
+            len(self._sockets),
+        )
+        if error.errno in _NO_ROOM:
+            self._selector.unregister(self._listeners[node])
+            self._paused_until[node] = time.monotonic() + ACCEPT_PAUSE_SECONDS
+
+    def _resume_accepting(self) -> None:
+        now = time.monotonic()
+        for node in [node for node, until in self._paused_until.items() if until <= now]:
+            del self._paused_until[node]
+            self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
+
+    def _receive(self, connection: Connection) -> bool:
+        """Read once; False when the connection has to end."""
+        try:
+            room = connection.room(self._shared)
+            count = self._sockets[connection].recv_into(room)
+            connection.received(room, count)
+        except BlockingIOError:
+            return True
+        except ProtocolError as error:
+            self.error_log.disconnected(connection, error)
+            return False
+        except OSError as error:
+            LOG.debug("%s has gone: %s", connection.peer, error)
+            return False
+        return count > 0
+
+    def is_served(self, connection: Connection) -> bool:
+        """Whether a connection is open, and its node reads and writes."""
+        return not connection.closed and connection.node not in self._muted
+
+    def flush(self, connection: Connection) -> None:
+        """Send what can be sent, and wait for what is missing; close what is to end."""
+        if not self._send(connection) or connection.is_finished:
+            self.close(connection)
+            return
+        events = selectors.EVENT_READ if connection.wants_input else 0
+        events |= selectors.EVENT_WRITE if connection.unsent else 0
+        self._watch(connection, events)
+
+    def _send(self, connection: Connection) -> bool:
+        client = self._sockets[connection]
+        try:
+            while connection.unsent:
+                connection.sent(client.sendmsg(connection.to_send()))
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            LOG.debug("%s has gone: %s", connection.peer, error)
+            return False
+        return True
+
+    def _watch(self, connection: Connection, events: int) -> None:
+        if events == connection.watched:
+            return
+        client = self._sockets[connection]
+        if not events:
+            self._selector.unregister(client)
+        elif not connection.watched:
+            self._selector.register(client, events, connection)
+        else:
+            self._selector.modify(client, events, connection)
+        connection.watched = events
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection; harmless when it is closed."""
+        if connection.closed:
+            return
+        connection.closed = True
+        self._watch(connection, 0)
+        self._sockets.pop(connection).close()
+
+    def close_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        listener = self._listeners.pop(node)
+        if node not in self._muted and self._paused_until.pop(node, None) is None:
+            self._selector.unregister(listener)
+        self._muted.discard(node)
+        listener.close()
+        for connection in self._connections_of(node):
+            self.close(connection)
+
+    def open_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        self._listeners[node] = listen(*self._addresses[node])
+        self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
+
+    def mute_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        self._muted.add(node)
+        if self._paused_until.pop(node, None) is None:
+            self._selector.unregister(self._listeners[node])
+        for connection in self._connections_of(node):
+            self._watch(connection, 0)
+
+    def unmute_node(self, node: int) -> None:
+        """See `NodeSockets`."""
+        self._muted.discard(node)
+        self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
+        self.resumed.extend(self._connections_of(node))
+
+    def _connections_of(self, node: int) -> list[Connection]:
+        return [connection for connection in self._sockets if connection.node == node]
+
+    def close_all(self) -> None:
+        """Close every socket."""
+        for connection in list(self._sockets):
+            self.close(connection)
+        for listener in self._listeners.values():
+            listener.close()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._wake_in.close()
+        self._selector.close()

@@ -1,0 +1,124 @@
+"""A broker from start to stop: its state, sockets and threads, each made from what it needs."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.broker.clock import JumpingClock
+from spark_kafka_sink.broker.cluster.cluster import Cluster, Node
+from spark_kafka_sink.broker.cluster.storage_backend import is_remote, open_backend
+from spark_kafka_sink.broker.faults.injector import FaultInjector
+from spark_kafka_sink.broker.listeners import advertised
+from spark_kafka_sink.broker.net.loop_sockets import LoopSockets
+from spark_kafka_sink.broker.net.request_handler import RequestHandler
+from spark_kafka_sink.broker.net.server import Server
+from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
+from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.state_lock import StateLock
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import BrokerUnavailableError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.faults.faults import Faults
+    from spark_kafka_sink.broker.topic_partition import TopicPartition
+
+STOP_SECONDS: Final = 10.0
+
+
+class BrokerRuntime:
+    """A broker that listens; it serves from `start` to `stop`.
+
+    Args:
+        config: how it is set up.
+        faults: may be armed and disarmed at any time.
+
+    Raises:
+        ConfigError: the storage or a topic can't be had as it was asked for.
+        BrokerUnavailableError: a port can't be listened on, or Redis does not answer.
+    """
+
+    def __init__(self, config: BrokerConfig, faults: Faults) -> None:
+        listeners = _listen(config)
+        self.nodes = _nodes(config, listeners)
+        self._sockets = SocketServer(listeners, {node.id: node.bound for node in self.nodes})
+        self._requests: RequestHandler | None = None
+        if is_remote(config):
+            self._requests = RequestHandler(StateLock())
+        try:
+            self.cluster = self._open_cluster(config)
+        except BaseException:
+            self._sockets.close_all()
+            raise
+        injector = FaultInjector(self.cluster, faults)
+        self._server = Server(self.cluster, self._sockets, self._requests, injector)
+        self._thread = threading.Thread(
+            target=self._server.run, name="kafkaprod-broker", daemon=True
+        )
+
+    def _open_cluster(self, config: BrokerConfig) -> Cluster:
+        clock, purgatory = JumpingClock(SystemClock()), DelayedOperationPurgatory()
+        lock = None if self._requests is None else self._requests.lock
+
+        def news(key: TopicPartition) -> None:
+            self.call_soon(lambda: purgatory.wake(key))
+
+        return Cluster(
+            config,
+            self.nodes,
+            clock,
+            open_backend(config, clock, lock, news),
+            purgatory,
+            self._sockets
+            if lock is None
+            else LoopSockets(self._sockets, self._sockets.call_soon, lock),
+        )
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run a function on the thread that owns the cluster's state; from any thread."""
+        if self._requests is None:
+            self._sockets.call_soon(function)
+        else:
+            self._requests.submit(function)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        if self._requests is not None:
+            self._requests.start(self.cluster)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all connections, and keep what is to be kept."""
+        self._server.stop()
+        self._thread.join(STOP_SECONDS)
+        self.cluster.close()
+
+
+def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
+    """A listening socket by node id."""
+    listeners: dict[int, socket.socket] = {}
+    try:
+        for index in range(config.nodes):
+            port = config.port + index if config.port else 0
+            listeners[index + 1] = listen(config.host, port)
+    except OSError as error:
+        for listener in listeners.values():
+            listener.close()
+        raise BrokerUnavailableError(
+            f"the embedded broker can't listen on {config.host}:{port}: {error.strerror}",
+            hint="Choose another port, or 0 for any free one",
+        ) from error
+    return listeners
+
+
+def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[Node, ...]:
+    ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
+    told = advertised(config.host, config.advertised_listeners, ports)
+    return tuple(
+        Node(id=node, host=host, port=port, bound=(config.host, ports[node]))
+        for node, (host, port) in told.items()
+    )
