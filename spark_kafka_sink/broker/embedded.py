@@ -90,6 +90,11 @@ class EmbeddedBroker:
         """The nodes, by id from 1."""
         return self._nodes
 
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected, to all nodes together; 0 while it does not run."""
+        return 0 if self._runtime is None else self._runtime.open_connections
+
     def start(self) -> None:
         """Listen and serve; returns when clients can connect.
 

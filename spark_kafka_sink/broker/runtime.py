@@ -85,6 +85,11 @@ class BrokerRuntime:
         else:
             self._requests.submit(function)
 
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected, to all nodes together."""
+        return self._sockets.open_connections
+
     def start(self) -> None:
         """Begin to serve."""
         if self._requests is not None:

@@ -75,6 +75,11 @@ class SocketServer:
         except OSError:  # Full: it is awake anyway. Closed: it has ended.
             LOG.debug("the broker's loop needs no waking")
 
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected, to all nodes together."""
+        return len(self._sockets)
+
     def run_calls(self) -> None:
         """Run the functions that `call_soon` got."""
         while self._calls:
