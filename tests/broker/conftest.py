@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.broker.raw import RawClient, create
-from tests.broker.redis_server import RedisServer
+from tests.broker.support.raw import RawClient, create
+from tests.broker.support.redis_server import RedisServer
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.broker.redis_server import RedisServer
+from tests.broker.support.redis_server import RedisServer
 from tests.spark.sink import Sink
 
 if TYPE_CHECKING:

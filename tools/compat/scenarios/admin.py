@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.raw import TIMEOUT
+from tests.broker.support.raw import TIMEOUT
 from tools.compat.scenarios.world import Scenario, World
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.raw import TIMEOUT, batch
+from tests.broker.support.raw import TIMEOUT, batch
 from tools.compat.scenarios.batches import BATCHES
 from tools.compat.scenarios.bodies import BODIES, SQUEEZED, WITH_FLAWS, Body
 from tools.compat.scenarios.world import Scenario, World

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.raw import batch
+from tests.broker.support.raw import batch
 from tools.compat.scenarios.world import Scenario, World
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.raw import TIMEOUT, RawClient, create, new_producer_id
+from tests.broker.support.raw import TIMEOUT, RawClient, create, new_producer_id
 from tools.compat.scenarios.plain import plain
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class World:
         self.ask(ApiKey.METADATA, 9, topics=[])
 
     def fetch(self, offset: int = 0, version: int = 11, **changes: Any) -> Any:
-        from tests.broker.test_fetch import fetch_values
+        from tests.broker.produce_fetch.test_fetch import fetch_values
 
         if version >= 13 and "topic_id" not in changes:
             changes["topic_id"] = self.topic_id()

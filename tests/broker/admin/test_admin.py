@@ -1,0 +1,241 @@
+"""Administrative requests: the same on a real Kafka and on ours."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import TIMEOUT, batch, create, produce
+
+TOPIC = 2
+SET, DELETE, APPEND, SUBTRACT = range(4)
+NO_ERROR = ErrorCode.none
+
+
+def eventually(read, wanted):
+    """Kafka applies changes a little after it has answered."""
+    deadline = time.monotonic() + 10
+    while (found := read()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found == wanted
+
+
+def partition_count(raw, topic):
+    return len(raw.call(ApiKey.METADATA, 8, topics=[{"name": topic}]).topics[0].partitions)
+
+
+def grow(raw, topic, count, version=3, **values):
+    item = {"name": topic, "count": count, "assignments": None} | values
+    answer = raw.call(ApiKey.CREATE_PARTITIONS, version, topics=[item], timeout=TIMEOUT)
+    return answer.results[0].error_code
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_are_added(any_raw, topic, version):
+    assert grow(any_raw, topic, 3, version) is NO_ERROR
+    eventually(lambda: partition_count(any_raw, topic), 3)
+    assert grow(any_raw, topic, 3, version) is ErrorCode.invalid_partitions
+    assert grow(any_raw, topic, 2, version) is ErrorCode.invalid_partitions
+    few = [{"broker_ids": [1]}]
+    error = grow(any_raw, topic, 5, version, assignments=few)
+    assert error is ErrorCode.invalid_replica_assignment
+    assert grow(any_raw, topic + "-not", 5, version) is ErrorCode.unknown_topic_or_partition
+
+
+def delete(raw, topic, offset, version=2, partition=0):
+    item = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
+    answer = raw.call(ApiKey.DELETE_RECORDS, version, topics=[item], timeout=TIMEOUT)
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.low_watermark
+
+
+def earliest(raw, topic):
+    item = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}
+    answer = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
+    return answer.topics[0].partitions[0].offset
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_records_are_deleted(any_raw, topic, version):
+    for _ in range(3):
+        produce(any_raw, topic, batch(5))
+    assert delete(any_raw, topic, 7, version) == (NO_ERROR, 7)
+    assert earliest(any_raw, topic) == 7
+    assert delete(any_raw, topic, 3, version) == (NO_ERROR, 7)
+    assert delete(any_raw, topic, 16, version) == (ErrorCode.offset_out_of_range, -1)
+    assert delete(any_raw, topic, -5, version) == (ErrorCode.offset_out_of_range, -1)
+    missing = delete(any_raw, topic, 1, version, partition=9)
+    assert missing == (ErrorCode.unknown_topic_or_partition, -1)
+    answer = produce(any_raw, topic, batch(1))
+    assert (answer.base_offset, answer.log_start_offset) == (15, 7)
+    assert delete(any_raw, topic, -1, version) == (NO_ERROR, 16)
+    assert earliest(any_raw, topic) == 16
+
+
+def test_records_of_a_compacted_topic_stay(any_raw, unique_topic):
+    create(any_raw, unique_topic, cleanup_policy="compact")
+    produce(any_raw, unique_topic, batch(5))
+    assert delete(any_raw, unique_topic, 3) == (ErrorCode.policy_violation, -1)
+
+
+def epoch_end(raw, topic, epoch, **values):
+    asked = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": -1} | values
+    topics = [{"topic": topic, "partitions": [asked]}]
+    version = values.get("version", 4)
+    answer = raw.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.leader_epoch, found.end_offset
+
+
+@pytest.mark.parametrize("version", range(2, 5))
+def test_leader_epochs(any_raw, topic, version):
+    assert epoch_end(any_raw, topic, 0, version=version) == (NO_ERROR, 0, 0)
+    produce(any_raw, topic, batch(5))
+    assert epoch_end(any_raw, topic, 0, version=version) == (NO_ERROR, 0, 5)
+    assert epoch_end(any_raw, topic, 3, version=version) == (NO_ERROR, -1, -1)
+    assert epoch_end(any_raw, topic, -1, version=version) == (NO_ERROR, -1, -1)
+    known = epoch_end(any_raw, topic, 0, current_leader_epoch=0, version=version)
+    assert known == (NO_ERROR, 0, 5)
+    ahead = epoch_end(any_raw, topic, 0, current_leader_epoch=7, version=version)
+    assert ahead == (ErrorCode.unknown_leader_epoch, -1, -1)
+    missing = epoch_end(any_raw, topic, 0, partition=9, version=version)
+    assert missing == (ErrorCode.unknown_topic_or_partition, -1, -1)
+
+
+def alter(raw, topic, *changes, version=1, **values):
+    configs = [
+        {"name": name, "config_operation": operation, "value": value}
+        for operation, name, value in changes
+    ]
+    resource = {"resource_type": TOPIC, "resource_name": topic, "configs": configs}
+    request = {"resources": [resource], "validate_only": False} | values
+    return raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, **request).responses[0].error_code
+
+
+def configs_of(raw, topic, **values):
+    resource = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}
+    request = {"resources": [resource], "include_synonyms": False} | values
+    result = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
+    return {config.name: config for config in result.configs}
+
+
+def config(raw, topic, name):
+    found = configs_of(raw, topic)[name]
+    return found.value, found.config_source
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_configs_are_changed(any_raw, topic, version):
+    change = (SET, "flush.ms", "1234")
+    assert alter(any_raw, topic, change, version=version, validate_only=True) is NO_ERROR
+    assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
+    assert alter(any_raw, topic, change, version=version) is NO_ERROR
+    eventually(lambda: config(any_raw, topic, "flush.ms"), ("1234", 1))
+    append = (APPEND, "cleanup.policy", "compact")
+    assert alter(any_raw, topic, append, (DELETE, "flush.ms", None)) is NO_ERROR
+    eventually(lambda: config(any_raw, topic, "cleanup.policy"), ("delete,compact", 1))
+    eventually(lambda: config(any_raw, topic, "flush.ms"), (str(2**63 - 1), 5))
+    assert alter(any_raw, topic, (SUBTRACT, "cleanup.policy", "delete")) is NO_ERROR
+    eventually(lambda: config(any_raw, topic, "cleanup.policy"), ("compact", 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([(SET, "flush.ms", "x")], ErrorCode.invalid_config),
+        ([(SET, "no.such.config", "x")], ErrorCode.invalid_config),
+        ([(APPEND, "flush.ms", "1")], ErrorCode.invalid_config),
+        ([(SET, "flush.ms", None)], ErrorCode.invalid_request),
+        ([(SET, "flush.ms", "1"), (SET, "flush.ms", "2")], ErrorCode.invalid_request),
+        ([(9, "flush.ms", "1")], ErrorCode.unknown_server_error),
+    ],
+)
+def test_changes_that_are_refused(any_raw, topic, changes, error):
+    assert alter(any_raw, topic, *changes) is error
+    assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
+
+
+def test_configs_of_a_topic_that_is_none(any_raw, unique_topic):
+    error = alter(any_raw, unique_topic, (SET, "flush.ms", "1"))
+    assert error is ErrorCode.unknown_topic_or_partition
+
+
+def test_every_config_of_a_topic_is_described(any_raw, topic):
+    found = configs_of(any_raw, topic)
+    assert len(found) == 33
+    listed = {name: (one.value, one.config_type) for name, one in found.items()}
+    assert listed["segment.bytes"] == ("1073741824", 3)
+    assert listed["cleanup.policy"] == ("delete", 7)
+    assert listed["min.cleanable.dirty.ratio"] == ("0.5", 6)
+    assert listed["preallocate"] == ("false", 1)
+    assert listed["follower.replication.throttled.replicas"] == ("", 7)
+
+
+def test_a_changed_limit_counts_at_once(any_raw, topic):
+    assert alter(any_raw, topic, (SET, "max.message.bytes", "100")) is NO_ERROR
+    big = batch(1, value=bytes(500))
+    eventually(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
+
+
+def described(raw, topics, **values):
+    items = [{"name": name} for name in topics]
+    answer = raw.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=items, **values)
+    found = {
+        t.name: (t.error_code, [p.partition_index for p in t.partitions]) for t in answer.topics
+    }
+    cursor = answer.next_cursor
+    return found, cursor and (cursor.topic_name, cursor.partition_index)
+
+
+def test_partitions_are_described_in_pages(any_raw, unique_topic):
+    one, two, none = (f"{unique_topic}-{end}" for end in "abc")
+    create(any_raw, one, 3)
+    create(any_raw, two, 2)
+    names = [two, none, one]
+    missing = {none: (ErrorCode.unknown_topic_or_partition, [])}
+    everything = {one: (0, [0, 1, 2]), two: (0, [0, 1])}
+    assert described(any_raw, names) == (everything | missing, None)
+    found, cursor = described(any_raw, names, response_partition_limit=2)
+    assert (found, cursor) == ({one: (0, [0, 1])}, (one, 2))
+    rest = {"topic_name": one, "partition_index": 2}
+    found, cursor = described(any_raw, names, response_partition_limit=2, cursor=rest)
+    assert (found, cursor) == ({one: (0, [2]), two: (0, [0])}, (two, 1))
+
+
+def test_log_dirs_are_described(any_raw, topic):
+    sent = batch(5)
+    produce(any_raw, topic, sent)
+    for version in range(1, 6):
+        asked = [{"topic": topic, "partitions": [0]}]
+        answer = any_raw.call(ApiKey.DESCRIBE_LOG_DIRS, version, topics=asked)
+        (directory,) = answer.results
+        (partition,) = directory.topics[0].partitions
+        assert (partition.partition_size, partition.offset_lag) == (len(sent), 0)
+
+
+def test_synonyms_of_a_config(any_raw, unique_topic):
+    create(any_raw, unique_topic, flush_messages="77")
+    found = configs_of(any_raw, unique_topic, include_synonyms=True)
+    synonyms = [(one.name, one.value, one.source) for one in found["flush.messages"].synonyms]
+    assert synonyms == [
+        ("flush.messages", "77", 1),
+        ("log.flush.interval.messages", str(2**63 - 1), 5),
+    ]
+    assert configs_of(any_raw, unique_topic)["flush.messages"].synonyms == ()
+
+
+def test_configs_of_a_broker(any_raw):
+    node = any_raw.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
+    names = ["message.max.bytes", "log.segment.bytes", "node.id", "auto.create.topics.enable"]
+    resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": names}
+    result = any_raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+    assert {config.name for config in result.configs} == set(names)
+    values = {config.name: config.value for config in result.configs}
+    assert (values["message.max.bytes"], values["node.id"]) == ("1048588", str(node))
+    assert all(config.config_type > 0 for config in result.configs)
+    resource["resource_name"] = "77"
+    result = any_raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+    assert result.error_code is ErrorCode.invalid_request

@@ -1,0 +1,141 @@
+"""Configs of brokers, groups and loggers that change while the broker runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import RawClient, batch, create, produce
+
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+SET, DELETE = 0, 1
+NO_ERROR = ErrorCode.none
+
+
+def alter(raw, kind, name, *changes):
+    configs = [{"name": n, "config_operation": o, "value": v} for o, n, v in changes]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    answer = raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+    return answer.responses[0].error_code
+
+
+def values(raw, kind, name, *names):
+    resource = {
+        "resource_type": kind,
+        "resource_name": name,
+        "configuration_keys": list(names) or None,
+    }
+    found = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+    assert found.error_code is NO_ERROR, found.error_message
+    return {config.name: (config.value, config.config_source) for config in found.configs}
+
+
+def until(read, wanted):
+    deadline = time.monotonic() + 10
+    while (found := read()) != wanted:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+
+
+@pytest.fixture(params=["", "1"])
+def broker(request, any_raw):
+    """A name under which a broker's configs are set; afterwards nothing is."""
+    yield request.param
+    alter(any_raw, BROKER, request.param, (DELETE, "message.max.bytes", None))
+    until(lambda: values(any_raw, BROKER, "1", "message.max.bytes")["message.max.bytes"][1], 5)
+
+
+def test_a_limit_of_the_broker_counts_at_once(any_raw, topic, broker):
+    """For topics that have none of their own."""
+    create(any_raw, f"{topic}-own", max_message_bytes="900000")
+    big = batch(1, value=bytes(5_000))
+    assert produce(any_raw, topic, big).error_code is NO_ERROR
+    assert alter(any_raw, BROKER, broker, (SET, "message.max.bytes", "1000")) is NO_ERROR
+    source = 2 if broker else 3
+    until(lambda: values(any_raw, TOPIC, topic)["max.message.bytes"], ("1000", source))
+    until(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
+    assert produce(any_raw, f"{topic}-own", big).error_code is NO_ERROR
+    assert values(any_raw, TOPIC, f"{topic}-own")["max.message.bytes"] == ("900000", 1)
+    assert alter(any_raw, BROKER, broker, (DELETE, "message.max.bytes", None)) is NO_ERROR
+    until(lambda: produce(any_raw, topic, big).error_code, NO_ERROR)
+
+
+def test_a_config_that_only_a_plugin_would_know(any_raw, broker):
+    """Brokers take any name, and hide the value."""
+    assert alter(any_raw, BROKER, broker, (SET, "my.plugin", "secret")) is NO_ERROR
+    until(lambda: values(any_raw, BROKER, broker, "my.plugin").keys(), {"my.plugin"})
+    assert values(any_raw, BROKER, broker, "my.plugin")["my.plugin"][0] is None
+    assert alter(any_raw, BROKER, broker, (DELETE, "my.plugin", None)) is NO_ERROR
+    until(lambda: values(any_raw, BROKER, broker, "my.plugin"), {})
+
+
+def test_retention_is_shortened_at_once():
+    broker = EmbeddedBroker(topics={"t": 1}, retention_check_ms=20)
+    with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        for _ in range(3):
+            produce(raw, "t", batch(2, timestamp=int(time.time() * 1000) - 60_000))
+        assert len(kafka.batches("t", 0)) == 3
+        assert alter(raw, BROKER, "", (SET, "log.retention.ms", "30000")) is NO_ERROR
+        until(lambda: kafka.batches("t", 0), [])
+
+
+def test_a_restart_finds_what_was_set(tmp_path):
+    broker = EmbeddedBroker(topics={"t": 1}, data_dir=str(tmp_path))
+    with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        alter(raw, BROKER, "", (SET, "log.flush.interval.messages", "5"))
+        alter(raw, GROUP, "g", (SET, "share.auto.offset.reset", "earliest"))
+        alter(raw, GROUP, "h", (SET, "share.auto.offset.reset", "earliest"))
+        alter(raw, GROUP, "h", (DELETE, "share.auto.offset.reset", None))
+    with EmbeddedBroker(data_dir=str(tmp_path)) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert values(raw, TOPIC, "t")["flush.messages"] == ("5", 3)
+        assert values(raw, GROUP, "g")["share.auto.offset.reset"] == ("earliest", 8)
+        assert values(raw, GROUP, "h")["share.auto.offset.reset"] == ("latest", 5)
+
+
+def test_one_of_several_nodes_shapes_no_topic():
+    """Copies are one log here: what counts is what is set for all nodes."""
+    name = "log.flush.interval.messages"
+    broker = EmbeddedBroker(nodes=2, topics={"t": 1})
+    with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert alter(raw, BROKER, "1", (SET, name, "5")) is NO_ERROR
+        assert alter(raw, BROKER, "2", (SET, name, "5")) is ErrorCode.invalid_request
+        assert values(raw, BROKER, "1", name)[name] == ("5", 2)
+        assert values(raw, TOPIC, "t")["flush.messages"][1] == 5
+        assert alter(raw, BROKER, "", (SET, name, "7")) is NO_ERROR
+        assert values(raw, BROKER, "1", name)[name] == ("5", 2)
+        assert values(raw, TOPIC, "t")["flush.messages"] == ("7", 3)
+
+
+class TestLoggers:
+    NAME = "spark_kafka_sink.broker.net.server"
+
+    @pytest.fixture
+    def raw(self):
+        with EmbeddedBroker() as kafka, RawClient(kafka.bootstrap_servers) as client:
+            yield client
+        logging.getLogger(self.NAME).setLevel(logging.NOTSET)
+
+    @pytest.mark.parametrize(
+        ("level", "number"),
+        [("FATAL", 50), ("ERROR", 40), ("WARN", 30), ("INFO", 20), ("DEBUG", 10)],
+    )
+    def test_a_level_is_set(self, raw, level, number):
+        assert alter(raw, LOGGER, "1", (SET, self.NAME, level)) is NO_ERROR
+        assert logging.getLogger(self.NAME).level == number
+        assert values(raw, LOGGER, "1", self.NAME) == {self.NAME: (level, 6)}
+
+    def test_a_level_is_taken_back(self, raw):
+        alter(raw, LOGGER, "1", (SET, self.NAME, "FATAL"))
+        assert alter(raw, LOGGER, "1", (DELETE, self.NAME, None)) is NO_ERROR
+        assert logging.getLogger(self.NAME).level == logging.NOTSET
+
+    def test_what_can_not_be(self, raw):
+        for name, level in ((self.NAME, "LOUD"), ("kafka", "INFO"), (f"{self.NAME}.no", "INFO")):
+            assert alter(raw, LOGGER, "1", (SET, name, level)) is ErrorCode.invalid_config
+        assert alter(raw, LOGGER, "1", (2, self.NAME, "INFO")) is ErrorCode.invalid_request
+        assert alter(raw, LOGGER, "2", (SET, self.NAME, "INFO")) is ErrorCode.invalid_request

@@ -1,0 +1,166 @@
+"""The broker poses as an older release: its versions, its refusals, and clients that meet it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.broker.releases import releases
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
+from tests.broker.support.raw import RawClient
+from tests.integration.producing import produce, rows
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.jars import OLD_KAFKA
+from tests.support.kafka.java import command
+from tools.compat.clients.aio import AIOKAFKA
+from tools.compat.clients.check import Task
+from tools.compat.clients.confluent import CONFLUENT
+from tools.compat.clients.kafka_python import KAFKA_PYTHON
+
+RELEASES = tuple(releases())
+SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}
+FEATURES = ("supported_features", "finalized_features", "finalized_features_epoch")
+THREE = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
+TOO_NEW = (0, 18, 0, 99, 0, 0, 0, 5, 255, 255, 0)
+"""A request of ApiVersions 99 with the correlation id 5 and no client id."""
+
+
+@pytest.fixture(params=RELEASES)
+def posing(request):
+    with EmbeddedBroker(topics={"t": 2}, api_versions_of=request.param) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def real(old_kafkas, real_kafka):
+    """A real Kafka by release."""
+    old = {".".join(name.split(".")[:2]): kafka for name, kafka in old_kafkas.items()}
+    return old | {"4.3": real_kafka}
+
+
+def ranges(servers):
+    with RawClient(servers) as raw:
+        answer = raw.call(ApiKey.API_VERSIONS, 0)
+    return {key.api_key: VersionRange(key.min_version, key.max_version) for key in answer.api_keys}
+
+
+def frame_of(servers, request):
+    with RawClient(servers) as raw:
+        raw.socket.sendall(len(request).to_bytes(4, "big") + bytes(request))
+        return raw._frame()
+
+
+@pytest.mark.parametrize("release", ["2.1", "2.8", "3.9", "4.3"])
+class TestBesideTheRealOne:
+    def test_the_table_is_what_it_answers(self, real, release):
+        found = ranges(real[release].bootstrap_servers)
+        table = releases()[release]
+        assert {api: found.get(api) for api in HANDLERS} == {
+            api: table.get(api) for api in HANDLERS
+        }
+
+    def test_a_version_too_new_is_refused_alike(self, real, release):
+        with EmbeddedBroker(api_versions_of=release) as posing:
+            ours = frame_of(posing.bootstrap_servers, TOO_NEW)
+        assert ours == frame_of(real[release].bootstrap_servers, TOO_NEW)
+
+    def test_what_it_says_of_transactions_v2(self, real, release):
+        version = min(3, releases()[release][ApiKey.API_VERSIONS].highest)
+        with EmbeddedBroker(api_versions_of=release) as posing:
+            told = []
+            for kafka in (posing, real[release]):
+                with RawClient(kafka.bootstrap_servers) as raw:
+                    answer = raw.call(ApiKey.API_VERSIONS, version, **SOFTWARE)
+                features = getattr(answer, "finalized_features", ())
+                told.append([f for f in features if f.name == "transaction.version"])
+        assert told[0] == told[1]
+        assert bool(told[0]) == (release == "4.3")
+
+
+def test_it_announces_what_the_release_has(posing):
+    table = releases()[posing.config.release]
+    found = ranges(posing.bootstrap_servers)
+    assert len(found) > 25
+    for api, span in found.items():
+        served = HANDLERS[api].announced or HANDLERS[api].versions
+        assert span == served.common(table[api])
+    missing = HANDLERS.keys() - found.keys()
+    assert all(api not in table or api == ApiKey.WRITE_TXN_MARKERS for api in missing)
+
+
+def test_it_serves_what_it_announces_and_nothing_else(posing):
+    """As Kafka does, it ends the connection of a client that asks for something else."""
+    found = ranges(posing.bootstrap_servers)
+    for version in range(14):
+        with RawClient(posing.bootstrap_servers) as raw:
+            raw.send(ApiKey.METADATA, version, topics=[{"name": "t"}])
+            if version in found[ApiKey.METADATA]:
+                assert raw.receive(ApiKey.METADATA, version).topics[0].error_code == 0
+            else:
+                assert raw.closed()
+    with RawClient(posing.bootstrap_servers) as raw:
+        raw.send(ApiKey.DESCRIBE_CLUSTER, 0)
+        assert raw.closed() == (ApiKey.DESCRIBE_CLUSTER not in found)
+
+
+def test_our_producer_writes_to_it(posing):
+    servers, values = posing.bootstrap_servers, [b"%d" % number for number in range(300)]
+    produce(servers, rows("t", values, partitions=[1] * 300), compression_type="zstd")
+    assert [record.value for record in by_confluent(servers, "t")] == values
+
+
+def test_our_client_finds_a_version_of_every_api_it_needs(posing):
+    found = ranges(posing.bootstrap_servers)
+    for api in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE):
+        assert negotiate(api, CLIENT_VERSIONS[api], found[api]) <= found[api].highest
+
+
+@pytest.mark.parametrize("text", ["2.8", "2.8.2", "3.9.1"])
+def test_a_release_may_be_named_with_its_last_number(text):
+    with EmbeddedBroker(api_versions_of=text) as posing:
+        assert posing.config.release == text[:3]
+
+
+@pytest.mark.parametrize("text", ["", "2", "1.0", "9.9", "newest"])
+def test_a_release_that_nobody_knows(text):
+    with pytest.raises(ConfigError, match="Releases to choose from: 2"):
+        EmbeddedBroker(api_versions_of=text)
+
+
+@pytest.mark.parametrize("release", ["2.1", "2.8", "3.6"])
+@pytest.mark.parametrize("task", [Task.GROUPS, Task.TOPICS, Task.TRANSACTIONS])
+def test_librdkafka(release, task):
+    with EmbeddedBroker(**THREE, api_versions_of=release) as kafka:
+        CONFLUENT.checks[task](kafka.bootstrap_servers)
+
+
+@pytest.mark.parametrize("release", ["2.1", "2.8"])
+@pytest.mark.parametrize("client", [KAFKA_PYTHON, AIOKAFKA], ids=lambda client: client.name)
+def test_clients_in_python(release, client):
+    with EmbeddedBroker(**THREE, api_versions_of=release) as kafka:
+        client.checks[Task.GROUPS](kafka.bootstrap_servers)
+
+
+@pytest.mark.parametrize("release", ["2.1.1", "2.8.2"])
+def test_java_of_that_release(release):
+    """The producer and the consumer group of Kafka's own console tools."""
+    values = [f"value {number}" for number in range(50)]
+    with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
+        servers = kafka.bootstrap_servers
+        _console(release, "Producer", "--broker-list", servers, text="\n".join(values))
+        wanted = ("--from-beginning", "--group", "g", "--max-messages", "50")
+        printed = _console(release, "Consumer", "--bootstrap-server", servers, *wanted)
+    assert sorted(printed.split("\n")[:-1]) == sorted(values)
+
+
+def _console(release, tool, *arguments, text=""):
+    line = command(
+        f"kafka.tools.Console{tool}", ["--topic", "t", *arguments], jars=OLD_KAFKA[release]
+    )
+    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,270 @@
+"""Whatever clients do, the broker goes on serving the others."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.protocol.frame import MAX_FRAME
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from tests.broker.support.raw import RawClient, batch, produce, produce_values
+from tests.unit.protocol.entities import entities
+
+FUZZ = settings(
+    max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _still_serves(request, caplog):
+    broker = request.getfixturevalue("shared")
+    yield
+    with RawClient(broker.bootstrap_servers) as client:
+        assert produce(client, "t", batch(1)).error_code == 0
+    errors = [r for r in caplog.get_records("call") if r.levelname == "ERROR"]
+    assert [(r.getMessage(), r.exc_info) for r in errors] == []
+
+
+def connect(broker):
+    return RawClient(broker.bootstrap_servers)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x7f\xff\xff\xff",
+        b"\xff\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\x00\x00\x00\x00",
+        b"\x00\x00\x00\x02\x00\x00",
+        b"\x00\x00\x00\x0a\x00\x00\x00\x02\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0a\x7f\xff\x00\x00\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0a\x00\x03\x7f\xff\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0d\x00\x03\x00\x09\x00\x00\x00\x01\xff\xff\x00\xff\xff",
+    ],
+    ids=lambda data: data[:10].hex(),
+)
+def test_nonsense_ends_the_connection(shared, data):
+    with connect(shared) as client:
+        client.socket.sendall(data)
+        assert client.closed()
+
+
+def test_random_bytes(shared):
+    generator = random.Random(1)
+    for _ in range(50):
+        with connect(shared) as client:
+            client.socket.sendall(generator.randbytes(generator.randrange(1, 300)))
+
+
+def test_half_requests(shared):
+    request = build(request_type(ApiKey.PRODUCE, 9), produce_values("t", bytes(batch(5))))
+    frame = request_frame(request, 1, "half")
+    for size in range(1, len(frame), 7):
+        with connect(shared) as client:
+            client.socket.sendall(frame[:size])
+    assert produce_count(shared) == shared.end_offsets("t")[0]
+
+
+def produce_count(broker):
+    return sum(struct.unpack_from(">i", one, 57)[0] for one in broker.batches("t", 0))
+
+
+def test_a_request_a_byte_at_a_time(shared):
+    request = build(request_type(ApiKey.METADATA, 9), {"topics": None})
+    with connect(shared) as client:
+        for byte in request_frame(request, 0, "slow"):
+            client.socket.sendall(bytes([byte]))
+        assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
+
+
+def test_many_requests_at_once_are_answered_in_order(shared):
+    with connect(shared) as client:
+        for _ in range(200):
+            client.send(ApiKey.METADATA, 9, topics=None)
+        for number in range(1, 201):
+            client._correlation_id = number
+            assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
+
+
+def test_many_connections_opened_and_dropped(shared):
+    for _ in range(5):
+        opened = [connect(shared) for _ in range(100)]
+        for client in opened[::2]:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for client in opened:
+            client.socket.close()
+    deadline = time.monotonic() + 5
+    while shared.open_connections and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert shared.open_connections == 0
+
+
+def test_clients_that_leave_while_they_wait(shared):
+    from datetime import timedelta
+
+    from tests.broker.produce_fetch.test_fetch import fetch_values
+
+    waiting = [connect(shared) for _ in range(20)]
+    end = shared.end_offsets("t")[0]
+    for client in waiting:
+        client.send(ApiKey.FETCH, 11, **fetch_values("t", end, max_wait=timedelta(minutes=5)))
+    time.sleep(0.1)
+    assert shared.run(lambda cluster: len(cluster.purgatory)) == 20
+    for client in waiting:
+        client.socket.close()
+    with connect(shared) as client:
+        produce(client, "t", batch(1))
+    time.sleep(0.3)
+    assert shared.run(lambda cluster: len(cluster.purgatory)) == 0
+
+
+def test_a_client_that_does_not_read(shared):
+    big = batch(1, value=b"x" * 900_000)
+    with connect(shared) as client:
+        for _ in range(20):
+            produce(client, "t", big)
+    from tests.broker.produce_fetch.test_fetch import fetch_values
+
+    with connect(shared) as lazy, connect(shared) as busy:
+        for _ in range(20):
+            lazy.send(ApiKey.FETCH, 11, **fetch_values("t", 0, max_bytes=1 << 24))
+        started = time.monotonic()
+        for _ in range(20):
+            assert produce(busy, "t", batch(1)).error_code == 0
+        assert time.monotonic() - started < 5
+
+
+@FUZZ
+@given(data=st.data())
+def test_requests_of_any_content(shared, data):
+    """Well-formed requests with random fields: an answer or the end, never a crash."""
+    handler = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda h: h.api)))
+    version = data.draw(st.integers(handler.versions.lowest, handler.versions.highest))
+    request = data.draw(entities(request_type(handler.api, version)))
+    with connect(shared) as client:
+        client.socket.sendall(request_frame(request, 1, "fuzz"))
+        client.socket.settimeout(0.02)
+        with contextlib.suppress(OSError):
+            client.socket.recv(1)
+
+
+def test_strangers_begin_no_groups(shared):
+    with connect(shared) as client:
+        for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP):
+            answer = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
+            assert answer.error_code is ErrorCode.unknown_member_id
+        assert "nobody" not in {g.group_id for g in client.call(ApiKey.LIST_GROUPS, 3).groups}
+
+
+def memory_of(process):
+    return psutil.Process(process.pid).memory_info().rss / (1 << 20)
+
+
+@pytest.fixture
+def broker_process():
+    """A broker in a process of its own, whose memory can be measured; its address."""
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    with subprocess.Popen([*command, "--topic", "t"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = process.stdout.readline().split()[-1]
+            with RawClient(address) as client:
+                assert produce(client, "t", batch(1)).error_code == 0
+            yield process, address
+            with RawClient(address) as client:
+                assert produce(client, "t", batch(1)).error_code == 0
+        finally:
+            process.kill()
+
+
+def test_ten_thousand_connections_opened_and_dropped(broker_process):
+    process, address = broker_process
+    before = memory_of(process)
+    generator = random.Random(2)
+    for _ in range(100):
+        opened = [RawClient(address) for _ in range(100)]
+        for client in opened[::4]:
+            client.socket.sendall(generator.randbytes(generator.randrange(1, 60)))
+        for client in opened[1::4]:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for client in opened:
+            client.socket.close()
+    assert memory_of(process) - before < 30
+
+
+def test_frames_of_absurd_lengths_cost_nothing(broker_process):
+    """The largest frame that is taken, announced by many and sent by nobody."""
+    process, address = broker_process
+    before = memory_of(process)
+    opened = [RawClient(address) for _ in range(300)]
+    for client in opened:
+        client.socket.sendall(struct.pack(">i", MAX_FRAME) + b"\0" * 1000)
+    time.sleep(0.5)
+    assert memory_of(process) - before < 60
+    for client in opened:
+        client.socket.close()
+    for size in (MAX_FRAME + 1, 2**31 - 1, -1, -(2**31)):
+        with RawClient(address) as client:
+            client.socket.sendall(struct.pack(">i", size))
+            assert client.closed()
+
+
+def test_readers_that_wait_and_leave_cost_nothing(broker_process):
+    from datetime import timedelta
+
+    from tests.broker.produce_fetch.test_fetch import fetch_values
+
+    process, address = broker_process
+    before = memory_of(process)
+    for _ in range(20):
+        opened = [RawClient(address) for _ in range(100)]
+        for client in opened:
+            client.send(ApiKey.FETCH, 11, **fetch_values("t", 1, max_wait=timedelta(hours=20)))
+        for client in opened:
+            client.socket.close()
+    assert memory_of(process) - before < 30
+
+
+def test_megabytes_of_random_bytes(broker_process):
+    process, address = broker_process
+    before = memory_of(process)
+    generator = random.Random(3)
+    for _ in range(60):
+        with RawClient(address) as client, contextlib.suppress(OSError):
+            client.socket.sendall(generator.randbytes(1 << 20))
+    assert memory_of(process) - before < 60
+
+
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP])
+def test_arrays_of_absurd_lengths(shared, api):
+    """Headers that are right, bodies that promise two thousand million items."""
+    version = HANDLERS[api].versions.highest
+    for fill in (b"\xff" * 40, b"\x7f" * 40, b"\xfe\xff\xff\xff\x0f" * 8, b"\0" * 3 + b"\xff" * 30):
+        body = struct.pack(">hhih", api, version, 1, -1) + b"\0" + fill
+        with connect(shared) as client:
+            client.socket.sendall(struct.pack(">i", len(body)) + body)
+            client.socket.settimeout(5)
+            with contextlib.suppress(ConnectionResetError):
+                client.socket.recv(100)

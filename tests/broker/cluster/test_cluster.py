@@ -1,0 +1,248 @@
+"""Several nodes in one process: copies, high watermark, elections, nodes that stop and hang."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.handlers.delayed_produce import DelayedProduce, Unconfirmed
+from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.produce_fetch.test_fetch import fetch, offsets
+from tests.broker.support.raw import (
+    RawClient,
+    batch,
+    create,
+    new_producer_id,
+    produce,
+    produce_values,
+)
+
+
+def cluster(**options):
+    defaults = {"nodes": 3, "topics": {"t": 3}, "replication_factor": 3}
+    return EmbeddedBroker(**(defaults | options))
+
+
+def client(kafka, node=1):
+    return RawClient(kafka.bootstrap_servers.split(",")[node - 1])
+
+
+def produce_for(raw, timeout_ms, records, acks=-1):
+    values = produce_values("t", records, acks) | {"timeout": timedelta(milliseconds=timeout_ms)}
+    return raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_copies_without_lag_are_there_at_once():
+    with cluster() as kafka, client(kafka) as raw:
+        assert produce(raw, "t", batch(3)).error_code is ErrorCode.none
+        state = kafka.partition_state("t", 0)
+        assert (state.replicas, state.in_sync) == ((1, 2, 3), (1, 2, 3))
+        assert (state.high_watermark, state.end_offset) == (3, 3)
+
+
+def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark():
+    with cluster(follower_lag_ms=300) as kafka, client(kafka) as raw:
+        started = time.monotonic()
+        assert produce_for(raw, 5_000, batch(2), acks=1).error_code is ErrorCode.none
+        assert time.monotonic() - started < 0.25
+        got = fetch(raw, "t", 0)
+        assert (got.error_code, got.high_watermark, got.records) == (0, 0, b"")
+        assert produce_for(raw, 5_000, batch(1)).base_offset == 2
+        assert 0.25 < time.monotonic() - started < 2
+        assert offsets(fetch(raw, "t", 0).records) == [0, 1, 2]
+
+
+def test_a_reader_waits_for_the_high_watermark():
+    with cluster(follower_lag_ms=200) as kafka, client(kafka) as raw:
+        produce_for(raw, 0, batch(1), acks=1)
+        started = time.monotonic()
+        got = fetch(raw, "t", 0, max_wait=timedelta(seconds=10))
+        assert offsets(got.records) == [0]
+        assert time.monotonic() - started < 3
+
+
+def test_followers_that_take_too_long():
+    with cluster(follower_lag_ms=5_000) as kafka, client(kafka) as raw:
+        started = time.monotonic()
+        answer = produce_for(raw, 200, batch(1))
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.request_timed_out, 0)
+        assert 0.15 < time.monotonic() - started < 2
+        assert kafka.end_offsets("t")[0] == 1
+
+
+def test_a_late_follower_leaves_the_replicas_in_sync_and_comes_back():
+    options = {"follower_lag_ms": 0, "replica_lag_time_max_ms": 200}
+    with cluster(**options) as kafka, client(kafka) as raw:
+        kafka.set_follower_lag(60_000, node=3)
+        answer = produce_for(raw, 5_000, batch(1))
+        assert answer.error_code is ErrorCode.none
+        assert kafka.partition_state("t", 0).in_sync == (1, 2)
+        kafka.set_follower_lag(0)
+        wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1, 2, 3))
+
+
+def test_too_few_replicas_in_sync():
+    configs = {"t": {"min.insync.replicas": "2"}}
+    with cluster(topic_configs=configs) as kafka, client(kafka) as raw:
+        kafka.stop_node(2)
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+        kafka.stop_node(3)
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.not_enough_replicas
+        assert produce(raw, "t", batch(1), acks=1).base_offset == 1
+        assert kafka.partition_state("t", 0).high_watermark == 1
+        kafka.start_node(2)
+        wait_until(lambda: kafka.partition_state("t", 0).high_watermark == 2)
+
+
+def test_replicas_that_are_lost_after_the_append():
+    partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
+    response = {"error_code": ErrorCode.none}
+    waiting = Unconfirmed(partition=partition, required_offset=1, leader=1, response=response)
+    delayed = DelayedProduce([waiting], lambda _: 2)
+    assert not delayed.try_complete()
+    partition.replica_states.high_watermark = 1
+    assert delayed.try_complete()
+    assert response["error_code"] is ErrorCode.not_enough_replicas_after_append
+
+
+def test_a_waiting_producer_hears_of_a_new_leader():
+    with cluster(follower_lag_ms=60_000) as kafka, client(kafka) as raw:
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+        wait_until(lambda: kafka.end_offsets("t")[0] == 1)
+        kafka.move_leader("t", 0, 2)
+        answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert answer.error_code is ErrorCode.not_leader_or_follower
+
+
+class TestNodesThatStop:
+    def test_leadership_moves_and_comes_back_when_asked(self):
+        with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
+            produce(first, "t", batch(2))
+            kafka.stop_node(1)
+            assert first.closed()
+            state = kafka.partition_state("t", 0)
+            assert (state.leader, state.leader_epoch, state.in_sync) == (2, 1, (2, 3))
+            assert produce(second, "t", batch(1)).base_offset == 2
+            found = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}])
+            assert [b.node_id for b in found.brokers] == [2, 3]
+            assert found.topics[0].partitions[0].offline_replicas == (1,)
+            kafka.start_node(1)
+            wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1, 2, 3))
+            assert kafka.partition_state("t", 0).leader == 2
+            kafka.elect_preferred_leaders()
+            assert kafka.partition_state("t", 0).leader == 1
+            with client(kafka) as again:
+                assert offsets(fetch(again, "t", 0).records) == [0, 1, 2]
+
+    def test_what_only_the_old_leader_had_is_lost(self):
+        with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
+            producer = new_producer_id(first)
+            produce(first, "t", batch(2, producer=(producer, 0, 0)))
+            kafka.set_follower_lag(60_000)
+            produce(first, "t", batch(2, producer=(producer, 0, 2)), acks=1)
+            assert kafka.end_offsets("t")[0] == 4
+            kafka.stop_node(1)
+            assert kafka.end_offsets("t")[0] == 2
+            kafka.set_follower_lag(0)
+            answer = produce(second, "t", batch(2, producer=(producer, 0, 2)))
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 2)
+
+    def test_a_partition_without_copies_is_down_with_its_node(self):
+        with cluster(replication_factor=1) as kafka, client(kafka, 2) as second:
+            with client(kafka) as first:
+                produce(first, "t", batch(2))
+            kafka.stop_node(1)
+            found = second.call(ApiKey.METADATA, 9, topics=[{"name": "t"}]).topics[0]
+            lost = next(p for p in found.partitions if p.partition_index == 0)
+            assert (lost.leader_id, lost.error_code) == (-1, ErrorCode.leader_not_available)
+            assert produce(second, "t", batch(1)).error_code is ErrorCode.not_leader_or_follower
+            kafka.start_node(1)
+            assert kafka.partition_state("t", 0).leader == 1
+            with client(kafka) as first:
+                assert offsets(fetch(first, "t", 0).records) == [0, 1]
+
+    def test_a_follower_behind_does_not_lead(self):
+        with cluster(replica_lag_time_max_ms=50) as kafka, client(kafka) as first:
+            kafka.set_follower_lag(60_000)
+            produce(first, "t", batch(1))
+            wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1,))
+            kafka.stop_node(1)
+            state = kafka.partition_state("t", 0)
+            assert (state.leader, state.in_sync, state.end_offset) == (-1, (1,), 1)
+
+    def test_waiting_readers_are_sent_to_the_new_leader(self):
+        with cluster() as kafka, client(kafka) as raw:
+            timer = threading.Timer(0.2, lambda: kafka.move_leader("t", 0, 3))
+            timer.start()
+            got = fetch(raw, "t", 0, max_wait=timedelta(seconds=20))
+            timer.join()
+            assert got.error_code is ErrorCode.not_leader_or_follower
+
+
+def test_a_node_that_hangs_is_fenced_and_answers_when_it_is_back():
+    with cluster(session_timeout_ms=200) as kafka, client(kafka) as first:
+        kafka.pause_node(1)
+        first.send(ApiKey.METADATA, 9, topics=[{"name": "t"}])
+        wait_until(lambda: kafka.partition_state("t", 0).leader == 2)
+        with client(kafka, 2) as second:
+            assert produce(second, "t", batch(1)).error_code is ErrorCode.none
+        kafka.start_node(1)
+        assert len(first.receive(ApiKey.METADATA, 9).brokers) == 3
+
+
+def test_leaders_are_moved():
+    with cluster(replication_factor=1) as kafka, client(kafka, 3) as third:
+        kafka.move_leader("t", 0, 3)
+        state = kafka.partition_state("t", 0)
+        assert (state.leader, state.leader_epoch, state.replicas) == (3, 1, (3,))
+        assert produce(third, "t", batch(1)).error_code is ErrorCode.none
+        assert fetch(third, "t", 0, epoch=0).error_code is ErrorCode.fenced_leader_epoch
+        with pytest.raises(KafkaProdError, match="can't lead"):
+            kafka.move_leader("t", 0, 9)
+        with pytest.raises(UnknownTopicError):
+            kafka.move_leader("t", 99, 1)
+
+
+def test_groups_move_to_a_node_that_lives():
+    with cluster() as kafka:
+        owner = kafka.run(lambda c: c.coordinator("g").id)
+        kafka.stop_node(owner)
+        assert kafka.run(lambda c: c.coordinator("g").id) != owner
+
+
+def test_topics_that_clients_make_have_copies():
+    with cluster(topics={}, replication_factor=1) as kafka, client(kafka) as raw:
+        new = {"name": "made", "num_partitions": 3, "replication_factor": 3}
+        made = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=5))
+        assert made.topics[0].error_code is ErrorCode.none
+        assert kafka.partition_state("made", 1).replicas == (2, 3, 1)
+        create(raw, "single")
+        assert kafka.partition_state("single", 0).replicas == (1,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"replication_factor": 4},
+        {"replication_factors": {"t": 0}},
+        {"follower_lag_ms": -1},
+        {"faults": ["produce:nothing"]},
+    ],
+)
+def test_options_that_can_not_be(options):
+    with pytest.raises(ConfigError):
+        cluster(**options)

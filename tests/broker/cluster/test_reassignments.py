@@ -1,0 +1,252 @@
+"""Partitions that move between nodes, and who leads them: on a real Kafka and on ours."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.produce_fetch.test_fetch import fetch, offsets
+from tests.broker.support.raw import TIMEOUT, RawClient, batch, produce
+
+NO_ERROR = ErrorCode.none
+
+
+@pytest.fixture(scope="module")
+def three_nodes():
+    with EmbeddedBroker(nodes=3, replication_factor=3) as kafka:
+        yield kafka
+
+
+@pytest.fixture(params=["kafka", "embedded"])
+def cluster(request):
+    name = "real_kafka3" if request.param == "kafka" else "three_nodes"
+    return request.getfixturevalue(name)
+
+
+@pytest.fixture
+def raw(cluster):
+    with RawClient(cluster.bootstrap_servers) as client:
+        yield client
+
+
+def create_on(raw, name, assignments):
+    given = [{"partition_index": i, "broker_ids": nodes} for i, nodes in enumerate(assignments)]
+    new = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": given}
+    answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
+    assert answer.topics[0].error_code is NO_ERROR, answer.topics[0].error_message
+    until(lambda: len(places(raw, name)) == len(assignments))
+
+
+def places(raw, name):
+    """Replicas, sorted replicas in sync, and the leader, by partition."""
+    topic = raw.call(ApiKey.METADATA, 12, topics=[{"name": name}]).topics[0]
+    return {
+        p.partition_index: (list(p.replica_nodes), sorted(p.isr_nodes), p.leader_id)
+        for p in topic.partitions
+    }
+
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def reassign(raw, name, index, replicas, version=1, **values):
+    asked = [{"partition_index": index, "replicas": replicas}]
+    topics = [{"name": name, "partitions": asked}]
+    values = {"topics": topics, "timeout": TIMEOUT} | values
+    answer = raw.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **values)
+    return answer.responses[0].partitions[0].error_code
+
+
+def ongoing(raw):
+    found = raw.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=TIMEOUT)
+    return {
+        (topic.name, p.partition_index): (p.replicas, p.adding_replicas, p.removing_replicas)
+        for topic in found.topics
+        for p in topic.partitions
+    }
+
+
+def elect(raw, name, index, kind=0):
+    asked = [{"topic": name, "partitions": [index]}]
+    answer = raw.call(
+        ApiKey.ELECT_LEADERS, 2, topic_partitions=asked, election_type=kind, timeout=TIMEOUT
+    )
+    return answer.replica_election_results[0].partition_result[0].error_code
+
+
+def test_new_partitions_lie_where_they_are_wanted(raw, unique_topic):
+    create_on(raw, unique_topic, [[2, 3]])
+    wanted = [{"broker_ids": [3, 1]}, {"broker_ids": [1, 2]}]
+    item = {"name": unique_topic, "count": 3, "assignments": wanted}
+    answer = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
+    assert answer.results[0].error_code is NO_ERROR
+    until(lambda: len(places(raw, unique_topic)) == 3)
+    assert places(raw, unique_topic) == {
+        0: ([2, 3], [2, 3], 2),
+        1: ([3, 1], [1, 3], 3),
+        2: ([1, 2], [1, 2], 1),
+    }
+
+
+@pytest.mark.parametrize("wrong", [[3, 77], [], [3, 3], [3], [1, 2, 3]])
+def test_new_partitions_on_nodes_that_can_not_be(raw, unique_topic, wrong):
+    create_on(raw, unique_topic, [[2, 3]])
+    wanted = [{"broker_ids": [3, 1]}, {"broker_ids": wrong}]
+    item = {"name": unique_topic, "count": 3, "assignments": wanted}
+    answer = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
+    assert answer.results[0].error_code is ErrorCode.invalid_replica_assignment
+    assert len(places(raw, unique_topic)) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [([1, 2], [3, 2]), ([1], [2]), ([1, 2, 3], [2]), ([1], [3, 1, 2])]
+)
+def test_a_partition_moves_with_its_records(cluster, raw, unique_topic, before, after):
+    create_on(raw, unique_topic, [before])
+    until(lambda: produce(raw, unique_topic, batch(3)).error_code is NO_ERROR)
+    assert reassign(raw, unique_topic, 0, after) is NO_ERROR
+    until(lambda: (unique_topic, 0) not in ongoing(raw))
+    until(lambda: places(raw, unique_topic)[0][:2] == (after, sorted(after)))
+    leader = places(raw, unique_topic)[0][2]
+    assert leader in after
+    with RawClient(cluster.bootstrap_servers.split(",")[leader - 1]) as at_leader:
+        until(lambda: fetch(at_leader, unique_topic, 0).error_code is NO_ERROR)
+        got = fetch(at_leader, unique_topic, 0)
+        assert offsets(got.records) == [0, 1, 2]
+        assert produce(at_leader, unique_topic, batch(1)).base_offset == 3
+
+
+def test_the_number_of_replicas_can_be_kept(raw, unique_topic):
+    create_on(raw, unique_topic, [[1, 2]])
+    values = {"allow_replication_factor_change": False}
+    error = reassign(raw, unique_topic, 0, [1, 2, 3], **values)
+    assert error is ErrorCode.invalid_replication_factor
+    assert reassign(raw, unique_topic, 0, [1, 3], **values) is NO_ERROR
+
+
+def test_the_preferred_leader_leads_again(raw, unique_topic):
+    create_on(raw, unique_topic, [[1, 2]])
+    assert elect(raw, unique_topic, 0) is ErrorCode.election_not_needed
+    assert elect(raw, unique_topic, 0, kind=1) is ErrorCode.election_not_needed
+    assert reassign(raw, unique_topic, 0, [2, 1]) is NO_ERROR
+    until(lambda: places(raw, unique_topic)[0][0] == [2, 1])
+    assert elect(raw, unique_topic, 0) is NO_ERROR
+    until(lambda: places(raw, unique_topic)[0][2] == 2)
+    assert elect(raw, unique_topic, 0) is ErrorCode.election_not_needed
+
+
+class TestSlowCopies:
+    """What lasts too short a time on a real Kafka."""
+
+    @pytest.fixture
+    def slow(self):
+        with EmbeddedBroker(nodes=3, follower_lag_ms=60_000) as kafka:
+            yield kafka
+
+    @pytest.fixture
+    def client(self, slow):
+        with RawClient(slow.bootstrap_servers) as raw:
+            create_on(raw, "t", [[1], [1]])
+            produce(raw, "t", batch(3))
+            yield raw
+
+    def test_a_reassignment_is_listed_until_it_ends(self, slow, client):
+        assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
+        assert ongoing(client) == {("t", 0): ((3, 2, 1), (3, 2), (1,))}
+        assert places(client, "t")[0] == ([3, 2, 1], [1], 1)
+        assert slow.partition_state("t", 0).high_watermark == 3
+        named = [{"name": "t", "partition_indexes": [1]}]
+        listed = client.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=named, timeout=TIMEOUT)
+        assert listed.topics == ()
+        slow.set_follower_lag(0)
+        until(lambda: not ongoing(client))
+        assert places(client, "t")[0] == ([3, 2], [2, 3], 3)
+
+    def test_it_can_be_taken_back(self, client):
+        assert reassign(client, "t", 0, None) is ErrorCode.no_reassignment_in_progress
+        assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
+        assert reassign(client, "t", 0, None) is NO_ERROR
+        assert (places(client, "t")[0], ongoing(client)) == (([1], [1], 1), {})
+
+    def test_it_can_be_changed(self, slow, client):
+        assert reassign(client, "t", 0, [3]) is NO_ERROR
+        assert reassign(client, "t", 0, [2]) is NO_ERROR
+        assert ongoing(client)["t", 0][1] == (2,)
+        slow.set_follower_lag(0)
+        until(lambda: not ongoing(client))
+        assert places(client, "t")[0] == ([2], [2], 2)
+
+    def test_a_topic_that_goes_takes_it_along(self, client):
+        assert reassign(client, "t", 0, [3]) is NO_ERROR
+        client.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
+        until(lambda: not ongoing(client))
+
+    def test_a_preferred_leader_that_is_not_in_sync(self, client):
+        assert reassign(client, "t", 0, [3, 1]) is NO_ERROR
+        assert elect(client, "t", 0) is ErrorCode.preferred_leader_not_available
+
+
+def test_a_restart_ends_a_reassignment(tmp_path):
+    options = {"nodes": 3, "data_dir": str(tmp_path)}
+    slow = EmbeddedBroker(**options, follower_lag_ms=60_000)
+    with slow as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        create_on(raw, "t", [[1]])
+        produce(raw, "t", batch(3))
+        assert reassign(raw, "t", 0, [3, 2]) is NO_ERROR
+    with EmbeddedBroker(**options) as kafka:
+        state = kafka.partition_state("t", 0)
+        assert (state.replicas, state.leader, state.end_offset) == ((3, 2), 3, 3)
+
+
+def test_an_unclean_election_takes_who_lives():
+    """The records that the new leader lacks are lost, as in Kafka."""
+    with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        create_on(raw, "t", [[2, 3]])
+        with RawClient(kafka.bootstrap_servers.split(",")[1]) as leader:
+            produce(leader, "t", batch(3))
+            kafka.stop_node(3)
+            produce(leader, "t", batch(2))
+        kafka.stop_node(2)
+        assert elect(raw, "t", 0, kind=1) is ErrorCode.eligible_leaders_not_available
+        kafka.start_node(3)
+        assert places(raw, "t")[0][2] == -1
+        assert elect(raw, "t", 0) is ErrorCode.preferred_leader_not_available
+        assert elect(raw, "t", 0, kind=1) is NO_ERROR
+        assert places(raw, "t")[0] == ([2, 3], [3], 3)
+        assert kafka.end_offsets("t") == [3]
+
+
+def test_all_partitions_are_looked_at_where_none_are_named():
+    with EmbeddedBroker(nodes=2) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        create_on(raw, "t", [[1, 2], [1, 2]])
+        kafka.move_leader("t", 1, 2)
+        answer = raw.call(ApiKey.ELECT_LEADERS, 2, topic_partitions=None, timeout=TIMEOUT)
+        (topic,) = answer.replica_election_results
+        assert [(p.partition_id, p.error_code) for p in topic.partition_result] == [(1, NO_ERROR)]
+        assert places(raw, "t")[1][2] == 1
+
+
+def test_nodes_that_are_down_may_hold_new_partitions():
+    """They are registered still; a node that lives leads."""
+    with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        kafka.stop_node(3)
+        create_on(raw, "a", [[3, 1]])
+        assert places(raw, "a")[0] == ([3, 1], [1], 1)
+        only = {"name": "b", "num_partitions": -1, "replication_factor": -1}
+        only["assignments"] = [{"partition_index": 0, "broker_ids": [3]}]
+        answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[only], timeout=TIMEOUT)
+        assert answer.topics[0].error_code is ErrorCode.invalid_replica_assignment
+        new = {"name": "c", "num_partitions": 4, "replication_factor": 3}
+        answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
+        assert answer.topics[0].error_code is NO_ERROR
+        assert all(sorted(r) == [1, 2, 3] and i == [1, 2] for r, i, _ in places(raw, "c").values())
+        kafka.start_node(3)
+        until(lambda: places(raw, "c")[0][1] == [1, 2, 3])

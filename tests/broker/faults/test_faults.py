@@ -1,0 +1,375 @@
+"""Faults on demand, seen by a raw client: matching, counting, and each effect."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.faults import Effect, Fault, Faults
+from spark_kafka_sink.broker.faults.fault import RequestInfo, RequestPartition
+from spark_kafka_sink.broker.faults.parser import parse_fault
+from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.produce_fetch.test_fetch import fetch, offsets
+from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+
+NOT_LEADER = ErrorCode.not_leader_or_follower
+
+
+def produce_to(*partitions):
+    return RequestInfo(
+        api=ApiKey.PRODUCE,
+        node=1,
+        client_id="c",
+        partitions=tuple(RequestPartition("t", p) for p in partitions),
+    )
+
+
+class TestSpec:
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            (
+                "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5",
+                Fault(api=ApiKey.PRODUCE, partition=3, effect=Effect.ERROR, value=6, next=5),
+            ),
+            (
+                "*:node=2:delay=200:probability=0.1:seed=7",
+                Fault(node=2, effect=Effect.DELAY, value=200, probability=0.1, seed=7),
+            ),
+            (
+                "init-producer-id:after=1:client=x:lose-response",
+                Fault(
+                    api=ApiKey.INIT_PRODUCER_ID, after=1, client="x", effect=Effect.LOSE_RESPONSE
+                ),
+            ),
+            (
+                "fetch:topic=a.b:cut=5",
+                Fault(api=ApiKey.FETCH, topic="a.b", effect=Effect.CUT, value=5),
+            ),
+            ("produce:move", Fault(api=ApiKey.PRODUCE, effect=Effect.MOVE)),
+            ("*:clock=-5000:next=1", Fault(effect=Effect.CLOCK, value=-5000, next=1)),
+            ("*:error=-1", Fault(effect=Effect.ERROR, value=-1)),
+        ],
+    )
+    def test_it_is_read(self, text, fault):
+        assert parse_fault(text) == fault
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("produce", "an effect is missing"),
+            ("prodice:close", "prodice is no API"),
+            ("produce:error=NOPE", "NOPE is not the name"),
+            ("produce:partition=x:close", "partition=x is not a number"),
+            ("produce:delay", "delay needs a number"),
+            ("produce:delay=-5", "delay=-5"),
+            ("produce:close:often=5", "often is not one of"),
+            ("produce:close:probability=0", "probability is 0"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, text, said):
+        with pytest.raises(ConfigError, match=said):
+            parse_fault(text)
+
+
+class TestMatching:
+    def test_by_place(self):
+        fault = parse_fault("produce:topic=t:partition=1:close")
+        assert fault.matches(produce_to(0, 1))
+        assert not fault.matches(produce_to(0, 2))
+        other = RequestInfo(
+            api=ApiKey.PRODUCE, node=1, client_id="c", partitions=(RequestPartition("u", 1),)
+        )
+        assert not fault.matches(other)
+        assert not fault.matches(RequestInfo(api=ApiKey.METADATA, node=1, client_id="c"))
+
+    def test_next_and_after(self):
+        faults = Faults()
+        active = faults.add("produce:close:next=2:after=3")
+        struck = [bool(faults.triggered_by(produce_to(0))) for _ in range(10)]
+        assert struck == [False] * 3 + [True] * 2 + [False] * 5
+        assert (active.hits, faults.armed, bool(faults)) == (2, [], False)
+
+    @settings(max_examples=20, deadline=None)
+    @given(st.floats(0.05, 0.95), st.integers(0, 100))
+    def test_the_dice_are_the_seeds(self, probability, seed):
+        spec = f"produce:close:probability={probability}:seed={seed}"
+        runs = []
+        for _ in range(2):
+            faults = Faults()
+            faults.add(spec)
+            runs.append([bool(faults.triggered_by(produce_to(0))) for _ in range(300)])
+        assert runs[0] == runs[1]
+        assert abs(sum(runs[0]) / 300 - probability) < 0.15
+
+
+@pytest.fixture
+def kafka():
+    with EmbeddedBroker(topics={"t": 2}, nodes=2) as broker:
+        yield broker
+
+
+@pytest.fixture
+def raw(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        yield client
+
+
+def both(records, acks=-1):
+    values = produce_values("t", records, acks)
+    values["topic_data"][0]["partition_data"].append({"index": 1, "records": records})
+    return values
+
+
+class TestEffects:
+    def test_an_error_of_one_partition(self, kafka, raw):
+        kafka.move_leader("t", 1, 1)
+        active = kafka.faults.add("produce:partition=1:error=NOT_LEADER_OR_FOLLOWER:next=1")
+        answer = raw.call(ApiKey.PRODUCE, 9, **both(batch(2)))
+        codes = {p.index: p.error_code for p in answer.responses[0].partition_responses}
+        assert codes == {0: ErrorCode.none, 1: NOT_LEADER}
+        assert kafka.end_offsets("t") == [2, 0]
+        assert active.hits == 1
+        answer = raw.call(ApiKey.PRODUCE, 9, **both(batch(2)))
+        assert {p.error_code for p in answer.responses[0].partition_responses} == {0}
+
+    def test_an_error_of_a_topic_by_its_id(self, kafka, raw):
+        described = raw.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
+        kafka.faults.add("produce:topic=t:error=KAFKA_STORAGE_ERROR")
+        values = produce_values("t", batch(1))
+        values["topic_data"][0]["topic_id"] = described.topic_id
+        answer = raw.call(ApiKey.PRODUCE, 13, **values).responses[0]
+        assert answer.partition_responses[0].error_code is ErrorCode.kafka_storage_error
+        assert kafka.end_offsets("t") == [0, 0]
+
+    def test_an_error_without_an_answer(self, kafka, raw):
+        kafka.faults.add("produce:error=CORRUPT_MESSAGE")
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=0))
+        assert raw.closed()
+
+    def test_a_fetch_that_fails(self, kafka, raw):
+        kafka.faults.add("fetch:error=OFFSET_OUT_OF_RANGE:next=1")
+        got = fetch(raw, "t", 0, max_wait=timedelta(seconds=10))
+        assert (got.error_code, got.high_watermark) == (ErrorCode.offset_out_of_range, -1)
+
+    @pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: h.api.name)
+    def test_every_api_at_every_version_can_fail(self, kafka, handler):
+        """The error is somewhere in the answer."""
+        kafka.faults.add(Fault(api=handler.api, effect=Effect.ERROR, value=29))
+        for version in range(handler.versions.lowest, handler.versions.highest + 1):
+            with RawClient(kafka.bootstrap_servers) as client:
+                values = REQUESTS.get(handler.api, {})
+                answer = client.call(handler.api, version, **values)
+                assert "topic_authorization_failed" in repr(answer)
+
+    def test_a_lost_request(self, kafka, raw):
+        kafka.faults.add("produce:lose-request:next=1")
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+        raw.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            raw.socket.recv(1)
+        assert kafka.end_offsets("t") == [0, 0]
+
+    def test_a_lost_response(self, kafka, raw):
+        kafka.faults.add("produce:lose-response:next=1")
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+        raw.send(ApiKey.METADATA, 9, topics=[])
+        raw.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            raw.socket.recv(1)
+        assert kafka.end_offsets("t") == [1, 0]
+
+    @pytest.mark.parametrize("effect", ["delay=300", "delay=200:next=1"])
+    def test_a_delay(self, kafka, raw, effect):
+        kafka.faults.add(f"produce:{effect}")
+        started = time.monotonic()
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+        assert 0.15 < time.monotonic() - started < 2
+
+    def test_a_delayed_end(self, kafka, raw):
+        kafka.faults.add("produce:delay=100")
+        broken = batch(1)
+        broken[-1] ^= 0xFF
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", broken, acks=0))
+        assert raw.closed()
+
+    @pytest.mark.parametrize("size", [0, 2, 9])
+    def test_a_cut_frame(self, kafka, raw, size):
+        kafka.faults.add(f"produce:cut={size}:next=1")
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+        assert len(raw._exactly(size)) == size
+        assert raw.closed()
+        assert kafka.end_offsets("t") == [1, 0]
+
+    def test_a_closed_connection(self, kafka, raw):
+        kafka.faults.add("produce:close")
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+        assert raw.closed()
+        assert kafka.end_offsets("t") == [0, 0]
+
+    def test_a_throttle_time(self, kafka, raw):
+        kafka.faults.add("metadata:throttle=750")
+        answer = raw.call(ApiKey.METADATA, 9, topics=[])
+        assert answer.throttle_time == timedelta(milliseconds=750)
+
+    def test_a_moved_leader(self, kafka, raw):
+        kafka.faults.add("produce:partition=0:move:next=1")
+        assert produce(raw, "t", batch(1)).error_code is NOT_LEADER
+        assert kafka.partition_state("t", 0).leader == 2
+
+    def test_a_lost_producer_state(self, kafka, raw):
+        producer = new_producer_id(raw)
+        records = batch(1, producer=(producer, 0, 0))
+        assert produce(raw, "t", records).base_offset == 0
+        assert produce(raw, "t", records).base_offset == 0
+        kafka.faults.add("produce:forget-producers:next=1")
+        assert produce(raw, "t", records).base_offset == 1
+
+    def test_a_dead_node_and_its_return(self, kafka, raw):
+        kafka.faults.add("metadata:stop=2:next=1")
+        kafka.faults.add("metadata:after=1:start=2:next=1")
+        counts = [len(raw.call(ApiKey.METADATA, 9, topics=[]).brokers) for _ in range(3)]
+        assert counts == [1, 2, 2]
+
+    def test_a_node_that_stops_itself(self, kafka, raw):
+        kafka.faults.add("produce:stop=1")
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
+        assert raw.closed()
+        assert kafka.end_offsets("t") == [0, 0]
+
+    def test_a_slow_node(self, kafka, raw):
+        kafka.faults.add("*:node=2:delay=200")
+        started = time.monotonic()
+        raw.call(ApiKey.METADATA, 9, topics=[])
+        assert time.monotonic() - started < 0.15
+        with RawClient(kafka.bootstrap_servers.split(",")[1]) as second:
+            second.call(ApiKey.METADATA, 9, topics=[])
+        assert time.monotonic() - started > 0.19
+
+    def test_a_jumped_clock(self, kafka, raw):
+        kafka.faults.add("produce:clock=-86400000:next=1")
+        answer = produce(raw, "t", batch(1))
+        assert answer.error_code is ErrorCode.invalid_timestamp
+
+    def test_lagging_followers(self):
+        options = {"topics": {"t": 1}, "nodes": 2, "replication_factor": 2}
+        with EmbeddedBroker(**options) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+            kafka.faults.add("produce:lag=60000:next=1")
+            assert produce(raw, "t", batch(1), acks=1).error_code is ErrorCode.none
+            assert fetch(raw, "t", 0).high_watermark == 0
+
+    def test_they_can_be_taken_back(self, kafka, raw):
+        active = kafka.faults.add("produce:error=UNKNOWN_SERVER_ERROR")
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.unknown_server_error
+        kafka.faults.remove(active)
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+        kafka.faults.add("produce:close")
+        kafka.faults.clear()
+        assert offsets(fetch(raw, "t", 0).records) == [0]
+
+
+def _by(**item):
+    return {"topics": [item]}
+
+
+_PARTITION = {"partition_index": 0, "partition": 0}
+_TOPIC = {"name": "t", "topic": "t", "partitions": [_PARTITION], "partition_indexes": [0]}
+_GROUP = {"group_id": "g"}
+REQUESTS = {
+    ApiKey.PRODUCE: produce_values("t", bytes(batch(1))),
+    ApiKey.METADATA: {"topics": [{"name": "t"}]},
+    ApiKey.CREATE_TOPICS: _by(name="made", num_partitions=1, replication_factor=1),
+    ApiKey.DELETE_TOPICS: {"topics": [{"name": "t"}], "topic_names": ["t"]},
+    ApiKey.CREATE_PARTITIONS: _by(name="t", count=5),
+    ApiKey.FIND_COORDINATOR: {"key": "g", "coordinator_keys": ["g"]},
+    ApiKey.OFFSET_FETCH: {"group_id": "g", "groups": [_GROUP]} | _by(**_TOPIC),
+    ApiKey.DESCRIBE_LOG_DIRS: _by(topic="t", partitions=[0]),
+    ApiKey.DESCRIBE_GROUPS: {"groups": ["g"]},
+    ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
+    ApiKey.DESCRIBE_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.ELECT_LEADERS: {"topic_partitions": [{"topic": "t", "partitions": [0]}]},
+    ApiKey.DESCRIBE_TRANSACTIONS: {"transactional_ids": ["x"]},
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: {
+        "topics": [{"name": "t"}],
+        "response_partition_limit": 10,
+        "cursor": None,
+    },
+    ApiKey.ADD_PARTITIONS_TO_TXN: {"v3_and_below_topics": [{"name": "t", "partitions": [0]}]},
+    ApiKey.WRITE_TXN_MARKERS: {
+        "markers": [{"topics": [{"name": "t", "partition_indexes": [0]}]}],
+    },
+    ApiKey.API_VERSIONS: {"client_software_name": "raw", "client_software_version": "1"},
+} | {
+    api: _by(**_TOPIC)
+    for api in (
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_PRODUCERS,
+    )
+}
+
+
+def test_faults_from_the_command_line():
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command += [
+        "--nodes",
+        "3",
+        "--topic",
+        "a:3:2",
+        "--fault",
+        "produce:error=NOT_LEADER_OR_FOLLOWER",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = process.stdout.readline().split()[-1]
+            with RawClient(address) as client:
+                found = client.call(ApiKey.METADATA, 9, topics=[{"name": "a"}]).topics[0]
+                assert {len(p.replica_nodes) for p in found.partitions} == {2}
+                assert produce(client, "a", batch(1)).error_code is NOT_LEADER
+        finally:
+            process.kill()
+
+
+def test_a_fault_that_is_none_on_the_command_line():
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--fault", "produce:x"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "x is not one of" in done.stderr
+
+
+def test_a_broker_is_up_within_200_ms():
+    code = """
+import socket, time
+from spark_kafka_sink import EmbeddedBroker
+took = []
+for _ in range(3):
+    started = time.perf_counter()
+    with EmbeddedBroker(nodes=3, topics={"t": 100}, replication_factor=3) as kafka:
+        host, port = kafka.bootstrap_servers.split(",")[2].split(":")
+        with socket.create_connection((host, int(port)), 5) as client:
+            client.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+            assert client.recv(4)
+        took.append(time.perf_counter() - started)
+print(min(took))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.2

@@ -1,0 +1,185 @@
+"""Every kind of fault, asked for on the command line: one broker, a topic per fault."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.faults import Effect
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+
+DAY_MS = 86_400_000
+FAULTS = {
+    "error": "error=NOT_LEADER_OR_FOLLOWER:partition=0:next=2",
+    "dice": "error=NOT_LEADER_OR_FOLLOWER:probability=0.5:seed=7",
+    "lost": "lose-request:next=1",
+    "answerless": "lose-response:next=1",
+    "slow": "delay=300:next=1",
+    "throttled": "throttle=70:next=1",
+    "cut": "cut=6:next=1",
+    "closed": "close:next=1",
+    "moved": "move:next=1",
+    "forgotten": "forget-producers:after=2:next=1",
+    "lagging": "lag=60000:next=1",
+    "hanging": "pause=1:next=1",
+    "dead": "stop=2:next=1",
+    "revived": "start=2:next=1",
+    "jumped": f"clock=-{DAY_MS}:next=1",
+}
+
+
+@pytest.fixture(scope="module")
+def address():
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command += ["--nodes", "2", "--session-timeout-ms", "600000"]
+    for topic, fault in FAULTS.items():
+        command += ["--topic", f"{topic}:1:2", "--fault", f"produce:topic={topic}:{fault}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def leader(address):
+    """Makes a client of the node that leads a topic; all of them are closed at the end."""
+    clients = []
+
+    def connect(topic):
+        with RawClient(address) as any_node:
+            found = any_node.call(ApiKey.METADATA, 9, topics=[{"name": topic}])
+        leads = found.topics[0].partitions[0].leader_id
+        (node,) = (one for one in found.brokers if one.node_id == leads)
+        clients.append(RawClient(f"{node.host}:{node.port}"))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.socket.close()
+
+
+def code(client, topic, records=None):
+    return produce(client, topic, records or batch(1)).error_code
+
+
+def next_offset(client, topic):
+    return produce(client, topic, batch(1)).base_offset
+
+
+def send(client, topic):
+    client.send(ApiKey.PRODUCE, 9, **produce_values(topic, batch(1)))
+
+
+def is_silent(client):
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    return True
+
+
+def test_there_is_one_of_each_kind():
+    named = [text.partition(":")[0].partition("=")[0] for text in FAULTS.values()]
+    assert set(named) == {str(effect) for effect in Effect}
+
+
+def test_errors_of_a_partition(leader):
+    client = leader("error")
+    codes = [code(client, "error") for _ in range(3)]
+    wrong = ErrorCode.not_leader_or_follower
+    assert codes == [wrong, wrong, ErrorCode.none]
+
+
+def test_errors_by_probability(leader):
+    client = leader("dice")
+    codes = {code(client, "dice") for _ in range(40)}
+    assert codes == {ErrorCode.none, ErrorCode.not_leader_or_follower}
+
+
+@pytest.mark.parametrize(("topic", "written"), [("lost", 0), ("answerless", 1)])
+def test_a_lost_request_and_a_lost_response(leader, topic, written):
+    client = leader(topic)
+    send(client, topic)
+    assert is_silent(client)
+    assert next_offset(leader(topic), topic) == written
+
+
+def test_a_delay(leader):
+    client, started = leader("slow"), time.monotonic()
+    assert code(client, "slow") is ErrorCode.none
+    assert time.monotonic() - started > 0.29
+
+
+def test_a_throttle_time(leader):
+    answer = leader("throttled").call(
+        ApiKey.PRODUCE, 9, **produce_values("throttled", bytes(batch(1)))
+    )
+    assert answer.throttle_time.total_seconds() == 0.07
+
+
+def test_a_cut_frame(leader):
+    client = leader("cut")
+    send(client, "cut")
+    assert len(client._exactly(6)) == 6
+    assert client.closed()
+
+
+def test_a_closed_connection(leader):
+    client = leader("closed")
+    send(client, "closed")
+    assert client.closed()
+    assert next_offset(leader("closed"), "closed") == 0
+
+
+def test_a_moved_leader(leader):
+    client = leader("moved")
+    assert code(client, "moved") is ErrorCode.not_leader_or_follower
+    other = leader("moved")
+    assert other.socket.getpeername() != client.socket.getpeername()
+    assert code(other, "moved") is ErrorCode.none
+
+
+def test_a_lost_producer_state(leader):
+    client = leader("forgotten")
+    records = batch(1, producer=(new_producer_id(client), 0, 0))
+    offsets = [produce(client, "forgotten", records).base_offset for _ in range(3)]
+    assert offsets == [0, 0, 1]
+
+
+def living(leader):
+    """How many nodes there are, as the one that outlives the others says."""
+    return len(leader("error").call(ApiKey.METADATA, 9, topics=[]).brokers)
+
+
+class TestAtTheEnd:
+    """Faults after which the cluster is of little use to others, in this order."""
+
+    def test_followers_that_lag(self, leader):
+        client = leader("lagging")
+        send(client, "lagging")
+        assert is_silent(client)
+
+    def test_a_node_that_dies_and_comes_back(self, leader):
+        send(leader("dead"), "dead")
+        deadline = time.monotonic() + 10
+        while living(leader) == 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert living(leader) == 1
+        send(leader("revived"), "revived")
+        while living(leader) == 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert living(leader) == 2
+
+    def test_a_jumped_clock(self, leader):
+        assert code(leader("jumped"), "jumped") is ErrorCode.invalid_timestamp
+
+    def test_a_node_that_hangs(self, address, leader):
+        send(leader("hanging"), "hanging")
+        with RawClient(address) as paused:
+            paused.send(ApiKey.METADATA, 9, topics=[])
+            assert is_silent(paused)

@@ -1,0 +1,154 @@
+"""The group APIs in every version, by raw requests: the same on a real Kafka and on ours."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import SOCKET_SECONDS
+
+SESSION = timedelta(seconds=10)
+LATEST = {
+    ApiKey.FIND_COORDINATOR: 6,
+    ApiKey.JOIN_GROUP: 9,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.DESCRIBE_GROUPS: 6,
+    ApiKey.LIST_GROUPS: 5,
+    ApiKey.DELETE_GROUPS: 2,
+}
+OLDEST = {ApiKey.OFFSET_COMMIT: 2, ApiKey.OFFSET_FETCH: 1}
+LOADING = {
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.not_coordinator,
+}
+
+
+class GroupMember:
+    """A group's only member, speaking the version `level` of every API as far as it exists."""
+
+    def __init__(self, raw, group, level):
+        self.raw, self.group, self.level = raw, group, level
+        self.id, self.generation = "", -1
+
+    def call(self, api, **values):
+        version = min(max(self.level, OLDEST.get(api, 0)), LATEST[api])
+        return self.raw.call(api, version, group_id=self.group, **values)
+
+    def find_coordinator(self):
+        deadline = time.monotonic() + SOCKET_SECONDS
+        while time.monotonic() < deadline:
+            found = self.call(
+                ApiKey.FIND_COORDINATOR, key=self.group, coordinator_keys=[self.group]
+            )
+            found = found if self.level < 4 else found.coordinators[0]
+            if found.error_code is ErrorCode.none:
+                return found
+            time.sleep(0.1)
+        raise TimeoutError
+
+    def join(self):
+        values = {
+            "session_timeout": SESSION,
+            "rebalance_timeout": SESSION,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b"meta"}],
+        }
+        answer = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
+        while answer.error_code in LOADING:
+            time.sleep(0.1)
+            answer = self.call(ApiKey.JOIN_GROUP, member_id=self.id, **values)
+        self.id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def as_member(self, api, **values):
+        changes = {"member_id": self.id, "generation_id": self.generation} | values
+        return self.call(api, generation_id_or_member_epoch=changes["generation_id"], **changes)
+
+
+@pytest.fixture(params=range(10))
+def member(request, any_raw, topic):
+    member = GroupMember(any_raw, f"group-{topic}", request.param)
+    member.find_coordinator()
+    first = member.join()
+    if member.level >= 4:
+        assert first.error_code is ErrorCode.member_id_required
+        first = member.join()
+    assert (first.error_code, first.leader) == (ErrorCode.none, member.id)
+    assert [one.metadata for one in first.members] == [b"meta"]
+    return member
+
+
+def test_the_life_of_a_member(member, topic):
+    mine = [{"member_id": member.id, "assignment": b"mine"}]
+    values = {"protocol_type": "consumer", "protocol_name": "range", "assignments": mine}
+    synced = member.as_member(ApiKey.SYNC_GROUP, **values)
+    assert (synced.error_code, synced.assignment) == (ErrorCode.none, b"mine")
+    assert member.as_member(ApiKey.HEARTBEAT).error_code is ErrorCode.none
+    check_offsets(member, topic)
+    check_described(member, "Stable", 1)
+    check_refusals(member)
+    left = member.call(ApiKey.LEAVE_GROUP, member_id=member.id, members=[{"member_id": member.id}])
+    assert left.error_code is ErrorCode.none
+    assert [m.error_code for m in getattr(left, "members", ())] == ([0] if member.level > 2 else [])
+    check_described(member, "Empty", 0)
+    deleted = member.call(ApiKey.DELETE_GROUPS, groups_names=[member.group])
+    assert [result.error_code for result in deleted.results] == [ErrorCode.none]
+
+
+def check_offsets(member, topic):
+    partition = {
+        "partition_index": 0,
+        "committed_offset": 42,
+        "committed_leader_epoch": 0,
+        "committed_metadata": "here",
+    }
+    topics = [{"name": topic, "partitions": [partition]}]
+    committed = member.as_member(ApiKey.OFFSET_COMMIT, topics=topics)
+    assert committed.topics[0].partitions[0].error_code is ErrorCode.none
+    named = [{"name": topic, "partition_indexes": [0]}]
+    for asked in (named, None) if member.level >= 2 else (named,):
+        found = fetch_offsets(member, asked)
+        (partition,) = found.topics[0].partitions
+        assert (found.topics[0].name, partition.committed_offset) == (topic, 42)
+        assert partition.metadata == "here"
+    missing = fetch_offsets(member, [{"name": topic, "partition_indexes": [7]}])
+    assert missing.topics[0].partitions[0].committed_offset == -1
+
+
+def fetch_offsets(member, topics):
+    group = {"group_id": member.group, "topics": topics, "member_epoch": -1}
+    found = member.call(ApiKey.OFFSET_FETCH, topics=topics, groups=[group])
+    return found if member.level < 8 else found.groups[0]
+
+
+def check_described(member, state, members):
+    (found,) = member.call(ApiKey.DESCRIBE_GROUPS, groups=[member.group]).groups
+    assert (found.error_code, found.group_state) == (ErrorCode.none, state)
+    assert len(found.members) == members
+    listed = member.call(ApiKey.LIST_GROUPS).groups
+    assert member.group in {group.group_id for group in listed}
+
+
+def check_refusals(member):
+    answer = member.as_member(ApiKey.HEARTBEAT, generation_id=member.generation + 5)
+    assert answer.error_code is ErrorCode.illegal_generation
+    answer = member.as_member(ApiKey.HEARTBEAT, member_id="stranger")
+    assert answer.error_code is ErrorCode.unknown_member_id
+    named = {"protocol_type": "consumer", "protocol_name": "range"}
+    answer = member.as_member(ApiKey.SYNC_GROUP, member_id="stranger", **named)
+    assert answer.error_code is ErrorCode.unknown_member_id
+    if member.level >= 5:
+        for wrong in ({}, {"protocol_type": "consumer", "protocol_name": "other"}):
+            answer = member.as_member(ApiKey.SYNC_GROUP, **wrong)
+            assert answer.error_code is ErrorCode.inconsistent_group_protocol
+    deleted = member.call(ApiKey.DELETE_GROUPS, groups_names=[member.group])
+    assert [result.error_code for result in deleted.results] == [ErrorCode.non_empty_group]

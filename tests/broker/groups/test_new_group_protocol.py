@@ -1,0 +1,59 @@
+"""Consumers of the protocol KIP-848 are told at once that there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import RawClient
+from tests.support.kafka.java import command
+
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+
+
+@pytest.fixture
+def kafka():
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_heartbeat_is_refused_with_a_sentence(kafka, version):
+    with RawClient(kafka.bootstrap_servers) as raw:
+        answer = raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, group_id="g", member_id="m")
+    assert answer.error_code is ErrorCode.unsupported_version
+    assert "group.protocol=classic" in answer.error_message
+
+
+def test_librdkafka_fails_at_once(kafka):
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"}
+    consumer = Consumer(settings | {"group.protocol": "consumer"})
+    consumer.subscribe(["t"])
+    started = time.monotonic()
+    message = consumer.poll(20)
+    consumer.close()
+    assert message is not None
+    assert message.error().code() == KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in message.error().str()
+    assert time.monotonic() - started < 10
+
+
+def test_java_fails_at_once(kafka):
+    arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "t"]
+    arguments += ["--command-property", "group.protocol=consumer", "--max-messages", "1"]
+    done = subprocess.run(
+        command(CONSOLE, arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Set group.protocol=classic on the consumer" in done.stdout
+    assert "Processed a total of 0 messages" in done.stdout

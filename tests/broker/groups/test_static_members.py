@@ -1,0 +1,203 @@
+"""Static members and sessions by raw requests: the same on a real Kafka and on ours."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import RawClient, batch, produce
+
+SHORT = 0.5
+NO_ERROR = ErrorCode.none
+
+
+class GroupMember:
+    """A member on a connection of its own, so that several can wait at once."""
+
+    def __init__(self, kafka, group, instance=None, session=10.0):
+        self.raw = RawClient(kafka.bootstrap_servers)
+        self.group, self.instance, self.session = group, instance, session
+        self.id, self.generation, self.answer = "", -1, None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.raw.socket.close()
+
+    def values(self, **changes):
+        own = {"group_id": self.group, "group_instance_id": self.instance, "member_id": self.id}
+        return own | {"generation_id": self.generation} | changes
+
+    def start_join(self):
+        values = self.values(
+            session_timeout=timedelta(seconds=self.session),
+            rebalance_timeout=timedelta(seconds=20),
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": (self.instance or "m").encode()}],
+        )
+        self.raw.send(ApiKey.JOIN_GROUP, 9, **values)
+        return self
+
+    def end_join(self):
+        self.answer = self.raw.receive(ApiKey.JOIN_GROUP, 9)
+        self.id, self.generation = self.answer.member_id, self.answer.generation_id
+        return self.answer
+
+    def join(self):
+        retried = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
+        retried |= {ErrorCode.coordinator_load_in_progress, ErrorCode.member_id_required}
+        while (answer := self.start_join().end_join()).error_code in retried:
+            time.sleep(0.05)
+            if answer.error_code is not ErrorCode.member_id_required:
+                self.id = ""
+        return answer
+
+    def sync(self, **assignments):
+        given = [{"member_id": k, "assignment": v} for k, v in assignments.get("all", {}).items()]
+        named = {"protocol_type": "consumer", "protocol_name": "range", "assignments": given}
+        return self.raw.call(ApiKey.SYNC_GROUP, 5, **self.values(**named))
+
+    def heartbeat(self):
+        return self.raw.call(ApiKey.HEARTBEAT, 4, **self.values()).error_code
+
+    def state(self):
+        (found,) = self.raw.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[self.group]).groups
+        return found.group_state, [one.group_instance_id for one in found.members]
+
+
+def ready(kafka):
+    """Have the coordinator's topic made, where there is one."""
+    with RawClient(kafka.bootstrap_servers) as raw:
+        deadline = time.monotonic() + 20
+        while raw.call(ApiKey.FIND_COORDINATOR, 2, key="any", key_type=0).error_code:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def pair(any_kafka, unique_topic):
+    """A stable group of the static members `i`, which leads, and `j`."""
+    ready(any_kafka)
+    with (
+        GroupMember(any_kafka, unique_topic, "i") as i,
+        GroupMember(any_kafka, unique_topic, "j") as j,
+    ):
+        i.join()
+        j.start_join()
+        while i.heartbeat() is not ErrorCode.rebalance_in_progress:
+            time.sleep(0.05)
+        i.join()
+        j.end_join()
+        i.sync(all={i.id: b"of i", j.id: b"of j"})
+        assert j.sync().assignment == b"of j"
+        yield i, j
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_restart_keeps_place_and_generation(any_kafka, pair, number):
+    former, other = pair[number], pair[1 - number]
+    with GroupMember(any_kafka, former.group, former.instance) as back:
+        answer = back.join()
+        assert (answer.error_code, back.generation) == (NO_ERROR, former.generation)
+        assert back.id != former.id
+        assert answer.skip_assignment is (number == 0)
+        assert back.sync().assignment == (b"of i", b"of j")[number]
+        assert (back.heartbeat(), other.heartbeat()) == (NO_ERROR, NO_ERROR)
+        assert former.heartbeat() is ErrorCode.fenced_instance_id
+        assert former.sync().error_code is ErrorCode.fenced_instance_id
+        assert former.start_join().end_join().error_code is ErrorCode.fenced_instance_id
+        assert back.state()[0] == "Stable"
+
+
+def test_a_join_that_waits_is_fenced(any_kafka, pair):
+    """Whichever of both comes first, the request of the displaced member ends."""
+    group = pair[0].group
+    with GroupMember(any_kafka, group, "k") as newcomer, GroupMember(any_kafka, group, "j") as back:
+        newcomer.start_join()
+        while pair[1].heartbeat() is not ErrorCode.rebalance_in_progress:
+            time.sleep(0.05)
+        pair[1].start_join()
+        back.start_join()
+        assert pair[1].end_join().error_code is ErrorCode.fenced_instance_id
+        pair[0].join()
+        assert back.end_join().error_code is NO_ERROR
+        assert newcomer.end_join().generation_id == back.generation
+
+
+@pytest.mark.parametrize("milliseconds", [1_000, 5_999, 1_800_001])
+def test_session_timeouts_out_of_bounds(any_kafka, unique_topic, milliseconds):
+    ready(any_kafka)
+    with GroupMember(any_kafka, unique_topic, session=milliseconds / 1000) as member:
+        assert member.join().error_code is ErrorCode.invalid_session_timeout
+
+
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_a_session_ends_on_time(any_kafka, unique_topic, instance):
+    ready(any_kafka)
+    with GroupMember(any_kafka, unique_topic, instance, session=6.0) as member:
+        member.join()
+        member.sync(all={member.id: b"all"})
+        member.heartbeat()
+        started = time.monotonic()
+        assert member.state()[0] == "Stable"
+        while member.state()[0] == "Stable":
+            time.sleep(0.01)
+        assert 5.9 < time.monotonic() - started < 6.4
+        assert member.heartbeat() is ErrorCode.unknown_member_id
+
+
+def test_bounds_of_sessions_are_options(unique_topic):
+    bounds = {"group_min_session_timeout_ms": 300, "group_max_session_timeout_ms": 1_000}
+    with EmbeddedBroker(**bounds) as kafka:
+        for session, error in ((0.299, 26), (1.001, 26), (0.3, 0)):
+            with GroupMember(kafka, unique_topic, session=session) as member:
+                assert member.join().error_code == error
+                started = time.monotonic()
+        with GroupMember(kafka, unique_topic) as witness:
+            while witness.state()[0] != "Empty":
+                time.sleep(0.005)
+        assert 0.25 < time.monotonic() - started < 0.45
+
+
+def consume(kafka, topic, **changes):
+    settings = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": f"g-{topic}",
+        "group.instance.id": "one",
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 300,
+    }
+    consumer = Consumer(settings | changes)
+    consumer.subscribe([topic])
+    return consumer
+
+
+def test_librdkafka_fences_the_older_of_two(any_kafka, any_raw, topic):
+    """Two consumers of one instance id: the second has the partition at once, the first fails."""
+    produce(any_raw, topic, batch(1))
+    first, second = consume(any_kafka, topic), None
+    try:
+        assert first.poll(20).error() is None
+        second = consume(any_kafka, topic)
+        assert second.poll(20).error() is None
+        assert first_error(first) in {KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL}
+    finally:
+        for consumer in filter(None, (first, second)):
+            consumer.close()
+
+
+def first_error(consumer):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error():
+            return message.error().code()
+    raise TimeoutError

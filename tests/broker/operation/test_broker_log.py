@@ -1,0 +1,124 @@
+"""What the broker logs: each refusal once in a while, with the reason."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.net.repeat_log import QUIET_SECONDS, RepeatLog
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.produce_fetch.test_produce import old_messages
+from tests.broker.support.raw import RawClient, batch, produce, produce_values
+
+LOGGER = "spark_kafka_sink.broker"
+
+
+@pytest.fixture
+def kafka(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    configs = {"c": {"cleanup.policy": "compact"}, "small": {"max.message.bytes": "100"}}
+    with EmbeddedBroker(topics={"t": 1, "c": 1, "small": 1}, topic_configs=configs) as broker:
+        yield broker
+
+
+def warnings(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def test_a_refused_batch_is_told_once_with_its_reason(kafka, caplog):
+    with RawClient(kafka.bootstrap_servers) as client:
+        for _ in range(50):
+            produce(client, "c", batch(2, key=None))
+        produce(client, "small", batch(2, value=bytes(200)))
+        produce(client, "t", batch(2))
+    said = warnings(caplog)
+    assert len(said) == 2, said
+    assert "PRODUCE at c-0 of /127.0.0.1 was refused: INVALID_RECORD" in said[0]
+    assert "PRODUCE at small-0 of /127.0.0.1 was refused: MESSAGE_TOO_LARGE: The batch" in said[1]
+
+
+def test_a_refused_administrative_request_is_told(kafka, caplog):
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic("no/name", 1)])["no/name"].result(20)
+    assert any("no/name" in said and "INVALID_TOPIC" in said for said in warnings(caplog))
+
+
+def test_an_api_that_is_not_served_is_told(kafka, caplog):
+    host, port = kafka.bootstrap_servers.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), 20) as client:
+        client.sendall(b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\x01\xff\xff")
+        assert client.recv(1) == b""
+    assert any("API 32767 version 0 is not served" in said for said in warnings(caplog))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_message_format_is_told_once(kafka, caplog, magic):
+    """With and without an answer, which ends the connection."""
+    for acks in (-1, 0, 1):
+        with RawClient(kafka.bootstrap_servers) as client:
+            client.send(ApiKey.PRODUCE, 7, **produce_values("t", old_messages(magic), acks))
+            if acks == 0:
+                assert client.closed()
+            else:
+                client.receive(ApiKey.PRODUCE, 7)
+    told = [said for said in warnings(caplog) if f"Messages of format {magic}" in said]
+    assert len(told) == 1
+    assert "older than Kafka 0.11" in told[0]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_client_too_old_for_kafka_is_told(kafka, caplog, version):
+    for _ in range(3):
+        with RawClient(kafka.bootstrap_servers) as client:
+            header = struct.pack(">hhih", ApiKey.PRODUCE, version, 1, -1)
+            client.socket.sendall(struct.pack(">i", len(header)) + header)
+            assert client.closed()
+    told = [said for said in warnings(caplog) if f"PRODUCE version {version}" in said]
+    assert len(told) == 1
+    assert "only versions 3-13: the client is too old for Kafka 4" in told[0]
+
+
+def test_good_requests_say_nothing(kafka, caplog):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(100):
+        producer.produce("t", str(number))
+    assert producer.flush(20) == 0
+    assert warnings(caplog) == []
+
+
+def test_what_is_repeated_is_counted(caplog):
+    now = [0.0]
+    log = RepeatLog(logging.getLogger("repeat"), lambda: now[0])
+    for number in range(4):
+        log.say(logging.WARNING, "a", "a %d", number)
+        log.say(logging.WARNING, "b", "b %d", number)
+    now[0] = QUIET_SECONDS
+    log.say(logging.WARNING, "a", "a %d", 9)
+    assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (and 3 more like it)"]
+
+
+@pytest.mark.parametrize(("level", "said"), [("warning", True), ("error", False)])
+def test_the_level_is_an_option(level, said, tmp_path):
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command += ["--topic", "c", "--topic-config", "c:cleanup.policy=compact", "--log-level", level]
+    log = tmp_path / "log"
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        try:
+            producer = Producer({"bootstrap.servers": process.stdout.readline().split()[-1]})
+            producer.produce("c", b"no key")
+            producer.flush(20)
+        finally:
+            process.kill()
+    assert ("INVALID_RECORD" in log.read_text()) is said

@@ -1,0 +1,170 @@
+"""The command line, as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from itertools import chain
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.config import BrokerOptions
+from spark_kafka_sink.cli.broker_options import BrokerArguments
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.broker.support.raw import RawClient
+
+KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
+
+
+def run(*arguments):
+    return subprocess.run(
+        [*KAFKAPROD, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_broker_runs_until_a_signal(number):
+    command = [*KAFKAPROD, "broker", "--port", "0", "--topic", "a:3", "--topic", "b"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            ready = process.stdout.readline()
+            assert ready.startswith("kafkaprod broker ready on 127.0.0.1:")
+            address = ready.split()[-1]
+            topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20).topics
+            assert {name: len(t.partitions) for name, t in topics.items()} == {"a": 3, "b": 1}
+            process.send_signal(number)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+OPTIONS = {
+    "--topic": "a:2",
+    "--topic-config": "a:retention.ms=60000",
+    "--transaction-version": "1",
+    "--transaction-max-timeout-ms": "5000",
+    "--default-partitions": "3",
+    "--cluster-id": "mine",
+}
+
+
+def test_the_broker_does_what_its_options_say():
+    command = [*KAFKAPROD, "broker", "--port", "0", *chain.from_iterable(OPTIONS.items())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with RawClient(process.stdout.readline().split()[-1]) as raw:
+                asked = {"transactional_id": "x", "transaction_timeout": timedelta(seconds=6)}
+                refused = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **asked)
+                assert refused.error_code is ErrorCode.invalid_transaction_timeout
+                said = raw.call(
+                    ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1"
+                )
+                assert [f.max_version_level for f in said.finalized_features] == [1]
+                found = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}, {"name": "a"}])
+                assert found.cluster_id == "mine"
+                asked = {"resource_type": 2, "resource_name": "a", "configuration_keys": None}
+                configs = raw.call(ApiKey.DESCRIBE_CONFIGS, 1, resources=[asked]).results[0].configs
+                assert "60000" in {c.value for c in configs if c.name == "retention.ms"}
+                made = raw.call(ApiKey.METADATA, 8, topics=[{"name": "made"}])
+                assert len(made.topics[0].partitions) == 3
+        finally:
+            process.kill()
+
+
+def test_the_broker_poses_as_an_older_release():
+    command = [*KAFKAPROD, "broker", "--port", "0", "--api-versions-of", "2.8"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with RawClient(process.stdout.readline().split()[-1]) as raw:
+                said = raw.call(ApiKey.API_VERSIONS, 0).api_keys
+                assert [k.max_version for k in said if k.api_key == ApiKey.METADATA] == [11]
+        finally:
+            process.kill()
+
+
+def test_every_option_of_the_broker_is_on_the_command_line():
+    assert BrokerArguments().options().keys() == BrokerOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("text", ["a", "a:", "a:retention.ms", ":retention.ms=1"])
+def test_a_config_that_is_none(text):
+    done = run("broker", "--topic-config", text)
+    assert done.returncode == 1
+    assert "Write it as topic:name=value" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--topic", "a", "--topic-config", "a:no.such=1"], "Unknown topic config name: no.such"),
+        (["--topic", "a", "--topic-config", "a:retention.ms=x"], "Invalid value x"),
+        (["--topic", "a", "--topic-config", "b:retention.ms=1"], "is not made: b"),
+        (["--topic", "a b"], "'a b' can't be made"),
+        (["--transaction-version", "5"], "There are 0, 1 and 2"),
+        (["--api-versions-of", "2.2"], "Releases to choose from: 2.1, 2.4,"),
+        (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
+    ],
+)
+def test_what_can_not_be_is_said(options, said):
+    done = run("broker", "--port", "0", *options)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_topic_that_is_none():
+    done = run("broker", "--topic", "a:many")
+    assert done.returncode == 1
+    assert "Write it as name:partitions" in done.stderr
+
+
+def test_a_report_is_shown(tmp_path):
+    builder = ReportBuilder()
+    done = BatchDone(
+        topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
+    )
+    builder.acknowledged(done, 100)
+    builder.failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
+    report = builder.build(TaskInfo(), 1500)
+    path = tmp_path / "report.json"
+    path.write_text(report.to_json())
+    shown = run("report", str(path))
+    assert shown.returncode == 0, shown.stderr
+    for text in ("1,234", "events-3", "100..1,333", "MESSAGE_TOO_LARGE", "events-4"):
+        assert text in shown.stdout
+
+
+def test_a_report_is_shown_with_advice(tmp_path):
+    builder = ReportBuilder()
+    builder.meters.settings = (("batch.size", "16384"),)
+    builder.throttled(900)
+    path = tmp_path / "report.json"
+    path.write_text(builder.build(TaskInfo(), 1000).to_json())
+    assert "Advice" not in run("report", str(path)).stdout
+    shown = run("report", "--advise", str(path)).stdout
+    assert "the brokers' quota" in shown
+    assert "throttled 900 ms, 90% of the time" in shown
+    path.write_text(ReportBuilder().build(TaskInfo(), 1000).to_json())
+    assert "No advice" in run("report", "--advise", str(path)).stdout
+
+
+@pytest.mark.parametrize("content", [None, "{}", "no json"])
+def test_a_report_that_is_none(tmp_path, content):
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_text(content)
+    done = run("report", str(path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("kafkaprod: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version():
+    assert run("--version").stdout.startswith("kafkaprod")

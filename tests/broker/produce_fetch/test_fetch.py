@@ -1,0 +1,227 @@
+"""Fetch and ListOffsets by raw requests: the same on a real Kafka and on ours."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from tests.broker.support.raw import RawClient, batch, create, produce
+
+
+def fetch_values(topic, offset, **changes):
+    partition = {
+        "partition": 0,
+        "fetch_offset": offset,
+        "current_leader_epoch": changes.pop("epoch", -1),
+        "partition_max_bytes": changes.pop("partition_max_bytes", 1 << 20),
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+    }
+    item = {"topic": topic, "topic_id": changes.pop("topic_id", None), "partitions": [partition]}
+    return {
+        "max_wait": timedelta(0),
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "replica_id": -1,
+        "session_epoch": -1,
+        "topics": [item],
+        **changes,
+    }
+
+
+def fetch(client, topic, offset, version=11, **changes):
+    answer = client.call(ApiKey.FETCH, version, **fetch_values(topic, offset, **changes))
+    return answer.responses[0].partitions[0]
+
+
+def batches(data):
+    """Whole batches; Kafka may cut the last one short."""
+    found = []
+    data = bytes(data or b"")
+    while len(data) > 61 and (header := BatchHeader.parse(data)).size <= len(data):
+        found.append(data[: header.size])
+        data = data[header.size :]
+    return found
+
+
+def offsets(data):
+    return [record.offset for one in batches(data) for record in read_records(one)]
+
+
+@pytest.mark.parametrize("version", range(4, 18))
+def test_every_version(any_raw, topic, version):
+    sent = batch(3)
+    produce(any_raw, topic, sent)
+    found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
+    got = fetch(any_raw, topic, 0, version, topic_id=found.topic_id)
+    assert (got.error_code, got.high_watermark, got.last_stable_offset) == (0, 3, 3)
+    assert offsets(got.records) == [0, 1, 2]
+    assert bytes(got.records)[16:] == bytes(sent)[16:]
+
+
+def test_batches_are_stamped_and_whole(any_raw, topic):
+    for _ in range(3):
+        produce(any_raw, topic, batch(2))
+    got = batches(fetch(any_raw, topic, 3).records)
+    headers = [BatchHeader.parse(one) for one in got]
+    assert [header.base_offset for header in headers] == [2, 4]
+    assert {header.leader_epoch for header in headers} == {0}
+    assert all(header.crc == checksum(one) for header, one in zip(headers, got, strict=True))
+
+
+def test_the_first_batch_comes_whatever_its_size(any_raw, topic):
+    for _ in range(3):
+        produce(any_raw, topic, batch(1, value=b"x" * 500))
+    assert offsets(fetch(any_raw, topic, 1, max_bytes=10).records) == [1]
+    assert offsets(fetch(any_raw, topic, 0, partition_max_bytes=1400).records)[:2] == [0, 1]
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 99])
+def test_offsets_out_of_range(any_raw, topic, offset):
+    produce(any_raw, topic, batch(2))
+    assert fetch(any_raw, topic, offset).error_code is ErrorCode.offset_out_of_range
+
+
+def test_nothing_at_the_end(any_raw, topic):
+    produce(any_raw, topic, batch(2))
+    got = fetch(any_raw, topic, 2)
+    assert (got.error_code, got.records, got.high_watermark) == (0, b"", 2)
+
+
+def test_leader_epochs(any_raw, topic):
+    assert fetch(any_raw, topic, 0, epoch=0).error_code is ErrorCode.none
+    assert fetch(any_raw, topic, 0, epoch=5).error_code is ErrorCode.unknown_leader_epoch
+
+
+def test_places_that_do_not_exist(any_raw, topic):
+    error = fetch(any_raw, topic + "-not", 0).error_code
+    assert error is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_session_that_nobody_opened(any_raw, topic):
+    values = fetch_values(topic, 0, session_id=77) | {"session_epoch": 3}
+    answer = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert answer.error_code is ErrorCode.fetch_session_id_not_found
+
+
+@pytest.mark.parametrize("session_id", [0, 77, -1])
+@pytest.mark.parametrize("version", [7, 11, 17])
+def test_a_fetch_of_the_final_epoch_has_no_session(any_raw, topic, version, session_id):
+    """KIP-227: epoch -1 ends whatever session the id names, and everything asked for comes."""
+    produce(any_raw, topic, batch(2))
+    found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
+    values = fetch_values(topic, 0, topic_id=found.topic_id, session_id=session_id)
+    answer = any_raw.call(ApiKey.FETCH, version, **values)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
+    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+
+
+@pytest.mark.parametrize("session_id", [77, 0])
+def test_a_fetch_that_opens_a_session_closes_the_former(any_raw, topic, session_id):
+    produce(any_raw, topic, batch(2))
+    values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": 0}
+    answer = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert answer.error_code is ErrorCode.none
+    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+
+
+@pytest.mark.parametrize("session_id", [77, 0])
+@pytest.mark.parametrize("epoch", [1, -7])
+def test_a_session_goes_on_only_where_there_is_one(any_raw, topic, session_id, epoch):
+    values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": epoch}
+    answer = any_raw.call(ApiKey.FETCH, 11, **values)
+    assert answer.error_code is ErrorCode.fetch_session_id_not_found
+
+
+def test_it_waits_no_longer_than_max_wait(any_raw, topic):
+    started = time.monotonic()
+    got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300))
+    assert 0.25 < time.monotonic() - started < 2
+    assert got.records == b""
+
+
+def test_it_waits_for_new_records(any_kafka, any_raw, topic):
+    def later():
+        time.sleep(0.3)
+        with RawClient(any_kafka.bootstrap_servers) as other:
+            produce(other, topic, batch(1))
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    started = time.monotonic()
+    got = fetch(any_raw, topic, 0, max_wait=timedelta(seconds=15))
+    thread.join()
+    assert offsets(got.records) == [0]
+    assert 0.2 < time.monotonic() - started < 5
+
+
+def test_it_waits_for_min_bytes(any_raw, topic):
+    produce(any_raw, topic, batch(1))
+    started = time.monotonic()
+    got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300), min_bytes=100_000)
+    assert time.monotonic() - started > 0.25
+    assert offsets(got.records) == [0]
+
+
+def list_offset(client, topic, timestamp, version=9):
+    partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
+    values = {"replica_id": -1, "topics": [{"name": topic, "partitions": [partition]}]}
+    answer = client.call(ApiKey.LIST_OFFSETS, version, **values).topics[0].partitions[0]
+    assert answer.error_code is ErrorCode.none
+    return answer.offset, answer.timestamp
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_offsets_by_time(any_raw, topic, version):
+    for timestamp in (1_000, 3_000, 2_000):
+        produce(any_raw, topic, batch(2, timestamp=timestamp))
+    assert list_offset(any_raw, topic, -1, version) == (6, -1)
+    assert list_offset(any_raw, topic, -2, version) == (0, -1)
+    assert list_offset(any_raw, topic, 0, version) == (0, 1_000)
+    assert list_offset(any_raw, topic, 1_001, version) == (2, 3_000)
+    assert list_offset(any_raw, topic, 3_001, version) == (-1, -1)
+    if version >= 7:
+        assert list_offset(any_raw, topic, -3, version) == (2, 3_000)
+
+
+def test_a_timestamp_inside_a_compressed_batch(any_raw, topic):
+    produce(any_raw, topic, batch(4, timestamp=1_000, codec=1))
+    produce(any_raw, topic, batch(4, timestamp=2_000, codec=3))
+    assert list_offset(any_raw, topic, 1_500) == (4, 2_000)
+
+
+def test_large_records_arrive_whole(any_raw, unique_topic):
+    create(any_raw, unique_topic, max_message_bytes="20000000")
+    sent = [batch(1, value=bytes([i]) * 6_000_000) for i in range(2)]
+    for one in sent:
+        produce(any_raw, unique_topic, one)
+    got = fetch(any_raw, unique_topic, 0, max_bytes=1 << 25, partition_max_bytes=1 << 25)
+    assert [one[61:] for one in batches(got.records)] == [bytes(one[61:]) for one in sent]
+
+
+class TestNodes:
+    def test_only_the_leader_answers_and_names_itself(self):
+        with EmbeddedBroker(topics={"t": 3}, nodes=3) as kafka:
+            addresses = kafka.bootstrap_servers.split(",")
+            assert len(set(addresses)) == 3
+            with RawClient(addresses[1]) as second:
+                found = second.call(ApiKey.METADATA, 12, topics=[{"name": "t"}])
+                leaders = {p.partition_index: p.leader_id for p in found.topics[0].partitions}
+                assert leaders == {0: 1, 1: 2, 2: 3}
+                got = second.call(ApiKey.FETCH, 17, **by_id(found.topics[0].topic_id))
+        partition = got.responses[0].partitions[0]
+        assert partition.error_code is ErrorCode.not_leader_or_follower
+        assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (1, 0)
+        assert [f"{node.host}:{node.port}" for node in got.node_endpoints] == addresses[:1]
+
+
+def by_id(topic_id):
+    return fetch_values(None, 0, topic_id=topic_id)

@@ -1,0 +1,82 @@
+"""What a topic's configs do to batches: codecs, times, segments. On a real Kafka and ours."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+from kafka.record.memory_records import MemoryRecords
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import checksum
+from tests.broker.support.raw import batch, create, new_producer_id, produce
+
+CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+
+
+def fetch(raw, topic, offset=0):
+    partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    asked = {"topic": topic, "partitions": [partition]}
+    values = {"max_bytes": 1 << 20, "min_bytes": 0, "topics": [asked], "replica_id": -1}
+    answer = raw.call(ApiKey.FETCH, 11, **values)
+    return bytes(answer.responses[0].partitions[0].records or b"")
+
+
+def batches(data):
+    memory = MemoryRecords(data)
+    while memory.has_next():
+        one = memory.next_batch()
+        assert one.validate_crc()
+        yield one
+
+
+@pytest.mark.parametrize("wanted", CODECS)
+def test_the_topic_chooses_the_codec(any_raw, unique_topic, wanted):
+    create(any_raw, unique_topic, compression_type=wanted)
+    producer = new_producer_id(any_raw)
+    for codec in range(5):
+        sent = batch(4, codec=codec, value=b"x" * 500, producer=(producer, 0, 4 * codec))
+        assert produce(any_raw, unique_topic, sent).base_offset == 4 * codec
+    again = batch(4, codec=2, value=b"x" * 500, producer=(producer, 0, 8))
+    assert produce(any_raw, unique_topic, again).base_offset == 8
+    found = list(batches(fetch(any_raw, unique_topic)))
+    assert [one.compression_type for one in found] == [CODECS.index(wanted)] * 5
+    assert [one.producer_id for one in found] == [producer] * 5
+    records = [(r.offset, r.key, r.value) for one in found for r in one]
+    assert records == [(offset, b"key", b"x" * 500) for offset in range(20)]
+
+
+def test_what_does_not_decompress_is_refused(any_raw, unique_topic):
+    create(any_raw, unique_topic, compression_type="lz4")
+    broken = batch(3, codec=1, value=b"x" * 500)
+    broken[70:90] = bytes(20)
+    struct.pack_into(">I", broken, 17, checksum(bytes(broken)))
+    assert produce(any_raw, unique_topic, broken).error_code is not ErrorCode.none
+    assert produce(any_raw, unique_topic, batch(1)).base_offset == 0
+
+
+@pytest.mark.parametrize("wanted", ["producer", "gzip"])
+def test_the_broker_stamps_the_time(any_raw, unique_topic, wanted):
+    create(any_raw, unique_topic, message_timestamp_type="LogAppendTime", compression_type=wanted)
+    before = int(time.time() * 1000)
+    answer = produce(any_raw, unique_topic, batch(3, timestamp=12345))
+    after = int(time.time() * 1000)
+    stamped = int(answer.log_append_time.timestamp() * 1000 + 0.5)
+    assert before <= stamped <= after
+    (found,) = batches(fetch(any_raw, unique_topic))
+    assert (found.timestamp_type, found.max_timestamp) == (1, stamped)
+    assert [record.timestamp for record in found] == [stamped] * 3
+
+
+def test_a_batch_larger_than_a_segment(any_raw, unique_topic):
+    create(any_raw, unique_topic, internal_segment_bytes="1000")
+    answer = produce(any_raw, unique_topic, batch(3, value=bytes(500)))
+    assert answer.error_code is ErrorCode.record_list_too_large
+    assert produce(any_raw, unique_topic, batch(3, value=bytes(50))).base_offset == 0
+
+
+def test_small_segments_need_the_internal_config(any_raw, unique_topic):
+    with pytest.raises(AssertionError, match=r"segment\.bytes"):
+        create(any_raw, unique_topic, segment_bytes="1000")

@@ -1,0 +1,212 @@
+"""Redis that is away, hangs, loses answers, is full, or has replicas."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import BrokerUnavailableError
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.decoder import read_records
+from tests.broker.redis.test_redis_storage import fetch, list_offset
+from tests.broker.support.raw import (
+    TIMEOUT,
+    RawClient,
+    batch,
+    new_producer_id,
+    produce,
+    produce_values,
+)
+from tests.broker.support.redis_proxy import Loss, RedisProxy
+from tests.broker.support.redis_server import RedisServer
+
+SECONDS = 20
+
+
+def values(server, key="korvet:t:0"):
+    return [fields[b"value"] for _, fields in server.client.xrange(key)]
+
+
+def stored(kafka):
+    return [one.value for data in kafka.batches("t", 0) for one in read_records(data)]
+
+
+def warned(caplog):
+    name = "spark_kafka_sink.broker.redis.connection"
+    return [record.getMessage() for record in caplog.records if record.name == name]
+
+
+def produce_until_good(raw, records):
+    deadline = time.monotonic() + SECONDS
+    while (answer := produce(raw, "t", records)).error_code is not ErrorCode.none:
+        assert answer.error_code is ErrorCode.kafka_storage_error
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return answer
+
+
+def test_a_redis_that_dies(own_redis, caplog):
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1))
+        own_redis.stop()
+        answer = produce(raw, "t", batch(1))
+        assert answer.error_code is ErrorCode.kafka_storage_error
+        assert answer.base_offset == -1
+        assert produce(raw, "t", batch(1)).error_code is ErrorCode.kafka_storage_error
+        (warning,) = warned(caplog)
+        assert f"127.0.0.1:{own_redis.port}/0 can't be used" in warning
+        assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
+        topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+        response = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
+        assert response.topics[0].error_code is ErrorCode.kafka_storage_error
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=0))
+        assert raw.closed()
+
+
+def test_a_broker_without_redis(own_redis):
+    url = own_redis.url()
+    own_redis.stop()
+    with pytest.raises(BrokerUnavailableError, match="Start Redis"):
+        EmbeddedBroker(storage=url).start()
+
+
+def test_a_redis_that_hangs_holds_nobody_for_long(own_redis):
+    """What it was sent while it hung is applied late, unless the broker has fenced it off."""
+    with (
+        EmbeddedBroker(storage=own_redis.url(timeout_ms=300), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        producer = new_producer_id(raw)
+        produce(raw, "t", batch(1, producer=(producer, 0, 0), value=b"1"))
+        own_redis.pause()
+        second = batch(2, producer=(producer, 0, 1), value=b"2")
+        started = time.monotonic()
+        for _ in range(5):
+            assert produce(raw, "t", second).error_code is ErrorCode.kafka_storage_error
+        assert time.monotonic() - started < 2
+        own_redis.resume()
+        answer = produce_until_good(raw, second)
+        assert produce(raw, "t", second).base_offset == answer.base_offset
+        assert values(own_redis) == stored(kafka) == [b"1", b"2", b"2"]
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_a_lost_connection_neither_loses_nor_doubles(redis_server, unique_topic, loss):
+    with (
+        RedisProxy(redis_server.port) as proxy,
+        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        proxy.lose = loss
+        answer = produce(raw, "t", batch(2, value=b"2"))
+        if loss is Loss.ANSWER:
+            assert answer.error_code is ErrorCode.none
+        else:
+            assert answer.error_code is ErrorCode.kafka_storage_error
+            if loss is Loss.LATE_REQUEST:
+                proxy.deliver()
+            answer = produce(raw, "t", batch(2, value=b"2"))
+        assert answer.error_code is ErrorCode.none
+        found = values(redis_server, f"{unique_topic}:t:0")
+        assert found == stored(kafka) == [b"1", b"2", b"2"]
+
+
+def test_a_full_redis(own_redis, caplog):
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        own_redis.client.config_set("maxmemory", 1)
+        answer = produce(raw, "t", batch(2, value=b"2"))
+        assert answer.error_code is ErrorCode.kafka_storage_error
+        assert "maxmemory" in "".join(warned(caplog))
+        own_redis.client.config_set("maxmemory", 0)
+        assert produce(raw, "t", batch(2, value=b"3")).error_code is ErrorCode.none
+        assert values(own_redis) == stored(kafka) == [b"1", b"3", b"3"]
+
+
+def test_another_writer_is_in_the_way_once(own_redis):
+    """Its entry is nobody's: it has no batch, and offsets go on behind it."""
+    with (
+        EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        produce(raw, "t", batch(1, value=b"1"))
+        later = int(time.time() * 1000) + 3_600_000
+        own_redis.client.xadd("korvet:t:0", {"value": "theirs"}, id=f"{later}-0")
+        assert produce(raw, "t", batch(2, value=b"2")).error_code is ErrorCode.kafka_storage_error
+        answer = produce(raw, "t", batch(2, value=b"2"))
+        assert answer.base_offset == (later << 10) + 1
+        assert values(own_redis) == [b"1", b"theirs", b"2", b"2"]
+        assert stored(kafka) == [b"1", b"2", b"2"]
+        assert list_offset(raw, -1) == answer.base_offset + 2
+
+
+class TestReplicas:
+    @pytest.fixture
+    def replica(self, own_redis, tmp_path_factory):
+        with RedisServer(tmp_path_factory.mktemp("replica"), replica_of=own_redis) as server:
+            yield server
+
+    @pytest.fixture
+    def raw(self, own_redis, replica):
+        assert replica.client.ping()
+        with (
+            EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as kafka,
+            RawClient(kafka.bootstrap_servers) as client,
+        ):
+            yield client
+
+    def test_acks_all_wait_for_them(self, raw, replica):
+        for number in range(20):
+            value = b"%d" % number
+            assert produce(raw, "t", batch(1, value=value)).error_code is ErrorCode.none
+            assert values(replica)[-1] == value
+
+    def test_a_replica_that_hangs_is_waited_for_without_stopping_the_broker(self, raw, replica):
+        replica.pause()
+        assert produce(raw, "t", batch(1), acks=1).error_code is ErrorCode.none
+        started = time.monotonic()
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=-1))
+        time.sleep(0.5)
+        replica.resume()
+        answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert answer.error_code is ErrorCode.none
+        assert 0.5 <= time.monotonic() - started < SECONDS
+        assert len(values(replica)) == 2
+
+    def test_without_it_acks_all_time_out(self, own_redis, raw, replica):
+        replica.stop()
+        records = produce_values("t", batch(1), acks=-1)
+        records["timeout"] /= 20
+        response = raw.call(ApiKey.PRODUCE, 9, **records)
+        (answer,) = response.responses[0].partition_responses
+        assert answer.error_code is ErrorCode.request_timed_out
+        assert len(values(own_redis)) == 1
+
+
+def test_the_command_line(own_redis):
+    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command += ["--topic", "t:1", "--storage", own_redis.url()]
+    for expected in ([b"1"], [b"1", b"1"]):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                address = process.stdout.readline().split()[-1]
+                with RawClient(address) as raw:
+                    answer = produce(raw, "t", batch(1, value=b"1"))
+                    assert answer.error_code is ErrorCode.none
+                assert values(own_redis) == expected
+                process.send_signal(signal.SIGKILL)
+            finally:
+                process.kill()

@@ -1,0 +1,292 @@
+"""Kafka's protocol on one side, a real Redis looked at with redis-py on the other."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic
+from spark_kafka_sink.broker.redis.entry_ids import EntryIds
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+
+IDS = EntryIds()
+
+
+@pytest.fixture
+def stream(redis_server, unique_topic):
+    """Entries of partition 0 of topic t, as redis-py has them: ids and fields."""
+    client = redis_server.client
+    return lambda partition=0: client.xrange(f"{unique_topic}:t:{partition}")
+
+
+def list_offset(raw, timestamp):
+    topic = {"name": "t", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
+    response = raw.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[topic])
+    found = response.topics[0].partitions[0]
+    assert found.error_code is ErrorCode.none
+    return found.offset
+
+
+def fetch(raw, offset, max_bytes=1 << 20):
+    asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+    response = raw.call(
+        ApiKey.FETCH,
+        11,
+        max_wait=timedelta(0),
+        min_bytes=1,
+        max_bytes=1 << 24,
+        session_epoch=-1,
+        topics=[{"topic": "t", "partitions": [asked]}],
+    )
+    return response.responses[0].partitions[0]
+
+
+def batches_of(data):
+    data, found = memoryview(data or b""), []
+    while data:
+        size = BatchHeader.parse(data).size
+        found.append(list(read_records(data[:size])))
+        data = data[size:]
+    return found
+
+
+def test_one_entry_per_record(redis_raw, stream):
+    before = int(time.time() * 1000)
+    answer = produce(redis_raw, "t", batch(3, timestamp=before, value=b"v"))
+    after = int(time.time() * 1000)
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.none, 0)
+    assert before << 10 <= answer.base_offset <= after << 10
+    entries = stream()
+    assert [IDS.read(entry_id) for entry_id, _ in entries] == [
+        answer.base_offset + number for number in range(3)
+    ]
+    stamp = str(before).encode()
+    assert entries[0][1] == {b"key": b"key", b"value": b"v", b"timestamp": stamp}
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_compressed_batches_are_unfolded(redis_raw, stream, codec):
+    produce(redis_raw, "t", batch(100, codec=codec, value=b"x" * 50))
+    assert [fields[b"value"] for _, fields in stream()] == [b"x" * 50] * 100
+
+
+def test_offsets_are_contiguous_in_a_batch_and_carry_beyond_a_millisecond(redis_raw, stream):
+    answers = [produce(redis_raw, "t", batch(3000)) for _ in range(3)]
+    offsets = [IDS.read(entry_id) for entry_id, _ in stream()]
+    expected = [answer.base_offset + n for answer in answers for n in range(3000)]
+    assert offsets == expected
+    assert offsets == sorted(set(offsets))
+
+
+def test_a_clock_that_goes_back(redis_kafka, redis_raw):
+    first = produce(redis_raw, "t", batch(5)).base_offset
+    redis_kafka.run(lambda cluster: cluster.clock.jump(-60_000))
+    assert produce(redis_raw, "t", batch(5)).base_offset == first + 5
+    redis_kafka.run(lambda cluster: cluster.clock.jump(120_000))
+    assert produce(redis_raw, "t", batch(5)).base_offset >= first + (59_000 << 10)
+
+
+def test_other_sequence_bits(redis_server, unique_topic):
+    url = redis_server.url(prefix=unique_topic, sequence_bits=4)
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        base = produce(raw, "t", batch(40)).base_offset
+    entries = redis_server.client.xrange(f"{unique_topic}:t:0")
+    assert [EntryIds(4).read(entry_id) for entry_id, _ in entries] == list(range(base, base + 40))
+    assert {entry_id.split(b"-")[1] for entry_id, _ in entries} == {b"%d" % n for n in range(16)}
+
+
+def test_a_reader_gets_over_the_gaps(redis_raw):
+    bases = []
+    for _ in range(3):
+        bases.append(produce(redis_raw, "t", batch(2)).base_offset)
+        time.sleep(0.003)
+    assert list_offset(redis_raw, -2) == 0
+    assert list_offset(redis_raw, -1) == bases[-1] + 2
+    for offset, missing in ((0, 0), (bases[0] + 2, 1), (bases[1] + 1, 1), (bases[2] - 1, 2)):
+        found = [
+            record.offset
+            for records in batches_of(fetch(redis_raw, offset).records)
+            for record in records
+        ]
+        assert found == [base + n for base in bases[missing:] for n in range(2)]
+    assert batches_of(fetch(redis_raw, bases[-1] + 2).records) == []
+    assert fetch(redis_raw, bases[-1] + 3).error_code is ErrorCode.offset_out_of_range
+
+
+def test_a_fetch_is_bounded_but_never_empty(redis_raw):
+    for _ in range(4):
+        produce(redis_raw, "t", batch(10, value=b"x" * 100))
+    assert len(batches_of(fetch(redis_raw, 0, max_bytes=1).records)) == 1
+    assert len(batches_of(fetch(redis_raw, 0, max_bytes=3000).records)) == 2
+
+
+def test_offsets_by_time(redis_raw):
+    bases = [produce(redis_raw, "t", batch(2, timestamp=t)).base_offset for t in (100, 300, 200)]
+    assert list_offset(redis_raw, 0) == bases[0]
+    assert list_offset(redis_raw, 101) == bases[1]
+    assert list_offset(redis_raw, 301) == -1
+    assert list_offset(redis_raw, -3) == bases[1]
+
+
+def test_log_append_time(redis_kafka, redis_raw, stream):
+    def stamp(cluster):
+        topic = cluster.topics.named("t")
+        cluster.topics.configure(topic, {"message.timestamp.type": "LogAppendTime"})
+
+    redis_kafka.run(stamp)
+    answer = produce(redis_raw, "t", batch(2, timestamp=5, codec=1))
+    stamped = int(answer.log_append_time.timestamp() * 1000 + 0.5)
+    assert [int(fields[b"timestamp"]) for _, fields in stream()] == [stamped, stamped]
+    (records,) = batches_of(fetch(redis_raw, 0).records)
+    assert [record.timestamp for record in records] == [stamped, stamped]
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 9), ("t", -1)])
+def test_what_is_not_there(redis_raw, topic, partition):
+    values = produce_values(topic, batch(1), partition=partition)
+    response = redis_raw.call(ApiKey.PRODUCE, 9, **values)
+    (answer,) = response.responses[0].partition_responses
+    assert answer.error_code is ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_acks(redis_raw, stream, acks):
+    assert produce(redis_raw, "t", batch(1), acks).error_code is ErrorCode.none
+    assert len(stream()) == 1
+
+
+def test_acks_0_have_no_answer(redis_raw, stream):
+    redis_raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(2), acks=0))
+    assert list_offset(redis_raw, -1) > 0
+    assert len(stream()) == 2
+
+
+def test_records_that_can_not_be_read(redis_raw, stream):
+    good = batch(3)
+    header = BatchHeader.parse(bytes(good))
+    section = bytes(good[61:-1])
+    answer = produce(redis_raw, "t", header.pack([section]) + section)
+    assert answer.error_code is ErrorCode.invalid_record
+    assert stream() == []
+    assert produce(redis_raw, "t", good).error_code is ErrorCode.none
+
+
+def test_a_repeated_batch_is_known(redis_raw, stream):
+    producer = new_producer_id(redis_raw)
+    records = batch(2, producer=(producer, 0, 0))
+    first = produce(redis_raw, "t", records)
+    assert produce(redis_raw, "t", records).base_offset == first.base_offset
+    gap = produce(redis_raw, "t", batch(1, producer=(producer, 0, 5)))
+    assert gap.error_code is ErrorCode.out_of_order_sequence_number
+    assert len(stream()) == 2
+
+
+def test_a_restart_finds_everything(redis_url, unique_topic):
+    with (
+        EmbeddedBroker(storage=redis_url, topics={"t": 2}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        producer = new_producer_id(raw)
+        repeated = batch(2, producer=(producer, 0, 0), codec=3)
+        base = produce(raw, "t", repeated).base_offset
+        ends, stored = kafka.end_offsets("t"), kafka.batches("t", 0)
+        topic_id = kafka.run(lambda cluster: cluster.topics.named("t").id)
+    with EmbeddedBroker(storage=redis_url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert kafka.run(lambda cluster: cluster.topics.named("t").id) == topic_id
+        assert (kafka.end_offsets("t"), kafka.batches("t", 0)) == (ends, stored)
+        assert produce(raw, "t", repeated).base_offset == base
+        assert produce(raw, "t", batch(1, producer=(producer, 0, 2))).base_offset >= ends[0]
+        assert new_producer_id(raw) > producer
+        assert list_offset(raw, -2) == 0
+
+
+def test_a_restart_far_in_the_past(redis_url):
+    """Offsets go on behind the last one, whatever the clock says."""
+    with EmbeddedBroker(storage=redis_url, topics={"t": 1}) as kafka:
+        kafka.run(lambda cluster: cluster.clock.jump(1_000_000))
+        with RawClient(kafka.bootstrap_servers) as raw:
+            produce(raw, "t", batch(3))
+        (end,) = kafka.end_offsets("t")
+    with EmbeddedBroker(storage=redis_url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert produce(raw, "t", batch(1)).base_offset == end
+
+
+def test_a_topic_is_deleted_with_its_streams(redis_kafka, redis_server, unique_topic):
+    redis_kafka.run(lambda cluster: cluster.topics.create(NewTopic(name="gone", partitions=2)))
+    keys = redis_server.client.keys(f"{unique_topic}:*gone*")
+    assert len(keys) == 4
+    redis_kafka.run(lambda cluster: cluster.topics.delete(cluster.topics.named("gone")))
+    assert redis_server.client.keys(f"{unique_topic}:*gone*") == []
+
+
+class TestWhatIsDropped:
+    @pytest.fixture
+    def three(self, redis_raw):
+        """Base offsets of three batches, two records each, of the times 100, 200 and 300."""
+        return [produce(redis_raw, "t", batch(2, timestamp=t)).base_offset for t in (100, 200, 300)]
+
+    def on_log(self, kafka, action):
+        return kafka.run(lambda cluster: action(cluster.topics.named("t").partition(0).log))
+
+    def test_records_before_an_offset(self, redis_kafka, redis_raw, three, stream):
+        self.on_log(redis_kafka, lambda log: log.delete_records(three[1] + 1))
+        assert len(stream()) == 4
+        assert self.on_log(redis_kafka, lambda log: log.start_offset) == three[1] + 1
+        assert fetch(redis_raw, three[0]).error_code is ErrorCode.offset_out_of_range
+        self.on_log(redis_kafka, lambda log: log.delete_records(three[2] + 2))
+        assert stream() == []
+        assert list_offset(redis_raw, 250) == -1
+        assert produce(redis_raw, "t", batch(1)).base_offset >= three[2] + 2
+
+    def test_a_restart_knows_the_start(self, redis_kafka, three, redis_url):
+        self.on_log(redis_kafka, lambda log: log.storage.delete_before(three[1]))
+        end = self.on_log(redis_kafka, lambda log: log.end_offset)
+        redis_kafka.stop()
+        with EmbeddedBroker(storage=redis_url) as kafka:
+            assert self.on_log(kafka, lambda log: log.start_offset) == three[1]
+            self.on_log(kafka, lambda log: log.storage.delete_before(end))
+        with EmbeddedBroker(storage=redis_url) as kafka:
+            assert self.on_log(kafka, lambda log: log.start_offset) == end
+            assert self.on_log(kafka, lambda log: log.end_offset) == end
+
+    @pytest.mark.usefixtures("three")
+    def test_what_is_too_old(self, redis_kafka, stream):
+        def expire(cluster):
+            topic = cluster.topics.named("t")
+            cluster.topics.configure(topic, {"retention.ms": "50"})
+            topic.partition(0).log.storage.expire(300)
+
+        redis_kafka.run(expire)
+        assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
+
+    @pytest.mark.usefixtures("three")
+    def test_what_is_too_much(self, redis_kafka, stream):
+        size = self.on_log(redis_kafka, lambda log: log.size)
+
+        def expire(cluster):
+            topic = cluster.topics.named("t")
+            cluster.topics.configure(topic, {"retention.bytes": str(size * 2 // 3)})
+            topic.partition(0).log.storage.expire(300)
+
+        redis_kafka.run(expire)
+        assert [int(fields[b"timestamp"]) for _, fields in stream()] == [200, 200, 300, 300]
+        assert self.on_log(redis_kafka, lambda log: log.size) == size * 2 // 3
+
+    def test_the_tail(self, redis_kafka, redis_raw, three, stream):
+        self.on_log(redis_kafka, lambda log: log.truncate(three[1] + 1))
+        assert len(stream()) == 2
+        assert self.on_log(redis_kafka, lambda log: log.end_offset) == three[0] + 2
+        base = produce(redis_raw, "t", batch(2)).base_offset
+        assert base >= three[2] + 2
+        records = [one for some in batches_of(fetch(redis_raw, 0).records) for one in some]
+        assert [record.offset for record in records] == [three[0], three[0] + 1, base, base + 1]

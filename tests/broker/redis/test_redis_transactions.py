@@ -1,0 +1,144 @@
+"""Transactions whose records and markers lie in a real Redis.
+
+Offsets are times there, so answers are compared without them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.broker.support.raw import RawClient
+from tests.broker.transactions.player import Player
+from tests.broker.transactions.test_transaction_clients import SECONDS, transactional, values
+from tools.compat.scenarios.plain import batches
+
+
+@pytest.fixture
+def started(redis_url):
+    """Starts a broker on the same Redis again and again."""
+
+    def start(**options):
+        return EmbeddedBroker(storage=redis_url, topics={"t": 4}, **options)
+
+    return start
+
+
+def play(kafka, steps, former=None):
+    """The answers to steps of txn_player.py, without offsets."""
+    with RawClient(kafka.bootstrap_servers) as client:
+        player = Player(client, "t")
+        if former is not None:
+            player.producers, player.sequences = former.producers, former.sequences
+        played = player.play(steps)
+    answers = [line.split(" -> ")[1] for line in played]
+    return [re.sub(r"@\d+", "@n", answer) for answer in answers], player
+
+
+def visible(kafka, *, committed=True):
+    """How many records a fetch of partition 0 brings."""
+    with RawClient(kafka.bootstrap_servers) as client:
+        data = Player(client, "t").fetched(0, 0, committed=committed).records
+    return sum(one["count"] for one in batches(bytes(data or b"")))
+
+
+def test_commits_and_aborts(redis_kafka):
+    sender = transactional(redis_kafka)
+    for turn in range(4):
+        sender.begin_transaction()
+        for i in range(20):
+            sender.produce("t", f"{turn}-{i}", partition=i % 4)
+        sender.flush(SECONDS)
+        (sender.commit_transaction if turn % 2 else sender.abort_transaction)(SECONDS)
+    wanted = sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(20))
+    assert values(redis_kafka, "t") == wanted
+    assert len(values(redis_kafka, "t", "read_uncommitted")) == 80
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_restart_finds_decided_transactions(started, version):
+    with started(transaction_version=version) as kafka:
+        sender = transactional(kafka)
+        for value in ("kept", "dropped"):
+            sender.begin_transaction()
+            sender.produce("t", value, partition=0)
+            sender.flush(SECONDS)
+            (sender.commit_transaction if value == "kept" else sender.abort_transaction)(SECONDS)
+        ends = kafka.end_offsets("t")
+    with started(transaction_version=version) as kafka:
+        assert kafka.end_offsets("t") == ends
+        assert values(kafka, "t") == ["kept"]
+        assert values(kafka, "t", "read_uncommitted") == ["dropped", "kept"]
+        again = transactional(kafka)
+        again.begin_transaction()
+        again.produce("t", "later", partition=0)
+        again.commit_transaction(SECONDS)
+        assert values(kafka, "t") == ["kept", "later"]
+
+
+def test_an_open_transaction_goes_on_after_a_restart(started):
+    with started() as kafka:
+        answers, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
+        assert answers == ["0 P0:0", "0 @n", "0", "0 @n"]
+    with started() as kafka:
+        assert visible(kafka) == 0
+        assert visible(kafka, committed=False) == 2
+        steps = "state\nwrite 0 +2\nend commit 0\nend commit 0\ncommitted"
+        assert play(kafka, steps, player)[0] == [
+            "0 Ongoing P0:0 consumer_offsets0,t0,t1",
+            "0 @n",
+            "0 P0:1",
+            "0 P0:1",
+            "0 7",
+        ]
+        assert len(values(kafka, "t")) == 5
+    with started() as kafka:
+        assert len(values(kafka, "t")) == 5
+        assert play(kafka, "write 0\nwrite 1\nend abort 1", player)[0] == [
+            f"{ErrorCode.invalid_producer_epoch.value} @-1",
+            "0 @n",
+            "0 P0:2",
+        ]
+        assert len(values(kafka, "t")) == 5
+
+
+def test_a_transaction_times_out(started):
+    with started() as kafka:
+        answers, _ = play(kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0")
+        assert answers[2:] == ["CompleteAbort", "48 none:-1"]
+        assert values(kafka, "t") == []
+        assert len(values(kafka, "t", "read_uncommitted")) == 1
+
+
+def retried(kafka, step, player):
+    """The answer to a step, as soon as there is one: Redis is left alone for a moment."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ConnectionError):
+            return play(kafka, step, player)[0][0]
+        time.sleep(0.1)
+    raise TimeoutError(step)
+
+
+def test_a_decision_without_redis_is_asked_for_again(own_redis):
+    """The connection ends, as after a crash of the coordinator; the repetition succeeds."""
+    url = own_redis.url(timeout_ms=300)
+    with EmbeddedBroker(storage=url, topics={"t": 4}) as kafka:
+        _, player = play(kafka, "init\nwrite 0")
+        own_redis.pause()
+        try:
+            with pytest.raises(ConnectionError):
+                play(kafka, "end commit 0", player)
+        finally:
+            own_redis.resume()
+        answers = [retried(kafka, "end commit 0", player)]
+        answers += play(kafka, "state\nwrite 1\nend commit 1", player)[0]
+        assert answers == ["0 P0:1", "0 CompleteCommit P0:1 none", "0 @n", "0 P0:2"]
+        assert len(values(kafka, "t")) == 2
+    with EmbeddedBroker(storage=url) as kafka:
+        assert len(values(kafka, "t")) == 2

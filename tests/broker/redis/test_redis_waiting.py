@@ -1,0 +1,94 @@
+"""Nobody waits for Redis who does not want anything of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.messages import read_correlation_id
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.redis.test_redis_failures import values
+from tests.broker.support.raw import RawClient, batch, produce, produce_values
+
+HANGS_MS = 4000
+"""How long Redis would hold whoever waits for it."""
+QUICK = 1.5
+
+
+@pytest.fixture
+def kafka(own_redis):
+    url = own_redis.url(timeout_ms=HANGS_MS)
+    with EmbeddedBroker(storage=url, topics={"t": 1}, auto_create_topics=True) as broker:
+        yield broker
+
+
+def metadata(raw):
+    return raw.call(ApiKey.METADATA, 9, topics=[{"name": "t"}])
+
+
+def test_others_are_served_while_redis_hangs(kafka, own_redis):
+    with RawClient(kafka.bootstrap_servers) as writer, RawClient(kafka.bootstrap_servers) as other:
+        produce(writer, "t", batch(1, value=b"1"))
+        own_redis.pause()
+        started = time.monotonic()
+        writer.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1, value=b"2")))
+        for _ in range(3):
+            assert metadata(other).topics[0].error_code is ErrorCode.none
+        other.call(ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
+        with RawClient(kafka.bootstrap_servers) as third:
+            third.call(ApiKey.API_VERSIONS, 3, client_software_name="n")
+        assert time.monotonic() - started < QUICK
+        own_redis.resume()
+        answer = writer.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
+        assert answer.error_code is ErrorCode.none
+    assert values(own_redis) == [b"1", b"2"]
+
+
+def test_acks_0_do_not_wait(kafka, own_redis):
+    with RawClient(kafka.bootstrap_servers) as raw:
+        own_redis.pause()
+        started = time.monotonic()
+        for number in range(20):
+            records = batch(1, value=b"%d" % number)
+            raw.send(ApiKey.PRODUCE, 9, **produce_values("t", records, acks=0))
+        assert metadata(raw).topics[0].error_code is ErrorCode.none
+        assert time.monotonic() - started < QUICK
+        own_redis.resume()
+        assert produce(raw, "t", batch(1, value=b"last")).error_code is ErrorCode.none
+    assert values(own_redis) == [b"%d" % number for number in range(20)] + [b"last"]
+
+
+def test_acks_0_that_fail_end_the_connection(kafka, own_redis):
+    with RawClient(kafka.bootstrap_servers) as raw:
+        produce(raw, "t", batch(1))
+        own_redis.stop()
+        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=0))
+        assert raw.closed()
+
+
+def test_answers_keep_the_order_of_their_requests(kafka):
+    with RawClient(kafka.bootstrap_servers) as raw:
+        expected = []
+        for number in range(200):
+            acks = (1, 0, -1)[number % 3]
+            produced = raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=acks))
+            expected += [produced] if acks else []
+            expected.append(raw.send(ApiKey.METADATA, 9, topics=[{"name": "t"}]))
+        found = [read_correlation_id(raw._frame()) for _ in expected]
+    assert found == expected
+    assert len(kafka.batches("t", 0)) == 200
+
+
+def test_nodes_go_and_come_while_redis_is_asked(own_redis):
+    with EmbeddedBroker(storage=own_redis.url(), topics={"t": 2}, nodes=2) as kafka:
+        first, second = kafka.bootstrap_servers.split(",")
+        with RawClient(first) as one, RawClient(second) as two:
+            kafka.stop_node(2)
+            assert two.closed()
+            assert len(metadata(one).brokers) == 1
+            kafka.start_node(2)
+        with RawClient(second) as again:
+            assert len(metadata(again).brokers) == 2

@@ -1,0 +1,263 @@
+"""Logs on disk: the files are Kafka's, and Kafka's own tool reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, new_producer_id, produce
+from tests.support.clients.console import dump, dumped_batches, dumped_records
+from tests.support.kafka.java import run_tool
+
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+CONFIGS = {"internal_segment_bytes": "20000", "index_interval_bytes": "700"}
+FILES = ("*.log", "*.index", "*.timeindex")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "data")
+
+
+def client_of(kafka):
+    return RawClient(kafka.bootstrap_servers)
+
+
+def write_many(client, topic):
+    """Batches of many sizes whose times go up and down, some from an idempotent producer."""
+    now = int(time.time() * 1000)
+    for number in range(120):
+        stamp = now + (number * 37) % 50
+        one = batch(1 + number % 7, timestamp=stamp, value=bytes(17 * (number % 11)), codec=0)
+        assert produce(client, topic, one).error_code is ErrorCode.none
+    return now
+
+
+def files_in(folder, pattern):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob(pattern))}
+
+
+def test_segments_and_indexes_are_those_of_kafka(real_kafka, folder, unique_topic):
+    """The same batches make the same files, byte by byte, in all segments that are complete."""
+    broker = EmbeddedBroker(data_dir=folder)
+    with broker, client_of(broker) as ours, client_of(real_kafka) as theirs:
+        create(ours, unique_topic, **CONFIGS)
+        create(theirs, unique_topic, **CONFIGS)
+        now = int(time.time() * 1000)
+        for number in range(150):
+            size, stamp = 17 * (number % 31), now + (number * 37) % 50 + number // 3
+            one = batch(1 + number % 7, timestamp=stamp, value=bytes(size))
+            assert produce(ours, unique_topic, one).error_code is ErrorCode.none
+            assert produce(theirs, unique_topic, one).error_code is ErrorCode.none
+        real = real_kafka.partition_dir(unique_topic, 0)
+        mine = broker_folder(folder, unique_topic)
+        assert files_in(mine, "*.log") == files_in(real, "*.log")
+        assert len(files_in(mine, "*.log")) > 3
+        for pattern in FILES[1:]:
+            *sealed, active = files_in(real, pattern).items()
+            *same, own_active = files_in(mine, pattern).items()
+            assert same == sealed
+            assert own_active[0] == active[0]
+            assert active[1].startswith(own_active[1])
+
+
+def broker_folder(folder, topic, partition=0):
+    return Path(folder) / f"{topic}-{partition}"
+
+
+def test_dump_log_segments_reads_them(folder):
+    configs = {"internal.segment.bytes": "3000", "index.interval.bytes": "300"}
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
+        with client_of(kafka) as client:
+            now = write_many(client, "t")
+        ends = kafka.end_offsets("t")
+        sizes = [len(one) for one in kafka.batches("t", 0)]
+    place = broker_folder(folder, "t")
+    printed = dump(place)
+    assert [one.size for one in dumped_batches(printed)] == sizes
+    assert all(one.is_valid for one in dumped_batches(printed))
+    records = dumped_records(printed, "t", 0)
+    assert [one.offset for one in records] == list(range(ends[0]))
+    assert records[3].timestamp == now + (2 * 37) % 50
+    check_indexes(place)
+
+
+def check_indexes(place):
+    indexes = [str(path) for pattern in FILES[1:] for path in sorted(place.glob(pattern))]
+    assert len(indexes) > 8
+    files = ",".join(indexes)
+    sane = run_tool(DUMP, "--index-sanity-check", "--files", files).decode()
+    assert sane.count("passed sanity check") == len(indexes)
+    plain = run_tool(DUMP, "--files", files).decode()
+    assert "mismatch" not in plain.lower()
+    assert "out of order" not in plain.lower()
+    entries = re.findall(r"^offset: (\d+) position: (\d+)$", plain, re.MULTILINE)
+    times = re.findall(r"^timestamp: (\d+) offset: (\d+)$", plain, re.MULTILINE)
+    assert len(entries) > 20
+    assert len(times) >= len(indexes) // 2
+
+
+def test_a_restart_finds_everything(folder):
+    with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
+        topic_id = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].topic_id
+        create(client, "other", 3, retention_ms="777")
+        create(client, "gone")
+        producer = new_producer_id(client)
+        for number in range(7):
+            produce(client, "t", batch(3, producer=(producer, 0, 3 * number)))
+        commit(client, "readers", 11)
+        client.call(ApiKey.DELETE_TOPICS, 5, topic_names=["gone"], topics=[], timeout=TIMEOUT)
+        delete = {"name": "t", "partitions": [{"partition_index": 0, "offset": 4}]}
+        client.call(ApiKey.DELETE_RECORDS, 2, topics=[delete], timeout=TIMEOUT)
+        batches = kafka.batches("t", 0)
+    with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
+        assert kafka.end_offsets("t") == [21, 0]
+        assert kafka.end_offsets("gone") == []
+        assert kafka.batches("t", 0) == batches
+        found = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
+        assert found.topic_id == topic_id
+        assert [p.leader_epoch for p in found.partitions] == [1, 1]
+        assert committed(client, "readers") == 11
+        assert new_producer_id(client) > producer
+        repeated = produce(client, "t", batch(3, producer=(producer, 0, 9)))
+        assert (repeated.base_offset, repeated.log_start_offset) == (9, 4)
+        gap = produce(client, "t", batch(3, producer=(producer, 0, 24)))
+        assert gap.error_code is ErrorCode.out_of_order_sequence_number
+        assert produce(client, "t", batch(3, producer=(producer, 0, 21))).base_offset == 21
+        other = kafka.run(lambda cluster: cluster.topics.named("other"))
+        assert (len(other.partitions), other.config["retention.ms"]) == (3, "777")
+
+
+def commit(client, group, offset):
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "m"}
+    topic = {"name": "t", "partitions": [partition]}
+    answer = client.call(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[topic],
+    )
+    assert answer.topics[0].partitions[0].error_code is ErrorCode.none
+
+
+def committed(client, group):
+    asked = [{"name": "t", "partition_indexes": [0]}]
+    answer = client.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=asked)
+    return answer.topics[0].partitions[0].committed_offset
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros"])
+def test_a_torn_tail_is_cut_off(folder, damage):
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+        for _ in range(5):
+            produce(client, "t", batch(4))
+        whole = kafka.batches("t", 0)
+    (broker_folder(folder, "t").parent / CLEAN_MARK).unlink()
+    log = broker_folder(folder, "t") / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    if damage == "cut":
+        del data[-7:]
+    elif damage == "flip":
+        data[-3] ^= 0x10
+    else:
+        data += bytes(5000) if damage == "zeros" else b"\xa5" * 5000
+    log.write_bytes(data)
+    kept = whole if damage in {"garbage", "zeros"} else whole[:-1]
+    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        assert kafka.batches("t", 0) == kept
+        assert log.stat().st_size == sum(map(len, kept))
+        assert produce(client, "t", batch(1)).base_offset == 4 * len(kept)
+
+
+def test_segments_behind_a_torn_one_go(folder):
+    configs = {"internal.segment.bytes": "300"}
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
+        with client_of(kafka) as client:
+            for _ in range(6):
+                produce(client, "t", batch(2, value=bytes(100)))
+        whole = kafka.batches("t", 0)
+    place = broker_folder(folder, "t")
+    (place.parent / CLEAN_MARK).unlink()
+    paths = sorted(place.glob("*.log"))
+    assert len(paths) == 6
+    paths[2].write_bytes(paths[2].read_bytes()[:-1])
+    with EmbeddedBroker(data_dir=folder) as kafka:
+        assert kafka.batches("t", 0) == whole[:2]
+    assert sorted(place.glob("*.log")) == paths[:3]
+
+
+def test_two_brokers_can_not_share_a_folder(folder):
+    with (
+        EmbeddedBroker(data_dir=folder),
+        pytest.raises(ConfigError, match="another broker uses"),
+    ):
+        EmbeddedBroker(data_dir=folder).start()
+    with EmbeddedBroker(data_dir=folder):
+        pass
+
+
+def test_a_folder_that_can_not_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="can't be used"):
+        EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
+
+
+def test_retention_runs_by_itself(folder):
+    configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
+    options = {"topics": {"t": 1}, "topic_configs": {"t": configs}, "retention_check_ms": 20}
+    with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
+        for _ in range(6):
+            answer = produce(client, "t", batch(2, value=bytes(100)))
+        assert answer.base_offset == 10
+        deadline = time.monotonic() + 10
+        while len(kafka.batches("t", 0)) > 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert produce(client, "t", batch(1)).log_start_offset == 6
+        assert len(list(broker_folder(folder, "t").glob("*.log"))) == 4
+
+
+def test_retention_by_time_runs_by_itself(folder):
+    configs = {"internal.segment.bytes": "300", "retention.ms": "60000"}
+    options = {"topics": {"t": 1}, "topic_configs": {"t": configs}, "retention_check_ms": 20}
+    with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
+        hour_ago = int(time.time() * 1000) - 3_600_000
+        for _ in range(3):
+            produce(client, "t", batch(2, value=bytes(100), timestamp=hour_ago))
+        produce(client, "t", batch(2, value=bytes(100)))
+        deadline = time.monotonic() + 10
+        while len(kafka.batches("t", 0)) > 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert produce(client, "t", batch(1)).log_start_offset == 6
+
+
+def test_a_disk_that_does_not_take_it(folder):
+    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+        produce(client, "t", batch(2))
+        swap_file(kafka, os.O_RDONLY)
+        assert produce(client, "t", batch(2)).error_code is ErrorCode.kafka_storage_error
+        assert kafka.end_offsets("t") == [2]
+        swap_file(kafka, os.O_RDWR)
+        assert produce(client, "t", batch(2)).base_offset == 2
+
+
+def swap_file(kafka, flags):
+    """Let the active segment write through a descriptor that may not, or that may again."""
+
+    def swap(cluster):
+        segment = cluster.topics.named("t").partition(0).log.storage.segments[-1]
+        other = os.open(segment.path, flags)
+        os.dup2(other, segment._handles.get(segment.path))
+        os.close(other)
+
+    kafka.run(swap)

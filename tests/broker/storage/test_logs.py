@@ -1,0 +1,121 @@
+"""Log and producer table against simple models."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.partition.producer_state_manager import (
+    MAX_SEQUENCE,
+    BatchMetadata,
+    ProducerStateManager,
+)
+from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
+from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from tests.broker.support.raw import batch
+
+QUICK = settings(max_examples=40, deadline=None, database=None)
+
+
+def header(first, count, epoch=0):
+    return BatchHeader(
+        last_offset_delta=count - 1,
+        base_timestamp=0,
+        max_timestamp=0,
+        producer_id=1,
+        producer_epoch=epoch,
+        base_sequence=first,
+        record_count=count,
+    )
+
+
+@QUICK
+@given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=12), data=st.data())
+def test_a_log_reads_as_its_batches(counts, data):
+    log, model, ends = UnifiedLog(), [], []
+    for count in counts:
+        one = batch(count, timestamp=len(model))
+        base = log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=7))
+        assert base == sum(counts[: len(model)])
+        model.append(one)
+        ends.append(base + count)
+    offset = data.draw(st.integers(0, log.end_offset))
+    limit = data.draw(st.integers(0, 600))
+    rest = [bytes(one)[16:] for one, end in zip(model, ends, strict=True) if end > offset]
+    got = log.read(offset, limit, at_least_one=False)
+    assert [bytes(one)[16:] for one in got] == rest[: len(got)]
+    assert sum(map(len, got)) <= limit
+    forced = log.read(offset, 0, at_least_one=True)
+    assert [bytes(one)[16:] for one in forced] == rest[:1]
+    assert all(BatchHeader.parse(one).leader_epoch == 7 for one in forced)
+    assert log.bytes_from(offset, 1 << 20) == sum(len(one) + 16 for one in rest)
+
+
+def test_append_time_is_stamped_with_its_checksum():
+    log, one = UnifiedLog(), batch(3, timestamp=5)
+    log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=0, append_time=99))
+    (stored,) = log
+    found = BatchHeader.parse(stored.data)
+    assert (found.max_timestamp, found.is_log_append_time) == (99, True)
+    assert found.crc == checksum(stored.data)
+
+
+@QUICK
+@given(start=st.integers(0, MAX_SEQUENCE), counts=st.lists(st.integers(1, 9), max_size=12))
+def test_sequences_in_order_pass_and_the_last_five_are_known(start, counts):
+    table, sent, sequence, offset = ProducerStateManager(), [], start, 0
+    for count in counts:
+        one = header(sequence, count)
+        assert table.judge(one) is ErrorCode.none
+        table.remember(one, offset, -1)
+        sent.append((one, offset))
+        sequence = (sequence + count) % (MAX_SEQUENCE + 1)
+        offset += count
+    for one, base in sent[-5:]:
+        verdict = table.judge(one)
+        assert isinstance(verdict, BatchMetadata)
+        assert verdict.base_offset == base
+    for one, _ in sent[:-5]:
+        assert table.judge(one) is ErrorCode.out_of_order_sequence_number
+
+
+def test_it_starts_and_stops_fast_and_leaves_nothing():
+    before = threading.active_count()
+    started = time.perf_counter()
+    for _ in range(5):
+        with EmbeddedBroker(topics={"t": 10}):
+            pass
+    assert time.perf_counter() - started < 1.0
+    assert threading.active_count() == before
+
+
+def test_a_taken_port_is_said():
+    with (
+        EmbeddedBroker() as kafka,
+        pytest.raises(BrokerUnavailableError, match="can't listen on"),
+    ):
+        EmbeddedBroker(port=kafka.nodes[0].port).start()
+
+
+def test_it_runs_functions_on_its_own_thread():
+    with EmbeddedBroker() as kafka:
+        assert kafka.run(lambda _: threading.current_thread().name) == "kafkaprod-broker"
+        with pytest.raises(ZeroDivisionError):
+            kafka.run(lambda _: 1 / 0)
+        kafka.create_topic("made", 2, cleanup_policy="compact")
+        assert kafka.end_offsets("made") == [0, 0]
+    with pytest.raises(BrokerUnavailableError):
+        kafka.end_offsets("made")
+
+
+@pytest.mark.parametrize("options", [{"nodes": 0}, {"port": 70_000}, {"default_partitions": 0}])
+def test_options_out_of_range(options):
+    with pytest.raises(ConfigError):
+        EmbeddedBroker(**options)

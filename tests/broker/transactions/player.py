@@ -1,0 +1,235 @@
+"""Plays scenarios of transactions, step by step, on any broker.
+
+A scenario is text: a step per line, `command words -> answer`. An answer begins with the error
+code. Producer ids are called P0, P1, … in the order in which they appear, so `P0:3` is the first
+producer id at epoch 3. A bare epoch is one of the newest producer id.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import crc32c
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import batch
+from tests.broker.transactions.views import Step, Views
+
+
+class Player(Views):
+    """Says what a scenario says."""
+
+    def play(self, scenario: str) -> list[str]:
+        """Run all steps; returns the lines with the answers that came."""
+        lines = (line.split("->")[0].strip() for line in scenario.strip().splitlines())
+        return [f"{line} -> {self.step(line)}" for line in lines if line]
+
+    def step(self, line: str) -> str:
+        command, *words = line.split()
+        flags = dict(word.split("=") for word in words if "=" in word)
+        step = Step([word for word in words if "=" not in word], flags)
+        return str(getattr(self, "do_" + command)(step))
+
+    def do_init(self, step: Step) -> str:
+        """`init [claim] [timeout=ms] [id=other] [v=]`"""
+        values: dict[str, Any] = {"producer_id": -1, "producer_epoch": -1}
+        if step.words:
+            values["producer_id"], values["producer_epoch"] = self.claim(step.words[0])
+        timeout = timedelta(milliseconds=int(step.flags.get("timeout", 60_000)))
+        name = step.flags.get("id", self.id)
+        values |= {"transactional_id": None if name == "none" else name}
+        version = int(step.flags.get("v", 5))
+        for _ in range(200):
+            self.client.call(ApiKey.FIND_COORDINATOR, 3, key=self.id, key_type=1)
+            answer = self.client.call(
+                ApiKey.INIT_PRODUCER_ID, version, transaction_timeout=timeout, **values
+            )
+            if answer.error_code not in {
+                ErrorCode.coordinator_load_in_progress,
+                ErrorCode.not_coordinator,
+                ErrorCode.coordinator_not_available,
+            }:
+                break
+            time.sleep(0.05)
+        if name == self.id and answer.error_code in {0, ErrorCode.concurrent_transactions}:
+            self.settle()
+        return f"{int(answer.error_code)} {self.name(answer.producer_id, answer.producer_epoch)}"
+
+    def do_write(self, step: Step) -> str:
+        """`write claim [+count] [seq=] [p=] [v=] [id=] [plain] [corrupt]`: error and offset."""
+        producer_id, epoch = self.claim(step.words[0])
+        count = next((int(word) for word in step.words if word.startswith("+")), 1)
+        partition = int(step.flags.get("p", 0))
+        key = (producer_id, epoch, partition)
+        first = int(step.flags.get("seq", self.sequences[key]))
+        data = batch(count, producer=(producer_id, epoch, first))
+        if "plain" not in step.words:
+            data[22] |= 0x10
+            data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
+        if "corrupt" in step.words:
+            data[-1] ^= 0xFF
+        name = step.flags.get("id", self.id)
+        answer = self.client.call(
+            ApiKey.PRODUCE,
+            int(step.flags.get("v", 12)),
+            transactional_id=None if name == "none" else name,
+            acks=-1,
+            timeout=timedelta(seconds=10),
+            topic_data=[
+                {
+                    "name": self.topic,
+                    "topic_id": self.topic_id,
+                    "partition_data": [{"index": partition, "records": data}],
+                }
+            ],
+        )
+        found = answer.responses[0].partition_responses[0]
+        if found.error_code == 0:
+            self.sequences[key] = first + count
+        return f"{int(found.error_code)} @{found.base_offset}"
+
+    def do_add(self, step: Step) -> str:
+        """`add claim [p=0,1] [v=] [id=] [verify]`: an error per partition."""
+        producer_id, epoch = self.claim(step.words[0])
+        places = [int(p) for p in step.flags.get("p", "0").split(",")]
+        version, name = int(step.flags.get("v", 3)), step.flags.get("id", self.id)
+        topics = [{"name": step.flags.get("topic", self.topic), "partitions": places}]
+        old = {
+            "v3_and_below_transactional_id": name,
+            "v3_and_below_producer_id": producer_id,
+            "v3_and_below_producer_epoch": epoch,
+            "v3_and_below_topics": topics,
+        }
+        new = {
+            "transactional_id": name,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "verify_only": "verify" in step.words,
+            "topics": topics,
+        }
+        answer = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[new], **old)
+        found = (
+            answer.results_by_transaction[0].topic_results
+            if version > 3
+            else answer.results_by_topic_v3_and_below
+        )
+        results = sorted(found[0].results_by_partition, key=lambda one: one.partition_index)
+        return " ".join(str(int(one.partition_error_code)) for one in results)
+
+    def do_end(self, step: Step) -> str:
+        """`end commit|abort claim [v=] [id=]`"""
+        producer_id, epoch = self.claim(step.words[1])
+        version = int(step.flags.get("v", 5))
+        answer = self.client.call(
+            ApiKey.END_TXN,
+            version,
+            transactional_id=step.flags.get("id", self.id),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=step.words[0] == "commit",
+        )
+        self.settle()
+        if version < 5:
+            return str(int(answer.error_code))
+        return f"{int(answer.error_code)} {self.name(answer.producer_id, answer.producer_epoch)}"
+
+    def do_marker(self, step: Step) -> str:
+        """`marker commit|abort claim [coordinator=] [v=] [version=] [p=]`: WriteTxnMarkers"""
+        producer_id, epoch = self.claim(step.words[1])
+        partitions = [int(step.flags.get("p", 0))]
+        marker = {
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "transaction_result": step.words[0] == "commit",
+            "topics": [
+                {"name": step.flags.get("topic", self.topic), "partition_indexes": partitions}
+            ],
+            "coordinator_epoch": int(step.flags.get("coordinator", 0)),
+            "transaction_version": int(step.flags.get("version", 0)),
+        }
+        version = int(step.flags.get("v", 1))
+        answer = self.client.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
+        return str(int(answer.markers[0].topics[0].partitions[0].error_code))
+
+    def do_addoffsets(self, step: Step) -> str:
+        """`addoffsets claim [v=]`"""
+        producer_id, epoch = self.claim(step.words[0])
+        answer = self.client.call(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            int(step.flags.get("v", 4)),
+            transactional_id=step.flags.get("id", self.id),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            group_id=self.group,
+        )
+        return str(int(answer.error_code))
+
+    def do_offset(self, step: Step) -> str:
+        """`offset claim value [p=] [v=] [generation=] [member=] [id=] [meta=]`"""
+        producer_id, epoch = self.claim(step.words[0])
+        partition = {
+            "partition_index": int(step.flags.get("p", 0)),
+            "committed_offset": int(step.words[1]),
+            "committed_leader_epoch": -1,
+            "committed_metadata": "m" * int(step.flags.get("meta", 0)),
+        }
+        answer = self.retried(
+            ApiKey.TXN_OFFSET_COMMIT,
+            int(step.flags.get("v", 5)),
+            transactional_id=step.flags.get("id", self.id),
+            group_id=self.group,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            generation_id=int(step.flags.get("generation", -1)),
+            member_id=step.flags.get("member", ""),
+            group_instance_id=None,
+            topics=[{"name": step.flags.get("topic", self.topic), "partitions": [partition]}],
+        )
+        return str(int(answer.topics[0].partitions[0].error_code))
+
+    def do_commit(self, step: Step) -> str:
+        """`commit value [p=]`: an offset beside the transaction."""
+        partition = {
+            "partition_index": int(step.flags.get("p", 0)),
+            "committed_offset": int(step.words[0]),
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        answer = self.retried(
+            ApiKey.OFFSET_COMMIT,
+            8,
+            group_id=self.group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[{"name": self.topic, "partitions": [partition]}],
+        )
+        return str(int(answer.topics[0].partitions[0].error_code))
+
+    def retried(self, api: ApiKey, version: int, **values: Any) -> Any:
+        """Kafka makes the topic of offsets when the first group comes."""
+        for _ in range(200):
+            find = {"key": self.group, "key_type": 0}
+            self.client.call(ApiKey.FIND_COORDINATOR, 3, **find)
+            answer = self.client.call(api, version, **values)
+            code = answer.topics[0].partitions[0].error_code
+            if code not in {14, 15, 16}:
+                break
+            time.sleep(0.05)
+        return answer
+
+    def do_sleep(self, step: Step) -> str:
+        """`sleep ms`"""
+        time.sleep(int(step.words[0]) / 1000)
+        return "0"
+
+    def claim(self, word: str) -> tuple[int, int]:
+        if ":" not in word:
+            return self.producers[-1], int(word)
+        name, epoch = word.split(":")
+        number = int(name[1:]) if name[1:].isdecimal() else 0
+        known = name.startswith("P") and number < len(self.producers)
+        return self.producers[number] if known else int(name.lstrip("P")), int(epoch)

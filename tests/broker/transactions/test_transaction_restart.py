@@ -1,0 +1,99 @@
+"""Transactions over restarts of the broker, and where a leader is missing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.broker.support.raw import RawClient
+from tests.broker.transactions.player import Player
+
+SECONDS = 15
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts a broker on the same folder again and again."""
+
+    def start(**options):
+        return EmbeddedBroker(data_dir=str(tmp_path), topics={"t": 2}, **options)
+
+    return start
+
+
+def play(kafka, steps, former=None):
+    with RawClient(kafka.bootstrap_servers) as client:
+        player = Player(client, "t")
+        if former is not None:
+            player.producers, player.sequences = former.producers, former.sequences
+        played = player.play(steps)
+    return [line.split(" -> ")[1] for line in played], player
+
+
+def test_an_open_transaction_goes_on(started):
+    with started() as kafka:
+        _, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1")
+    with started() as kafka:
+        answers, player = play(
+            kafka, "state\nread\nproducers\ncommitted\nwrite 1 +2\noffset 1 9\nread p=1", player
+        )
+        assert answers == [
+            "0 Ongoing P0:1 t0",
+            "0 4/3 0,1,C2 aborted none",
+            "0 P0:1 0 0 3",
+            "0 7",
+            "0 @4",
+            "0",
+            "0 2/2 0,C1 aborted none",
+        ]
+    with started() as kafka:
+        steps = "committed stable\nend abort 1\nend abort 1\ncommitted stable\nread\ninit"
+        assert play(kafka, steps, player)[0] == [
+            "88 -1",
+            "0 P0:2",
+            "0 P0:2",
+            "0 7",
+            "0 7/7 0,1,C2,3,4,5,A6 aborted P0:3",
+            "0 P0:3",
+        ]
+    with started() as kafka:
+        assert play(kafka, "read\nwrite 2\nwrite 3", player)[0] == [
+            "0 7/7 0,1,C2,3,4,5,A6 aborted P0:3",
+            "47 @-1",
+            "0 @7",
+        ]
+
+
+def test_a_transaction_times_out_while_nobody_serves_it(started):
+    with started() as kafka:
+        _, player = play(kafka, "init timeout=200\nwrite 0")
+    time.sleep(0.3)
+    with started() as kafka:
+        answers, _ = play(kafka, "until CompleteAbort\nread\nend commit 0", player)
+        assert answers == ["CompleteAbort", "0 2/2 0,A1 aborted P0:0", "48 none:-1"]
+
+
+def test_markers_wait_for_a_leader():
+    with EmbeddedBroker(topics={"t": 2}, nodes=2) as kafka:
+        where = kafka.run(lambda cluster: cluster.coordinator("id-t").id)
+        leaders = kafka.run(lambda c: [p.leader for p in c.topics.named("t").partitions])
+        kafka.bootstrap = kafka.bootstrap_servers.split(",")[where - 1]
+        lost = next(index for index, leader in enumerate(leaders) if leader != where)
+        with RawClient(kafka.bootstrap) as client:
+            player = Player(client, "t")
+            player.play(f"init\nadd 0 p=0,1\nwrite 0 v=11 p={1 - lost}")
+            other = leaders[lost]
+            kafka.run(lambda cluster: cluster.node_control.stop(other))
+            player.settle = lambda: None
+            assert player.step("end commit 0") == "0 P0:1"
+            assert player.step("state") == "0 PrepareCommit P0:1 t0,t1"
+            assert player.step("end commit 0") == "51 none:-1"
+            assert player.step("init") == "51 none:-1"
+            assert player.step(f"read p={1 - lost}") == "0 2/2 0,C1 aborted none"
+            kafka.run(lambda cluster: cluster.node_control.start(other))
+            assert player.step("until CompleteCommit") == "CompleteCommit"
+            assert player.step("init") == "0 P0:2"
+            ends = kafka.end_offsets("t")
+    assert ends[lost] == 1

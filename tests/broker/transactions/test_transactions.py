@@ -1,0 +1,108 @@
+"""Scenarios of transactions.txt: the same answers of a real Kafka and of ours.
+
+The answers in the file are those of Kafka 4.3.1; txn_player.py explains the steps.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.broker.support.raw import RawClient, create
+from tests.broker.transactions.player import Player
+
+TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
+
+
+def scenarios() -> list[object]:
+    found = []
+    for part in TEXT.split("== ")[1:]:
+        name, steps = part.split("\n", 1)
+        found.append(pytest.param(steps.strip(), id=name))
+    return found
+
+
+@pytest.fixture
+def player(any_raw, unique_topic):
+    create(any_raw, unique_topic, 2)
+    return Player(any_raw, unique_topic)
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_scenario(player, scenario):
+    assert player.play(scenario) == scenario.splitlines()
+
+
+MARKERS = [
+    (1, 1, "2000000008000000010c00000000000000"),
+    (3, 2, "2000000008000000000c00000000000000"),
+]
+
+
+@pytest.mark.parametrize("append_time", [False, True])
+def test_bytes_of_the_markers(any_raw, unique_topic, append_time):
+    kind = "LogAppendTime" if append_time else "CreateTime"
+    create(any_raw, unique_topic, 2, message_timestamp_type=kind)
+    player = Player(any_raw, unique_topic)
+    player.play("init\nwrite 0\nend commit 0\nwrite 1\nend abort 1")
+    data, found = bytes(player.fetched(0, 0, committed=True).records), []
+    while data:
+        header = BatchHeader.parse(data)
+        if header.is_control:
+            assert (header.is_transactional, header.base_sequence) == (True, -1)
+            assert header.base_timestamp <= header.max_timestamp
+            assert append_time or header.base_timestamp == header.max_timestamp
+            assert header.is_log_append_time is append_time
+            record = data[61 : header.size].hex()
+            found.append((header.base_offset, header.producer_epoch, record))
+        data = data[header.size :]
+    assert found == MARKERS
+
+
+def features(client, version):
+    answer = client.call(
+        ApiKey.API_VERSIONS, version, client_software_name="a", client_software_version="1"
+    )
+    name = "transaction.version"
+    supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+    finalized = {f.name: f.max_version_level for f in answer.finalized_features}
+    assert answer.finalized_features_epoch >= 0
+    return supported.get(name), finalized.get(name)
+
+
+def test_the_feature_is_announced(any_raw):
+    assert features(any_raw, 4) == ((0, 2), 2)
+    assert features(any_raw, 3) == (None, 2)
+
+
+def test_the_coordinator_of_a_transaction(any_kafka, any_raw):
+    for version in range(1, 7):
+        asked = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
+        answer = any_raw.call(ApiKey.FIND_COORDINATOR, version, **asked)
+        found = answer.coordinators[0] if version >= 4 else answer
+        if found.error_code == 0:
+            assert f"{found.host}:{found.port}" in any_kafka.bootstrap_servers
+        else:  # Kafka makes the topic for it first.
+            assert found.error_code == 15
+
+
+def test_another_node_is_asked_in_vain():
+    from spark_kafka_sink import EmbeddedBroker
+
+    with EmbeddedBroker(topics={"t": 2}, nodes=3) as kafka:
+        addresses = kafka.bootstrap_servers.split(",")
+        codes = []
+        for address in addresses:
+            with RawClient(address) as client:
+                player = Player(client, "t")
+                answers = [
+                    player.step("add 0:0"),
+                    player.step("add 0:0 v=4"),
+                    player.step("addoffsets 0:0"),
+                    player.step("state"),
+                ]
+                codes.append(answers)
+    assert sorted(codes) == [["16"] * 4, ["16"] * 4, ["49", "49", "49", "105"]]

@@ -1,0 +1,200 @@
+"""What a scenario of transactions looks at: records, offsets, states."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.protocol.messages import read_response
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.record_batch import BatchHeader
+
+if TYPE_CHECKING:
+    from tests.broker.support.raw import RawClient
+
+WAIT_S = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The words of a step, and its flags."""
+
+    words: list[str]
+    flags: dict[str, str]
+
+
+class Views:
+    """One transactional id, one topic of two partitions, and what is seen of them."""
+
+    def __init__(self, client: RawClient, topic: str) -> None:
+        self.client = client
+        self.topic = topic
+        self.id = f"id-{topic}"
+        self.group = f"group-{topic}"
+        self.topic_id = (
+            client.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
+        )
+        self.producers: list[int] = []
+        self.sequences: dict[tuple[int, int, int], int] = defaultdict(int)
+
+    def name(self, producer_id: int, epoch: int) -> str:
+        if producer_id < 0:
+            return f"none:{epoch}"
+        if producer_id not in self.producers:
+            self.producers.append(producer_id)
+        return f"P{self.producers.index(producer_id)}:{epoch}"
+
+    def settle(self) -> None:
+        """Wait until the markers of a transaction that ends are written."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            found = self.described()
+            if not found.transaction_state.startswith("Prepare"):
+                return
+            time.sleep(0.01)
+        raise TimeoutError(self.id)
+
+    def described(self, name: str | None = None) -> Any:
+        ids = [self.id if name is None else name]
+        self.client.send(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=ids)
+        frame = self.client._frame()  # kio can't read a start of -1, so there is no second reader.
+        _, answer = read_response(response_type(ApiKey.DESCRIBE_TRANSACTIONS, 0), frame)
+        return answer.transaction_states[0]
+
+    def do_committed(self, step: Step) -> str:
+        """`committed [stable] [p=]`: error and offset."""
+        topic = {"name": self.topic, "partition_indexes": [int(step.flags.get("p", 0))]}
+        answer = self.client.call(
+            ApiKey.OFFSET_FETCH,
+            7,
+            group_id=self.group,
+            topics=[topic],
+            require_stable="stable" in step.words,
+        )
+        found = answer.topics[0].partitions[0]
+        return f"{int(found.error_code)} {found.committed_offset}"
+
+    def fetched(self, offset: int, partition: int, *, committed: bool) -> Any:
+        asked = {
+            "partition": partition,
+            "fetch_offset": offset,
+            "current_leader_epoch": -1,
+            "partition_max_bytes": 1 << 20,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+        }
+        answer = self.client.call(
+            ApiKey.FETCH,
+            12,
+            max_wait=timedelta(0),
+            min_bytes=1,
+            max_bytes=1 << 20,
+            replica_id=-1,
+            session_epoch=-1,
+            isolation_level=int(committed),
+            topics=[{"topic": self.topic, "partitions": [asked]}],
+        )
+        return answer.responses[0].partitions[0]
+
+    def do_read(self, step: Step) -> str:
+        """`read [from] [p=] [uncommitted]`: high watermark, stable end, offsets, aborted."""
+        start = next((int(word) for word in step.words if word.isdecimal()), 0)
+        found = self.fetched(
+            start, int(step.flags.get("p", 0)), committed="uncommitted" not in step.words
+        )
+        aborted = found.aborted_transactions
+        listed = (
+            "-"
+            if aborted is None
+            else ",".join(self.name(a.producer_id, a.first_offset) for a in aborted) or "none"
+        )
+        ends = f"{found.high_watermark}/{found.last_stable_offset}"
+        return f"{int(found.error_code)} {ends} {contents(found.records)} aborted {listed}"
+
+    def do_latest(self, step: Step) -> str:
+        """`latest [committed] [at=time]`"""
+        asked = {
+            "partition_index": 0,
+            "timestamp": int(step.flags.get("at", -1)),
+            "current_leader_epoch": -1,
+        }
+        answer = self.client.call(
+            ApiKey.LIST_OFFSETS,
+            7,
+            replica_id=-1,
+            isolation_level=int("committed" in step.words),
+            topics=[{"name": self.topic, "partitions": [asked]}],
+        )
+        found = answer.topics[0].partitions[0]
+        return f"{int(found.error_code)} {found.offset}"
+
+    def do_state(self, step: Step) -> str:
+        """`state [id=]`: as DescribeTransactions tells it."""
+        found = self.described("" if step.flags.get("id") == "empty" else step.flags.get("id"))
+        if found.error_code:
+            return str(int(found.error_code))
+        places = [f"{self.short(t.topic)}{p}" for t in found.topics for p in sorted(t.partitions)]
+        who = self.name(found.producer_id, found.producer_epoch)
+        return f"0 {found.transaction_state} {who} {','.join(sorted(places)) or 'none'}"
+
+    def short(self, topic: str) -> str:
+        return "t" if topic == self.topic else topic.strip("_")
+
+    def do_producers(self, step: Step) -> str:
+        """`producers [p=]`: producer, last sequence, coordinator epoch, start of transaction."""
+        topic = {"name": self.topic, "partition_indexes": [int(step.flags.get("p", 0))]}
+        answer = self.client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[topic])
+        found = answer.topics[0].partitions[0]
+        active = [
+            f"{self.name(p.producer_id, p.producer_epoch)} {p.last_sequence} "
+            f"{p.coordinator_epoch} {p.current_txn_start_offset}"
+            for p in found.active_producers
+        ]
+        return f"{int(found.error_code)} {'; '.join(sorted(active)) or 'none'}"
+
+    def do_list(self, step: Step) -> str:
+        """`list [states=a,b] [pattern=] [producer=] [duration=]`: only this id counts."""
+        states = step.flags["states"].split(",") if "states" in step.flags else []
+        ids = (
+            [self.producers[-1] if step.flags["producer"] == "mine" else 7]
+            * ("producer" in step.flags)
+            if "producer" in step.flags
+            else []
+        )
+        answer = self.client.call(
+            ApiKey.LIST_TRANSACTIONS,
+            int(step.flags.get("v", 2)),
+            state_filters=states,
+            producer_id_filters=ids,
+            duration_filter=int(step.flags.get("duration", -1)),
+            transactional_id_pattern=step.flags.get("pattern", "").replace("ID", self.id) or None,
+        )
+        mine = [t for t in answer.transaction_states if t.transactional_id == self.id]
+        unknown = ",".join(answer.unknown_state_filters) or "none"
+        found = f"{mine[0].transaction_state}" if mine else "nothing"
+        return f"{int(answer.error_code)} {found} unknown {unknown}"
+
+    def do_until(self, step: Step) -> str:
+        """`until state`: wait until the coordinator says so."""
+        deadline = time.monotonic() + WAIT_S
+        while (found := self.described().transaction_state) != step.words[0]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        return found
+
+
+def contents(records: Any) -> str:
+    """Offsets of records, with C and A for markers: `0,1,C2`."""
+    data, found = bytes(records or b""), []
+    while len(data) > 61:
+        header = BatchHeader.parse(data)
+        for record in read_records(data[: header.size]):
+            kind = ("A", "C")[record.key[3]] if header.is_control and record.key else ""
+            found.append(f"{kind}{record.offset}")
+        data = data[header.size :]
+    return ",".join(found) or "nothing"

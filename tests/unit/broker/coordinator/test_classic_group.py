@@ -1,0 +1,291 @@
+"""Group membership on the state itself, with a clock that stands still."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, ClassicGroupState
+from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+from spark_kafka_sink.broker.coordinator.group_member import JoinRequest
+
+
+def joining(member_id="", **changes):
+    fields = {
+        "instance_id": None,
+        "client_id": "c",
+        "client_host": "/h",
+        "session_timeout": 10.0,
+        "rebalance_timeout": 60.0,
+        "protocol_type": "consumer",
+        "protocols": {"range": b"r", "sticky": b"s"},
+        "needs_known_id": False,
+    }
+    return JoinRequest(member_id=member_id, **(fields | changes))
+
+
+class Client:
+    """Joins and syncs, and keeps the answers."""
+
+    def __init__(self, group, **changes):
+        self.group, self.changes = group, changes
+        self.id, self.joined, self.synced = "", None, None
+
+    def join(self, now=0.0):
+        self.joined = None
+        self.group.join(joining(self.id, **self.changes), self._joined, now)
+        return self
+
+    def _joined(self, values):
+        self.joined = values
+        self.id = values["member_id"]
+
+    def sync(self, assignments=None):
+        self.synced = None
+        return self.group.sync(self.id, assignments or {}, self._synced)
+
+    def _synced(self, values):
+        self.synced = values
+
+
+@pytest.fixture
+def group():
+    return ClassicGroup(id="g")
+
+
+@pytest.fixture
+def pair(group):
+    """Two members of a stable group; the first leads."""
+    first, second = Client(group).join(), Client(group)
+    second.join()
+    first.join()
+    assert second.sync() is ErrorCode.none
+    assert second.synced is None
+    first.sync({first.id: b"1", second.id: b"2"})
+    return first, second
+
+
+def test_the_only_member_leads_at_once(group):
+    only = Client(group).join()
+    assert (only.joined["generation_id"], only.joined["leader"]) == (1, only.id)
+    assert only.joined["protocol_name"] == "range"
+    assert [m["metadata"] for m in only.joined["members"]] == [b"r"]
+
+
+def test_assignments_reach_everybody(group, pair):
+    first, second = pair
+    assert (first.synced["assignment"], second.synced["assignment"]) == (b"1", b"2")
+    assert group.state is ClassicGroupState.STABLE
+    assert [m["member_id"] for m in first.joined["members"]] == [first.id, second.id]
+    assert second.joined["members"] == []
+
+
+def test_an_id_comes_first_where_the_client_knows_how(group):
+    client = Client(group, needs_known_id=True).join()
+    assert client.joined["error_code"] is ErrorCode.member_id_required
+    assert not group.members
+    client.join()
+    assert client.joined["generation_id"] == 1
+
+
+def test_ids_that_nobody_gave_out(group):
+    client = Client(group)
+    client.id = "stranger"
+    assert client.join().joined["error_code"] is ErrorCode.unknown_member_id
+    assert group.check("stranger", 0) is ErrorCode.unknown_member_id
+
+
+def test_protocols_need_something_in_common(group):
+    Client(group).join()
+    for changes in ({"protocols": {"other": b""}}, {"protocols": {}}, {"protocol_type": "connect"}):
+        refused = Client(group, **changes).join()
+        assert refused.joined["error_code"] is ErrorCode.inconsistent_group_protocol
+
+
+def test_the_protocol_that_all_know_wins(group):
+    first = Client(group).join()
+    second = Client(group, protocols={"sticky": b"x"})
+    second.join()
+    assert first.join().joined["protocol_name"] == "sticky"
+
+
+def test_others_hear_of_a_rebalance(group, pair):
+    first, second = pair
+    Client(group).join()
+    assert group.heartbeat(first.id, 0.0) is ErrorCode.rebalance_in_progress
+    assert second.sync() is ErrorCode.rebalance_in_progress
+    assert group.check(first.id, 1) is ErrorCode.illegal_generation
+
+
+def test_a_follower_that_joins_again_disturbs_nobody(group, pair):
+    _, second = pair
+    generation = group.generation
+    assert second.join().joined["generation_id"] == generation
+    assert group.state is ClassicGroupState.STABLE
+
+
+def test_the_leader_can_ask_for_a_rebalance(group, pair):
+    first, second = pair
+    assert first.join().joined is None
+    assert second.join().joined["generation_id"] == group.generation == 3
+
+
+def test_silent_members_are_removed(group, pair):
+    first, _ = pair
+    group.heartbeat(first.id, 8.0)
+    group.tick(11.0)
+    assert list(group.members) == [first.id]
+    assert group.heartbeat(first.id, 11.0) is ErrorCode.rebalance_in_progress
+    first.join(12.0)
+    assert first.joined["generation_id"] == 3
+
+
+def test_a_rebalance_does_not_wait_for_ever(group, pair):
+    first, second = pair
+    third = Client(group).join(now=1.0)
+    for now in (5.0, 14.0, 23.0, 32.0, 41.0, 50.0, 59.0):
+        group.heartbeat(first.id, now)
+        group.heartbeat(second.id, now)
+        group.tick(now)
+        assert third.joined is None
+    group.heartbeat(first.id, 61.5)
+    group.heartbeat(second.id, 61.5)
+    group.tick(61.5)
+    assert third.joined["leader"] == third.id
+    assert list(group.members) == [third.id]
+
+
+def test_the_last_member_leaves_an_empty_group(group, pair):
+    group.remove([client.id for client in pair], 0.0)
+    assert (group.state, group.members) == (ClassicGroupState.EMPTY, {})
+
+
+class TestStaticMembers:
+    """KIP-345, on the state itself; test_static_members.py asks a real Kafka, too."""
+
+    @pytest.fixture
+    def stable(self, group):
+        """A leader `i` and a follower `j`, each with an assignment."""
+        members = [Client(group, instance_id="i").join(), Client(group, instance_id="j")]
+        members[1].join()
+        members[0].join()
+        members[0].sync({members[0].id: b"1", members[1].id: b"2"})
+        members[1].sync()
+        return members
+
+    @pytest.mark.parametrize(("number", "skips"), [(0, True), (0, False), (1, True), (1, False)])
+    def test_who_comes_back_keeps_its_place(self, group, stable, number, skips):
+        """An old client that led must not know it: it would assign anew (KAFKA-13435)."""
+        former, generation = stable[number], group.generation
+        ids = list(group.members)
+        back = Client(group, instance_id="ij"[number], may_skip_assignment=skips).join()
+        assert back.id != former.id
+        assert (group.state, group.generation) == (ClassicGroupState.STABLE, generation)
+        assert back.joined["generation_id"] == generation
+        assert back.joined.get("skip_assignment", False) is (skips and number == 0)
+        led = stable[0].id if number == 1 or not skips else back.id
+        assert back.joined["leader"] == led
+        assert len(back.joined["members"]) == (2 if skips and number == 0 else 0)
+        assert list(group.members)[number] == back.id
+        assert list(group.members)[1 - number] == ids[1 - number]
+        assert back.sync() is ErrorCode.none
+        assert back.synced["assignment"] == (b"1", b"2")[number]
+        assert group.heartbeat(stable[1 - number].id, 0.0) is ErrorCode.none
+
+    def test_who_was_displaced_is_fenced_everywhere(self, group, stable):
+        former = stable[1]
+        Client(group, instance_id="j").join()
+        fenced = ErrorCode.fenced_instance_id
+        assert group.check(former.id, group.generation, "j") is fenced
+        assert group.leave(former.id, "j", 0.0) is fenced
+        former.changes["instance_id"] = "j"
+        assert former.join().joined["error_code"] is fenced
+        assert group.check(former.id, group.generation) is ErrorCode.unknown_member_id
+        assert group.check(former.id, group.generation, "k") is ErrorCode.unknown_member_id
+
+    def test_waiting_requests_of_the_displaced_are_fenced(self, group, stable):
+        Client(group).join()
+        waiting = stable[1].join()
+        assert waiting.joined is None
+        Client(group, instance_id="j").join()
+        assert waiting.joined["error_code"] is ErrorCode.fenced_instance_id
+
+    def test_a_changed_choice_of_protocol_is_a_rebalance(self, group, stable):
+        back = Client(group, instance_id="j", protocols={"sticky": b"x"}).join()
+        assert back.joined is None
+        assert group.state is ClassicGroupState.PREPARING_REBALANCE
+        stable[0].join()
+        assert back.joined["protocol_name"] == "sticky"
+
+    def test_before_the_assignment_a_return_is_a_rebalance(self, group):
+        first = Client(group, instance_id="i").join()
+        back = Client(group, instance_id="i").join()
+        assert (back.joined["generation_id"], back.joined["leader"]) == (2, back.id)
+        assert list(group.members) == [back.id]
+        assert group.check(first.id, 1, "i") is ErrorCode.fenced_instance_id
+
+    def test_an_absent_static_member_outlives_a_rebalance(self, group, stable):
+        """It stays until its session ends, not until the rebalance does."""
+        leader, absent = stable
+        Client(group, rebalance_timeout=5.0).join(now=1.0)
+        leader.join(2.0)
+        group.heartbeat(absent.id, 60.0)
+        group.tick(61.5)
+        assert absent.id in group.members
+        assert leader.joined["generation_id"] == group.generation
+        group.tick(200.0)
+        assert absent.id not in group.members
+
+    def test_an_administrator_removes_it_by_its_instance(self, group, stable):
+        assert group.leave("", "nobody", 0.0) is ErrorCode.unknown_member_id
+        assert group.leave("", "j", 0.0) is ErrorCode.none
+        assert list(group.members) == [stable[0].id]
+
+
+def test_an_id_that_was_given_out_is_waited_for_and_forgotten(group, pair):
+    """A rebalance waits for it (KIP-394), for a session; it may leave, too."""
+    late = Client(group, needs_known_id=True).join(now=0.0)
+    gone = Client(group, needs_known_id=True).join(now=0.0)
+    Client(group).join(now=1.0)
+    for client in pair:
+        client.join(2.0)
+    assert group.leave(gone.id, None, 2.0) is ErrorCode.none
+    assert pair[0].joined is None
+    group.tick(10.5)
+    assert pair[0].joined["generation_id"] == 3
+    assert late.join(11.0).joined["error_code"] is ErrorCode.unknown_member_id
+
+
+def test_who_never_asks_for_its_assignment_is_removed(group):
+    first, second = Client(group).join(), Client(group)
+    second.join()
+    first.join()
+    for now in (5.0, 14.0, 23.0, 32.0, 41.0, 50.0, 59.0):
+        group.heartbeat(first.id, now)
+        group.heartbeat(second.id, now)
+    first.sync({})
+    group.tick(59.5)
+    assert len(group.members) == 2
+    group.tick(60.5)
+    assert list(group.members) == [first.id]
+
+
+def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group):
+    first, second = Client(group).join(), Client(group)
+    second.join()
+    generation = first.join().joined["generation_id"]
+    again = first.join().joined
+    assert (again["generation_id"], len(again["members"])) == (generation, 2)
+
+
+def test_nobody_is_looked_at_before_time():
+    groups = GroupCoordinator()
+    assert groups.next_deadline() is None
+    only = Client(groups.get("g")).join(now=3.0)
+    assert groups.next_deadline() == 13.0
+    only.sync({})
+    groups.find("g").heartbeat(only.id, 5.0)
+    groups.tick(14.9)
+    assert only.id in groups.find("g").members
+    groups.tick(15.0)
+    assert groups.find("g").state is ClassicGroupState.EMPTY

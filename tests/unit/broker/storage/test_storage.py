@@ -1,0 +1,286 @@
+"""Segments, retention, the journal and the inbox, without a broker round them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
+from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
+from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
+from spark_kafka_sink.broker.storage.data_dir import DataDir
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
+from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.broker.storage.log_config import LogConfig
+from spark_kafka_sink.broker.storage.log_segment import MemorySegment
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
+from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.broker.support.raw import batch
+
+QUICK = settings(max_examples=30, deadline=None, database=None)
+
+
+@pytest.fixture(params=["memory", "disk"])
+def new_segment(request, tmp_path):
+    if request.param == "memory":
+        return MemorySegment
+    return partial(DiskSegment, tmp_path, interval=100, handles=FileHandles())
+
+
+def log_of(new_segment, **config):
+    return UnifiedLog(SegmentedStorage(LogConfig(**config), new_segment))
+
+
+def append(log, count=1, timestamp=0, value=b""):
+    one = batch(count, timestamp=timestamp, value=value)
+    return log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=0))
+
+
+def bases(log):
+    return [segment.base_offset for segment in log.storage.segments]
+
+
+def test_segments_roll_by_size(new_segment):
+    log = log_of(new_segment, segment_bytes=300)
+    for _ in range(5):
+        append(log, 2, value=bytes(30))
+    assert bases(log) == [0, 4, 8]
+    append(log, 1, value=bytes(400))
+    append(log)
+    assert bases(log) == [0, 4, 8, 10, 11]
+
+
+def test_segments_roll_by_the_time_of_their_first_batch(new_segment):
+    log = log_of(new_segment, segment_ms=100)
+    for timestamp in (1000, 1100, 1101, 1050, 1202):
+        append(log, timestamp=timestamp)
+    assert bases(log) == [0, 2, 4]
+
+
+def test_retention_by_time_takes_whole_segments(new_segment):
+    log = log_of(new_segment, segment_ms=100, retention_ms=1000)
+    for timestamp in (1000, 1150, 1300, 1350):
+        append(log, timestamp=timestamp)
+    log.storage.expire(2000)
+    assert bases(log) == [0, 1, 2]
+    log.storage.expire(2160)
+    assert (bases(log), log.start_offset) == ([2], 2)
+    log.storage.expire(2400)
+    assert (bases(log), log.start_offset, log.end_offset, log.size) == ([4], 4, 4, 0)
+    assert append(log, timestamp=2400) == 4
+
+
+def test_retention_by_size_keeps_at_least_that_much(new_segment):
+    log = log_of(new_segment, segment_bytes=100, retention_bytes=250, retention_ms=-1)
+    for _ in range(10):
+        append(log)
+    size = log.size // 10
+    log.storage.expire(10**15)
+    assert log.size - size < 250 <= log.size
+    assert log.start_offset == 10 - log.size // size
+
+
+def test_a_compacted_log_is_not_expired(new_segment):
+    log = log_of(new_segment, retention_ms=1, retention_bytes=1, deletes=False)
+    append(log)
+    log.storage.expire(10**15)
+    assert log.start_offset == 0
+
+
+def test_deleted_records_free_whole_segments(new_segment):
+    log = log_of(new_segment, segment_bytes=100)
+    for _ in range(4):
+        append(log, 3)
+    log.delete_records(7)
+    assert (bases(log), log.start_offset) == ([6, 9], 7)
+    assert [one.base_offset for one in log] == [6, 9]
+    log.delete_records(2)
+    assert log.start_offset == 7
+
+
+@pytest.mark.parametrize("offset", range(13))
+def test_truncation_drops_batches_from_an_offset_on(new_segment, offset):
+    log = log_of(new_segment, segment_bytes=200)
+    for number in range(4):
+        append(log, 3, timestamp=100 - number)
+    log.truncate(offset)
+    assert log.end_offset == offset // 3 * 3
+    assert [one.base_offset for one in log] == list(range(0, log.end_offset, 3))
+    assert append(log, 3) == log.end_offset - 3
+    assert sum(len(one.data) for one in log) == log.size
+
+
+@QUICK
+@given(
+    sizes=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 60), st.integers(0, 9)), max_size=25
+    ),
+    data=st.data(),
+)
+def test_disk_reads_as_memory(tmp_path_factory, sizes, data):
+    folder = DataDir(tmp_path_factory.mktemp("data"))
+    config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    disk = UnifiedLog(folder.create("t", 0, config))
+    memory = log_of(MemorySegment, segment_bytes=400, index_interval_bytes=100, segment_ms=6)
+    for count, size, timestamp in sizes:
+        for log in (disk, memory):
+            append(log, count, timestamp, bytes(size))
+    disk.storage.close()
+    again = UnifiedLog(folder.load("t", 0, config, lambda *_: None))
+    for log in (disk, again):
+        same_reads(log, memory, data)
+    folder.close()
+
+
+def same_reads(log, memory, data):
+    assert (log.start_offset, log.end_offset, log.size) == (0, memory.end_offset, memory.size)
+    assert bases(log) == bases(memory)
+    assert list(log) == list(memory)
+    start = data.draw(st.integers(0, memory.end_offset))
+    end = data.draw(st.integers(0, memory.end_offset))
+    limit = data.draw(st.integers(0, 600))
+    for forced in (False, True):
+        reads = [
+            b"".join(one.read(start, limit, at_least_one=forced, end=end)) for one in (log, memory)
+        ]
+        assert reads[0] == reads[1]
+    assert log.bytes_from(start, 1 << 30, end) == memory.bytes_from(start, 1 << 30, end)
+    for timestamp in range(10):
+        assert log.first_at(timestamp) == memory.first_at(timestamp)
+    assert log.newest() == memory.newest()
+
+
+def test_flushing_by_count_and_by_time(new_segment, monkeypatch):
+    log = log_of(new_segment, flush_messages=5, flush_ms=1000)
+    flushed = []
+
+    def note(segment):
+        flushed.append(segment)
+
+    monkeypatch.setattr(type(log.storage.segments[0]), "flush", note)
+    append(log, 4)
+    assert flushed == []
+    append(log, 2)
+    assert len(flushed) == 1
+    log.storage.flush_if_due(5000)
+    assert len(flushed) == 1
+    append(log)
+    log.storage.flush_if_due(5999)
+    assert len(flushed) == 1
+    log.storage.flush_if_due(6000)
+    assert len(flushed) == 2
+
+
+def test_limits_come_from_the_topic():
+    own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
+    config = LogConfig.of(TopicConfig(own=own, broker=()))
+    assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
+    own["internal.segment.bytes"] = "123"
+    assert LogConfig.of(TopicConfig(own=own, broker=())).segment_bytes == 123
+    assert LogConfig.of(TopicConfig(own={}, broker=())) == LogConfig()
+
+
+def test_epochs_end_where_the_next_begins():
+    history = LeaderEpochCache()
+    for epoch, offset in ((0, 0), (2, 10), (3, 10), (5, 30), (4, 99)):
+        history.assign(epoch, offset)
+    assert history.entries() == [(0, 0), (3, 10), (5, 30)]
+    ends = {epoch: history.end_of(epoch, 50) for epoch in range(-1, 7)}
+    assert ends == {
+        -1: (-1, -1),
+        0: (0, 10),
+        1: (0, 10),
+        2: (0, 10),
+        3: (3, 30),
+        4: (3, 30),
+        5: (5, 50),
+        6: (-1, -1),
+    }
+    history.truncate(30)
+    assert history.latest == 3
+
+
+def test_a_journal_keeps_the_newest_values(tmp_path):
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    for number in range(50_000):
+        journal.put("count", ("a", number % 3), {"n": number})
+    journal.put("count", ("a", 1), None)
+    assert path.stat().st_size < 20_000 * 60
+    with path.open("ab") as file:
+        file.write(b'["count",["a",0],{"n"')
+    again = Journal(path)
+    assert again.all("count") == {("a", 0): {"n": 49_998}, ("a", 2): {"n": 49_997}}
+    assert again.all("else") == {}
+    assert Journal(path).all("count") == again.all("count")
+
+
+def test_a_journal_without_a_file_keeps_nothing():
+    journal = Journal()
+    journal.put("kind", ("key",), 1)
+    assert journal.all("kind") == {}
+
+
+@QUICK
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 30, 4000, 65_000, 70_000, 200_000]), max_size=8),
+    data=st.data(),
+)
+def test_an_inbox_puts_frames_together(sizes, data):
+    frames = [bytes([number]) * size for number, size in enumerate(sizes)]
+    stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
+    shared, inbox, got, at = memoryview(bytearray(50_000)), FrameBuffer(), [], 0
+    while at < len(stream):
+        room = inbox.room(shared)
+        count = min(data.draw(st.integers(1, 90_000)), len(room), len(stream) - at)
+        room[:count] = stream[at : at + count]
+        got += inbox.received(room, count)
+        at += count
+    assert [bytes(one) for one in got] == frames
+
+
+def test_an_inbox_refuses_absurd_sizes():
+    inbox, shared = FrameBuffer(limit=1000), memoryview(bytearray(100))
+    shared[:4] = (1001).to_bytes(4, "big")
+    with pytest.raises(ProtocolError):
+        inbox.received(shared, 4)
+
+
+def test_in_memory_a_fast_writer_is_kept_in_bounds():
+    """Retention does not wait for its next look, which is minutes away."""
+    config = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
+    with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": config}) as kafka:
+
+        def write(cluster):
+            topic = cluster.topics.named("t")
+            log, most = topic.partition(0).log, 0
+            for _ in range(64):
+                append(log, value=bytes(900_000))
+                most = max(most, log.size)
+            return most, log.size, log.start_offset
+
+        most, size, start = kafka.run(write)
+    assert 8 << 20 <= size <= most < 12 << 20
+    assert start > 40
+
+
+def test_in_memory_rows_of_the_past_stay_as_long_as_in_kafka():
+    """A year of events rolls segments by their times; retention by time has its own interval."""
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+
+        def write(cluster):
+            log = cluster.topics.named("t").partition(0).log
+            for month in range(12):
+                append(log, timestamp=1_357_000_000_000 + month * 30 * 86_400_000)
+            return len(bases(log)), log.start_offset
+
+        segments, start = kafka.run(write)
+    assert segments > 1
+    assert start == 0
