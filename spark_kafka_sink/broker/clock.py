@@ -1,4 +1,4 @@
-"""A clock whose hands a test may move."""
+"""A clock whose time of day a test may change while the broker runs."""
 
 from __future__ import annotations
 

@@ -164,11 +164,11 @@ class BrokerConfig:
         return self.transaction_version if self.has_transaction_version else 0
 
     def _check_copies(self) -> None:
-        wanted = {"replication_factor": self.replication_factor} | {
+        factors = {"replication_factor": self.replication_factor} | {
             f"the replication factor of {topic}": number
             for topic, number in self.replication_factors.items()
         }
-        for name, number in wanted.items():
+        for name, number in factors.items():
             if not 1 <= number <= self.nodes:
                 raise ConfigError(
                     f"{name} is {number}", hint=f"It must be 1 to {self.nodes}, the nodes there are"

@@ -50,7 +50,7 @@ class Brokers:
         """Those of the replicas that may be in sync."""
         return [node for node in replicas if node in self.active]
 
-    def place(self, index: int, replication_factor: int) -> list[int]:
+    def assign(self, index: int, replication_factor: int) -> list[int]:
         """Replicas of a partition in turn; nodes that are down come last and lead nothing."""
         living = [node for node in self.registered if node in self.active]
         turn = [living[(index + step) % len(living)] for step in range(len(living))]

@@ -33,7 +33,7 @@ class Reassignments:
 
     def ongoing(self) -> list[Partition]:
         """Every partition that is reassigned now."""
-        return [self._ongoing[place] for place in sorted(self._ongoing)]
+        return [self._ongoing[key] for key in sorted(self._ongoing)]
 
     def begin(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
         """Let a partition have other replicas, in the order of `target`.

@@ -60,6 +60,9 @@ class ReplicaManager:
         if partition.leader < 0 or not self._nodes[partition.leader].fetches:
             return
         self._copy(partition, now)
+        for node in partition.in_sync:
+            if node != partition.leader and states.end(node) < states.seen_end:
+                states.track(node, now)
         self._judge(partition, now)
         self._raise_watermark(partition)
         if before != (states.high_watermark, partition.in_sync):
@@ -106,8 +109,8 @@ class ReplicaManager:
     def least_in_sync(self, partition: Partition) -> int:
         """The topic's min.insync.replicas, at most as many as there are replicas."""
         topic = self._topics.named(partition.topic)
-        wanted = topic.config.batch_rules.least_in_sync if topic else 1
-        return min(wanted, len(partition.replicas))
+        least = topic.config.batch_rules.least_in_sync if topic else 1
+        return min(least, len(partition.replicas))
 
     def next_deadline(self) -> float | None:
         """When a follower copies next, in monotonic seconds; None if none lacks anything."""

@@ -75,14 +75,13 @@ class TopicStore:
             config = TopicConfig(own=value["configs"], broker=layers)
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
-                topic.partitions.append(self._partition(topic, index, (known, nodes)))
+                topic.partitions.append(self._partition(topic, index, known, nodes))
             self.save(topic)
             yield topic
 
     def _partition(
-        self, topic: Topic, index: int, known_nodes: tuple[Mapping[str, Any], Sequence[int]]
+        self, topic: Topic, index: int, known: Mapping[str, Any], nodes: Sequence[int]
     ) -> Partition:
-        known, nodes = known_nodes
         replicas = [node for node in known["replicas"] if node in nodes] or [nodes[0]]
         partition = Partition(
             topic=topic.name,
@@ -96,21 +95,22 @@ class TopicStore:
         partition.log.epochs.assign(partition.leader_epoch, partition.log.end_offset)
         return partition
 
-    def _recover(self, partition: Partition, limits: LogConfig) -> None:
+    def _recover(self, partition: Partition, config: LogConfig) -> None:
         """Read a log again; every copy has all of it, as the nodes share one process."""
         epochs = LeaderEpochCache()
-        place = (partition.topic, partition.index)
+        key = (partition.topic, partition.index)
 
-        def seen(header: BatchHeader, batch: memoryview) -> None:
+        def on_batch(header: BatchHeader, batch: memoryview) -> None:
             epochs.assign(header.leader_epoch, header.base_offset)
             partition.replay(batch)
 
-        log = partition.log = UnifiedLog(self._backend.load(*place, limits, seen))
+        log = partition.log = UnifiedLog(self._backend.load(*key, config, on_batch))
         log.epochs = epochs
-        log.delete_records(self._journal.all(LOG_START).get(place, 0))
+        log.delete_records(self._journal.all(LOG_START).get(key, 0))
         partition.replica_states.seen_end = partition.replica_states.high_watermark = log.end_offset
         for node in partition.replicas:
             partition.replica_states.catch_up(node, log.end_offset)
+        partition.transactions.replicated(partition.high_watermark)
 
     def close(self, topics: Sequence[Topic]) -> None:
         """Flush everything and let go of it."""

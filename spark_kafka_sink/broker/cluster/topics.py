@@ -190,7 +190,7 @@ class Topics:
         )
         assigned = new.assignments.get(index)
         replicas = (
-            self._brokers.place(index, replication_factor) if assigned is None else list(assigned)
+            self._brokers.assign(index, replication_factor) if assigned is None else list(assigned)
         )
         living = self._brokers.living(replicas)
         return Partition(

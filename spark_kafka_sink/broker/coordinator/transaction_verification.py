@@ -1,4 +1,4 @@
-"""Whether a transaction includes the place that a producer writes to, asked before it writes.
+"""Whether a transaction includes the partition that a producer writes to, asked before it writes.
 
 As Kafka's AddPartitionsToTxnManager (KIP-890): older clients added the partition themselves, newer
 ones (Produce 12, TxnOffsetCommit 5) leave that to the broker.
@@ -42,7 +42,7 @@ class Writer:
 def verify(
     transactions: TransactionCoordinator, writer: Writer, topic_partition: TopicPartition
 ) -> ErrorCode:
-    """Add a place to the writer's transaction, or see whether it is part of it."""
+    """Add a partition to the writer's transaction, or see whether it is part of it."""
     if writer.supported_operation is TransactionSupportedOperation.ADD_PARTITION:
         error = transactions.add(writer.transactional_id, writer.producer, [topic_partition])
     else:

@@ -1,4 +1,4 @@
-"""One fault: its effect, and the requests that it befalls. Matching is pure."""
+"""One fault: its effect, and the requests that it applies to. Matching is pure."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ class Fault:
     Args:
         effect: what happens.
         value: see the effect.
-        api: the requests that it befalls.
+        api: only requests of this API.
         topic: only requests that name the topic.
-        partition: only requests that name the partition; an error befalls that partition alone.
+        partition: only requests that name the partition; an error is that partition's alone.
         node: only requests to the node.
         client: only requests of clients with this id.
         next: so many requests, None for all.
         after: so many requests that would match pass before the first.
-        probability: the share of matching requests that it befalls.
-        seed: of the dice.
+        probability: the share of matching requests that trigger it.
+        seed: of the random numbers behind the probability.
 
     Raises:
         ConfigError: a number is out of range.
@@ -106,7 +106,7 @@ class Fault:
             )
 
     def matches(self, request: RequestInfo) -> bool:
-        """Whether it may befall a request."""
+        """Whether a request may trigger it."""
         return (
             self.api in {None, request.api}
             and self.node in {None, request.node}
@@ -114,10 +114,10 @@ class Fault:
             and (self._is_anywhere or any(map(self.covers, request.partitions)))
         )
 
-    def covers(self, place: RequestPartition) -> bool:
-        """Whether it befalls a partition."""
-        return self.topic in {None, place.topic} and (
-            None in {self.partition, place.partition} or self.partition == place.partition
+    def covers(self, named: RequestPartition) -> bool:
+        """Whether it applies to a partition that a request names."""
+        return self.topic in {None, named.topic} and (
+            None in {self.partition, named.partition} or self.partition == named.partition
         )
 
     @property

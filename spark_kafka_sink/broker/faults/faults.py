@@ -1,4 +1,4 @@
-"""The faults that are armed, how often each has struck, and its dice."""
+"""The faults that are armed: how often each was triggered, and its random numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ActiveFault:
-    """A fault that is armed; `hits` counts the requests that it befell."""
+    """A fault that is armed; `hits` counts the requests that triggered it."""
 
     __slots__ = ("_matched", "_rng", "fault", "hits")
 
@@ -25,11 +25,11 @@ class ActiveFault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has struck as often as it may."""
+        """Whether it was triggered as often as it may be."""
         return self.fault.next is not None and self.hits >= self.fault.next
 
     def trigger(self, request: RequestInfo) -> bool:
-        """Decide about one request, and count it."""
+        """Count a request that matches; return whether it triggers the fault."""
         if self.is_spent or not self.fault.matches(request):
             return False
         self._matched += 1
@@ -73,7 +73,7 @@ class Faults:
 
     @property
     def armed(self) -> list[ActiveFault]:
-        """The faults that may still strike, in the order in which they were added."""
+        """The faults that can still be triggered, in the order in which they were added."""
         with self._lock:
             return [one for one in self._armed if not one.is_spent]
 
@@ -81,7 +81,7 @@ class Faults:
         return bool(self._armed)
 
     def triggered_by(self, request: RequestInfo) -> list[Fault]:
-        """The faults that befall a request now."""
+        """The faults that a request triggers; each of them is counted."""
         with self._lock:
             triggered = [one.fault for one in self._armed if one.trigger(request)]
             self._armed = [one for one in self._armed if not one.is_spent]

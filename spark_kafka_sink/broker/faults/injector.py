@@ -138,16 +138,16 @@ class FaultInjector:
     def _move(self, partition: Partition, node: int) -> None:
         living = self._cluster.node_states.active()
         others = [n for n in (*partition.replicas, *living) if n in living]
-        wanted = node or next((n for n in others if n != partition.leader), 0)
-        if wanted:
-            self._cluster.elections.move(partition, wanted)
+        leader = node or next((n for n in others if n != partition.leader), 0)
+        if leader:
+            self._cluster.elections.move(partition, leader)
 
     def _affected(self, fault: Fault, api: int, context: RequestContext) -> list[Partition]:
         found = []
-        for place in partitions_of(api, context.request, self._name_of):
-            topic = self._cluster.topics.named(place.topic)
-            if topic is not None and fault.covers(place):
-                some = [p for p in topic.partitions if place.partition in {None, p.index}]
+        for named in partitions_of(api, context.request, self._name_of):
+            topic = self._cluster.topics.named(named.topic)
+            if topic is not None and fault.covers(named):
+                some = [p for p in topic.partitions if named.partition in {None, p.index}]
                 found += [p for p in some if fault.partition in {None, p.index}]
         return found
 

@@ -81,8 +81,8 @@ def _is_wanted(config: Values, keys: Any) -> bool:
 
 
 def _chosen(context: RequestContext, config: Values) -> Values:
-    wanted = context.get("include_synonyms", False)
-    return config if wanted else {**config, "synonyms": ()}
+    with_synonyms = context.get("include_synonyms", False)
+    return config if with_synonyms else {**config, "synonyms": ()}
 
 
 def _topic_configs(config: TopicConfig) -> Iterable[Values]:

@@ -36,19 +36,23 @@ def handle(context: RequestContext) -> Answer:
 
 def _topics(context: RequestContext) -> Iterator[Values]:
     asked = context.request.topics
-    wanted = None if asked is None else {item.topic: set(item.partitions) for item in asked}
+    requested = None if asked is None else {item.topic: set(item.partitions) for item in asked}
     for topic in context.cluster.topics.all():
-        if wanted is None or topic.name in wanted:
+        if requested is None or topic.name in requested:
             partitions = list(
-                _partitions(context, topic, None if wanted is None else wanted[topic.name])
+                _partitions(context, topic, None if requested is None else requested[topic.name])
             )
             if partitions:
                 yield {"name": topic.name, "partitions": partitions}
 
 
-def _partitions(context: RequestContext, topic: Topic, wanted: set[int] | None) -> Iterator[Values]:
+def _partitions(
+    context: RequestContext, topic: Topic, requested: set[int] | None
+) -> Iterator[Values]:
     for partition in topic.partitions:
-        if context.node in partition.replicas and (wanted is None or partition.index in wanted):
+        if context.node in partition.replicas and (
+            requested is None or partition.index in requested
+        ):
             yield {
                 "partition_index": partition.index,
                 "partition_size": partition.log.size,

@@ -49,13 +49,13 @@ def _names(context: RequestContext) -> list[str]:
     return [topic.name for topic in context.cluster.topics.all()]
 
 
-def _topic(context: RequestContext, name: str, wanted: range) -> Values:
+def _topic(context: RequestContext, name: str, indexes: range) -> Values:
     topic = context.cluster.topics.named(name)
     about = {"name": name, "topic_authorized_operations": TOPIC_OPERATIONS}
     if topic is None:
         error = ErrorCode.unknown_topic_or_partition
         return about | {"error_code": error, "topic_id": None, "partitions": []}
-    chosen = topic.partitions[wanted.start : wanted.stop]
+    chosen = topic.partitions[indexes.start : indexes.stop]
     elr: Values = {"eligible_leader_replicas": (), "last_known_elr": ()}
     described = [{**describe_partition(context, partition), **elr} for partition in chosen]
     return about | {"topic_id": topic.id, "partitions": described}

@@ -63,8 +63,8 @@ def handle(context: RequestContext) -> Answer:
     request = context.request
     if context.get("session_epoch", -1) not in FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
-    wanted = _judged(context)
-    flat = [one for _, some in wanted for one in some]
+    fetches = _partition_fetches(context)
+    flat = [one for _, some in fetches for one in some]
 
     def has_enough() -> bool:
         missing_bytes = request.min_bytes
@@ -77,14 +77,14 @@ def handle(context: RequestContext) -> Answer:
         return False
 
     if any(one.error for one in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
-        return _answer(context, wanted)
+        return _answer(context, fetches)
     keys = tuple((p.topic, p.index) for one in flat if (p := one.partition) is not None)
     return context.wait(
-        request.max_wait, has_enough, lambda: _answer(context, _judged(context)), keys
+        request.max_wait, has_enough, lambda: _answer(context, _partition_fetches(context)), keys
     )
 
 
-def _judged(context: RequestContext) -> list[tuple[Any, list[PartitionFetch]]]:
+def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[PartitionFetch]]]:
     topics = context.request.topics
     return [(item, [_judge(context, item, p) for p in item.partitions]) for item in topics]
 
@@ -105,12 +105,12 @@ def _judge(context: RequestContext, item: Any, asked: Any) -> PartitionFetch:
     return PartitionFetch(asked, partition, error, committed)
 
 
-def _answer(context: RequestContext, wanted: list[tuple[Any, list[PartitionFetch]]]) -> Values:
+def _answer(context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]) -> Values:
     left = context.request.max_bytes
     empty = True
     leaders = set()
     responses = []
-    for item, some in wanted:
+    for item, some in fetches:
         partitions = []
         for one in some:
             data, values = _served(one, left, first=empty)

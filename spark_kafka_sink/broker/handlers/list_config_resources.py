@@ -24,16 +24,16 @@ ALL_TYPES_VERSION = 1
 
 def handle(context: RequestContext) -> Answer:
     """See the module."""
-    wanted = set(context.get("resource_types", ()))
-    if wanted - {*ResourceType, CLIENT_METRICS}:
+    requested = set(context.get("resource_types", ()))
+    if requested - {*ResourceType, CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}
     if context.version < ALL_TYPES_VERSION:
-        wanted = {CLIENT_METRICS}
+        requested = {CLIENT_METRICS}
     return {
         "config_resources": [
             {"resource_name": name, "resource_type": int(kind)}
             for kind in reversed(ResourceType)
-            if not wanted or kind in wanted
+            if not requested or kind in requested
             for name in _names(context, kind)
         ]
     }

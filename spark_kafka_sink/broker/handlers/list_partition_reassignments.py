@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def handle(context: RequestContext) -> Answer:
     """See the module."""
     asked = context.request.topics
-    wanted = None
+    requested = None
     if asked is not None:
-        wanted = {(item.name, index) for item in asked for index in item.partition_indexes}
+        requested = {(item.name, index) for item in asked for index in item.partition_indexes}
     by_topic: dict[str, list[Values]] = {}
     for partition in context.cluster.reassignments.ongoing():
-        if wanted is None or (partition.topic, partition.index) in wanted:
+        if requested is None or (partition.topic, partition.index) in requested:
             by_topic.setdefault(partition.topic, []).append(
                 {
                     "partition_index": partition.index,

@@ -38,7 +38,7 @@ def handle(context: RequestContext) -> Answer:
             {
                 "name": name_of(item),
                 "topic_id": id_of(item),
-                "partitions": [_commit(context, group, (item, p), error) for p in item.partitions],
+                "partitions": [_commit(context, group, item, p, error) for p in item.partitions],
             }
             for item in request.topics
         ]
@@ -46,9 +46,8 @@ def handle(context: RequestContext) -> Answer:
 
 
 def _commit(
-    context: RequestContext, group: ClassicGroup, topic_partition: tuple[Any, Any], error: ErrorCode
+    context: RequestContext, group: ClassicGroup, item: Any, asked: Any, error: ErrorCode
 ) -> Values:
-    item, asked = topic_partition
     topic = topic_of(context, item)
     if topic is None:
         error = error or missing(item)

@@ -52,17 +52,17 @@ class ErrorLog:
 
     def log_errors(self, api: int, connection: Connection, values: Values) -> None:
         """Log the errors in an answer, each kind of them once in a while."""
-        for place, item in _failed(api, values):
+        for subject, item in _failed(api, values):
             code = item.get("error_code", ErrorCode.none)
             level = logging.INFO if code in ORDINARY else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
             about = item.get("error_message") or item.get(REASON) or ""
             self._log.say(
                 level,
-                (api, place, name),
+                (api, subject, name),
                 "%s%s of %s was refused: %s%s",
                 ApiKey(api).name,
-                f" at {place}" if place else "",
+                f" at {subject}" if subject else "",
                 connection.peer,
                 name,
                 f": {about}" if about else "",

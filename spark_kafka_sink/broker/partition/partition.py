@@ -126,6 +126,7 @@ class Partition:
         options = AppendOptions(config=config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
         self._end(marker, result.base_offset, now_ms)
+        self.transactions.replicated(self.high_watermark)
 
     def _end(self, marker: EndTransactionMarker, offset: int, time_ms: int) -> None:
         self.producers.end_transaction(marker, time_ms)

@@ -47,13 +47,13 @@ class Verification:
 class PartitionTransactions:
     """Open transactions by producer id, with the offsets of their first records."""
 
-    __slots__ = ("_aborted", "_undecided", "ongoing", "verifying")
+    __slots__ = ("_aborted", "_unreplicated", "ongoing", "verifying")
 
     def __init__(self) -> None:
         self.ongoing: dict[int, int] = {}
         self.verifying: dict[int, Verification] = {}
         self._aborted: list[EndedTransaction] = []
-        self._undecided: list[EndedTransaction] = []
+        self._unreplicated: list[EndedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         """Note a transactional batch; only the first of a transaction matters."""
@@ -67,20 +67,27 @@ class PartitionTransactions:
         ended = EndedTransaction(
             producer_id=producer_id, first_offset=first, last_offset=marker_offset
         )
-        self._undecided.append(ended)
+        self._unreplicated.append(ended)
         if not commit:
             self._aborted.append(ended)
 
     def stable_offset(self, high_watermark: int) -> int:
         """The last stable offset: below it every transaction has its marker, on all replicas."""
-        self._undecided = [t for t in self._undecided if t.last_offset >= high_watermark]
-        firsts = (ended.first_offset for ended in self._undecided)
+        firsts = (
+            ended.first_offset
+            for ended in self._unreplicated
+            if ended.last_offset >= high_watermark
+        )
         return min((high_watermark, *self.ongoing.values(), *firsts))
 
     def aborted_between(self, start: int, end: int) -> list[EndedTransaction]:
         """Aborted transactions that touch offsets from `start` up to `end`, in order of markers."""
         first = bisect_left(self._aborted, start, key=lambda ended: ended.last_offset)
         return [ended for ended in self._aborted[first:] if ended.first_offset < end]
+
+    def replicated(self, high_watermark: int) -> None:
+        """Drop the ended transactions whose markers are on all replicas."""
+        self._unreplicated = [t for t in self._unreplicated if t.last_offset >= high_watermark]
 
     def forget_before(self, offset: int) -> None:
         """Drop the aborted transactions that lie before the log's start."""

@@ -60,11 +60,15 @@ class ReplicaStates:
         """Whether there are steps that a follower has not made yet."""
         return bool(self._steps)
 
+    def track(self, node: int, now: float) -> None:
+        """Begin to count how long a follower lacks something."""
+        self._caught_up.setdefault(node, now)
+
     def is_late(self, node: int, now: float, allowed: float) -> bool:
         """Whether a follower lacks something and has for longer than `allowed` seconds."""
         if self.ends.get(node, 0) >= self.seen_end:
             return False
-        return now - self._caught_up.setdefault(node, now) > allowed
+        return now - self._caught_up.get(node, now) > allowed
 
     def end(self, node: int) -> int:
         """The end of a follower's copy."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.config import RedisLocation
 from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.journal import RedisJournal
+from spark_kafka_sink.broker.redis.location import RedisLocation
 from spark_kafka_sink.broker.redis.log_storage import OffsetAllocator, RedisLogStorage
 from spark_kafka_sink.broker.redis.replicas import PartitionReplicas, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
@@ -26,7 +26,7 @@ class RedisBackend:
     """Logs and journal in one Redis; one broker at a time may use a prefix.
 
     Args:
-        url: see `RedisPlace.parse`.
+        url: see `RedisLocation.parse`.
         clock: tells the time that offsets begin with.
         lock: on the cluster's state; released while Redis is waited for.
         news: told of a partition, on another thread, when Redis's replicas have more of it.

@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.redis.config import RedisLocation
+    from spark_kafka_sink.broker.redis.location import RedisLocation
 
 RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]

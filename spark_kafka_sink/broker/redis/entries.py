@@ -102,15 +102,15 @@ def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
     def column(name: bytes) -> pa.BinaryArray | None:
         if name not in names:
             return None
-        place = 2 * names.index(name) + 1
-        return _binary([fields[place] for fields in entries])
+        at = 2 * names.index(name) + 1
+        return _binary([fields[at] for fields in entries])
 
     value = column(VALUE)
-    place = 2 * names.index(TIMESTAMP) + 1
+    at = 2 * names.index(TIMESTAMP) + 1
     return Columns(
         value=pa.nulls(len(entries), pa.binary()) if value is None else value,
         key=column(KEY),
-        timestamps=np.array([int(fields[place]) for fields in entries], np.int64),
+        timestamps=np.array([int(fields[at]) for fields in entries], np.int64),
     )
 
 

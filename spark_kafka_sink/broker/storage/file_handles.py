@@ -24,8 +24,8 @@ _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE})
 def allowed_files() -> int:
     """How many files of logs may be open at a time: half of what the process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST if soft == resource.RLIM_INFINITY else soft // SHARE
-    return max(LEAST, min(wanted, MOST))
+    share = MOST if soft == resource.RLIM_INFINITY else soft // SHARE
+    return max(LEAST, min(share, MOST))
 
 
 class FileHandles:

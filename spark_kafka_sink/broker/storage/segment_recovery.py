@@ -24,14 +24,13 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
     size = segment.path.stat().st_size
     if size:
         with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
-            _scan(memoryview(m), segment, (on_batch, trusted))
+            _scan(memoryview(m), segment, on_batch, trusted=trusted)
     whole = segment.table.size == size
     segment.cut()
     return whole
 
 
-def _scan(data: memoryview, segment: DiskSegment, how: tuple[OnBatch, bool]) -> None:
-    on_batch, trusted = how
+def _scan(data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> None:
     at, expected = 0, segment.base_offset
     with data:
         while len(data) - at >= HEADER_SIZE:

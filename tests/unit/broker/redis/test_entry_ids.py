@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.redis.config import RedisLocation
 from spark_kafka_sink.broker.redis.entry_ids import EntryIds
+from spark_kafka_sink.broker.redis.location import RedisLocation
 from spark_kafka_sink.common.errors import ConfigError
 
 QUICK = settings(max_examples=200, deadline=None, database=None)
