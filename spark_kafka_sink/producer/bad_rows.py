@@ -1,6 +1,6 @@
-"""What becomes of poison rows: the first fails the task, or they are set aside and counted.
+"""Rows that can't be written, where errors are tolerated: counted by reason, up to a ratio.
 
-Writer thread only, but for `refused`, which the sender calls under its own lock.
+Source: Kafka Connect's ``RetryWithToleranceOperator`` (KIP-298).
 """
 
 from __future__ import annotations
@@ -23,50 +23,54 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
 _ENOUGH_ROWS = 1_000
-"""Rows that a task must have seen before their share of poison ones can fail it."""
+"""Rows that a task must have seen before the ratio of bad ones can fail it."""
 
 
 class BadRows:
-    """Counts poison rows by reason, keeps examples, and stops a task that has little else."""
+    """Counts bad rows by reason, keeps examples, and fails a task that has too many.
+
+    The writer's and the sender's thread both call it.
+    """
 
     def __init__(self, policy: PoisonPolicy) -> None:
         self.policy = policy
         self._lock = Lock()
-        """Guards everything below."""
+
+        # Guarded by the lock.
         self._counts: Counter[RowError] = Counter()
         self._examples: dict[RowError, list[str]] = {}
         self._rows = 0
 
     def seen(self, count: int) -> None:
-        """So many rows have come in, poison ones included."""
+        """So many rows have come in, bad ones included."""
         with self._lock:
             self._rows += count
 
-    def add(self, rows: Rows, flaws: NDArray[np.int8]) -> None:
-        """Count the poison rows of a chunk, shape (n,).
+    def add(self, rows: Rows, errors: NDArray[np.int8]) -> None:
+        """Count the bad rows of a chunk by their `RowError`, shape (n,).
 
         Raises:
-            DeliveryError: too large a share of the task's rows is poison.
+            DeliveryError: too many of the task's rows are bad.
         """
-        found, counts = np.unique(flaws[flaws != RowError.NONE], return_counts=True)
+        found, counts = np.unique(errors[errors != RowError.NONE], return_counts=True)
         for code, count in zip(found.tolist(), counts.tolist(), strict=True):
-            flaw = RowError(code)
-            firsts = np.flatnonzero(flaws == code)[:EXAMPLES_KEPT].tolist()
-            examples = [f"row {rows.first_row + row}: {flaw.message}" for row in firsts]
-            self.refused(flaw, count, examples)
+            error = RowError(code)
+            firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
+            examples = [f"row {rows.first_row + row}: {error.message}" for row in firsts]
+            self.refused(error, count, examples)
         self.check_ratio()
 
-    def refused(self, flaw: RowError, count: int, examples: list[str]) -> None:
-        """Count records of one flaw; log the first of them."""
+    def refused(self, error: RowError, count: int, examples: list[str]) -> None:
+        """Count records with one error; log the first of them."""
         with self._lock:
-            first = not self._counts[flaw]
-            self._counts[flaw] += count
-            kept = self._examples.setdefault(flaw, [])
+            first = not self._counts[error]
+            self._counts[error] += count
+            kept = self._examples.setdefault(error, [])
             kept += examples[: EXAMPLES_KEPT - len(kept)]
         if first:
             where = self.policy.dead_letter_topic
             fate = f"dead letter topic {where}" if where else "dropped"
-            _LOG.warning("poison rows (%s), %s; first: %s", flaw.message, fate, examples[:1])
+            _LOG.warning("poison rows (%s), %s; first: %s", error.message, fate, examples[:1])
 
     def check_ratio(self) -> None:
         """Raise a DeliveryError once errors.maxRatio is reached."""
@@ -75,8 +79,8 @@ class BadRows:
             if rows < _ENOUGH_ROWS or bad < rows * self.policy.max_ratio:
                 return
             reasons = "; ".join(
-                f"{count:,} {flaw.name}, first {self._examples[flaw][0]}"
-                for flaw, count in self._counts.most_common()
+                f"{count:,} {error.name}, first {self._examples[error][0]}"
+                for error, count in self._counts.most_common()
             )
         raise DeliveryError(
             f"{bad:,} of {rows:,} rows of the task can't be written, "
@@ -91,10 +95,10 @@ class BadRows:
         with self._lock:
             return tuple(
                 PoisonCount(
-                    reason=flaw.name,
+                    reason=error.name,
                     dead_lettered=count if kept else 0,
                     dropped=0 if kept else count,
-                    examples=tuple(sorted(self._examples[flaw])),
+                    examples=tuple(sorted(self._examples[error])),
                 )
-                for flaw, count in sorted(self._counts.items(), key=lambda item: item[0].name)
+                for error, count in sorted(self._counts.items(), key=lambda item: item[0].name)
             )

@@ -1,4 +1,4 @@
-"""Dead letters: poison rows on their way to another topic, with headers that say what was wrong.
+"""Dead letters: bad rows on their way to another topic, with headers that say what was wrong.
 
 They are ordinary rows of the dead letter topic: planned, encoded and acknowledged like any other.
 Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), whose header names these are.
@@ -63,18 +63,18 @@ class DeadLetterTopic:
     largest: int = MAX_INT
 
     def letters(
-        self, rows: Rows, flaws: NDArray[np.int8], details: Sequence[str] | None = None
+        self, rows: Rows, errors: NDArray[np.int8], details: Sequence[str] | None = None
     ) -> Rows:
-        """Turn n poison rows into rows of the dead letter topic.
+        """Turn n bad rows into rows of the dead letter topic.
 
         Keys, values, headers and timestamps stay; the value of an oversized row is left out, as
         the dead letter topic could not take it either, and of one that is still too large its key
         or headers too. `details` is what a broker said of each.
         """
-        left_out = np.where(np.isin(flaws, _OVERSIZED), np.int8(Part.VALUE), np.int8(Part.NONE))
+        left_out = np.where(np.isin(errors, _OVERSIZED), np.int8(Part.VALUE), np.int8(Part.NONE))
         keys, headers = _key_sizes(rows), _header_sizes(rows)
         while True:
-            letters = self._without(rows, flaws, left_out, details)
+            letters = self._without(rows, errors, left_out, details)
             too_large = size_bounds(letters.columns) > self.largest
             more = omitting_more(left_out, too_large, keys, headers)
             if np.array_equal(more, left_out):
@@ -101,15 +101,15 @@ class DeadLetterTopic:
     def _without(
         self,
         rows: Rows,
-        flaws: NDArray[np.int8],
+        errors: NDArray[np.int8],
         left_out: NDArray[np.int8],
         details: Sequence[str] | None,
     ) -> Rows:
         """The letters of n rows that leave these `Part`s out."""
         columns, lists = rows.columns, _without_some(rows.header_lists, left_out)
         if self.context_headers:
-            messages = _messages(flaws, left_out & _present(rows), details)
-            lists = _joined(lists, self._context(rows, flaws, messages))
+            messages = _messages(errors, left_out & _present(rows), details)
+            lists = _joined(lists, self._context(rows, errors, messages))
         key = columns.key
         return Rows(
             columns=replace(
@@ -123,11 +123,11 @@ class DeadLetterTopic:
         )
 
     def _context(
-        self, rows: Rows, flaws: NDArray[np.int8], messages: pa.Array[Any]
+        self, rows: Rows, errors: NDArray[np.int8], messages: pa.Array[Any]
     ) -> list[tuple[str, pa.Array[Any]]]:
         """The name and the n values of each context header."""
         count = len(rows)
-        classes = pa.array([flaw.error_class.encode() for flaw in RowError], pa.binary())
+        classes = pa.array([error.error_class.encode() for error in RowError], pa.binary())
         return [
             ("topic", _topic_names(rows)),
             ("partition", _partitions(rows)),
@@ -135,7 +135,7 @@ class DeadLetterTopic:
             ("task.id", _constant(str(self.task).encode(), count)),
             ("stage", _constant(_STAGE, count)),
             ("class.name", _constant(SINK_CLASS, count)),
-            ("exception.class.name", classes.take(flaws.astype(np.int32))),
+            ("exception.class.name", classes.take(errors.astype(np.int32))),
             (_MESSAGE, messages),
         ]
 
@@ -150,20 +150,22 @@ def _constant(value: bytes, count: int) -> pa.Array[Any]:
 
 
 def _messages(
-    flaws: NDArray[np.int8], left_out: NDArray[np.int8], details: Sequence[str] | None
+    errors: NDArray[np.int8], left_out: NDArray[np.int8], details: Sequence[str] | None
 ) -> pa.Array[Any]:
     """What is wrong with each row, and what its letter leaves out."""
     if details is not None:
-        told = zip(flaws.tolist(), left_out.tolist(), details, strict=True)
-        return pa.array([_message(RowError(flaw), Part(parts), text) for flaw, parts, text in told])
-    texts = [_message(flaw, Part(parts)) for flaw in RowError for parts in range(ALL_PARTS + 1)]
-    numbers = flaws.astype(np.int32) * (ALL_PARTS + 1) + left_out
+        told = zip(errors.tolist(), left_out.tolist(), details, strict=True)
+        return pa.array(
+            [_message(RowError(error), Part(parts), text) for error, parts, text in told]
+        )
+    texts = [_message(error, Part(parts)) for error in RowError for parts in range(ALL_PARTS + 1)]
+    numbers = errors.astype(np.int32) * (ALL_PARTS + 1) + left_out
     return pa.array(texts, pa.binary()).take(numbers)
 
 
-def _message(flaw: RowError, left_out: Part, details: str = "") -> bytes:
+def _message(error: RowError, left_out: Part, details: str = "") -> bytes:
     more = f": {details[:_LONGEST_DETAILS]}" if details else ""
-    return f"{flaw.message}{more}{omitted_words(left_out)}".encode()
+    return f"{error.message}{more}{omitted_words(left_out)}".encode()
 
 
 def _saying(headers: Headers, part: Part) -> Headers:
@@ -231,8 +233,8 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
         numbers = np.zeros(len(rows), np.int32)
     else:
         numbers = rows.topic_of.astype(np.int32)
-    if rows.flaws is not None:
-        numbers = np.where(rows.flaws == RowError.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
+    if rows.errors is not None:
+        numbers = np.where(rows.errors == RowError.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
     return names.take(numbers)
 
 
@@ -278,7 +280,7 @@ def _list_lengths(lists: pa.ListArray[Any]) -> NDArray[np.int64]:
 
 
 def without_null_keys(lists: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """The same lists with an empty key for each null one: a dead letter must not be poison too."""
+    """The same lists with an empty key for each null one: a dead letter must be valid itself."""
     entries = lists.flatten()
     keys = pc.struct_field(entries, 0)
     if not keys.null_count:

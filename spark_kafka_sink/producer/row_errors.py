@@ -1,4 +1,4 @@
-"""What makes a row poison: one code per row, found column by column before anything is planned."""
+"""Why a row can't be written: one code per row, found column by column before it is planned."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _MESSAGES = {
     RowError.INVALID_HEADER_KEY: "a header's key is not UTF-8",
     RowError.NEGATIVE_TIMESTAMP: "the timestamp is before 1970",
 }
-TOPIC_FLAWS: Mapping[int, RowError] = {
+TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
     ErrorCode.unknown_topic_or_partition: RowError.UNKNOWN_TOPIC,
     ErrorCode.invalid_topic_exception: RowError.INVALID_TOPIC,
     ErrorCode.topic_authorization_failed: RowError.TOPIC_UNAUTHORIZED,
@@ -94,7 +94,7 @@ TOPIC_FLAWS: Mapping[int, RowError] = {
 class Limits:
     """What the rows are held against.
 
-    `topics` are those of `Rows.topics`, or the flaw that all rows of one have; `largest` is the
+    `topics` are those of `Rows.topics`, or the error that all rows of one have; `largest` is the
     bytes of the largest record.
     """
 
@@ -105,36 +105,36 @@ class Limits:
 def find_row_errors(
     rows: Rows, sizes: NDArray[np.int64], limits: Limits
 ) -> NDArray[np.int8] | None:
-    """The first flaw of each row, shape (n,); None when there is none.
+    """The first error of each row, shape (n,); None when there is none.
 
     Args:
-        rows: n rows; flaws that their reader has found come first.
+        rows: n rows; errors that their reader has found come first.
         sizes: upper bound of each record in bytes, shape (n,).
         limits: topics and sizes that are allowed.
     """
     oversized = sizes > limits.largest
     wrong = out_of_range(rows, limits.topics)
     of_topic = _of_topic(rows, limits.topics)
-    if rows.flaws is None and of_topic is None and wrong is None and not oversized.any():
+    if rows.errors is None and of_topic is None and wrong is None and not oversized.any():
         return None
-    flaws = np.zeros(len(rows), np.int8) if rows.flaws is None else rows.flaws.copy()
+    errors = np.zeros(len(rows), np.int8) if rows.errors is None else rows.errors.copy()
     if of_topic is not None:
-        flaws = np.where(flaws == RowError.NONE, of_topic, flaws)
+        errors = np.where(errors == RowError.NONE, of_topic, errors)
     if wrong is not None:
-        flaws[(flaws == RowError.NONE) & wrong] = RowError.PARTITION_OUT_OF_RANGE
-    flaws[(flaws == RowError.NONE) & oversized] = RowError.OVERSIZED
-    return flaws if flaws.any() else None
+        errors[(errors == RowError.NONE) & wrong] = RowError.PARTITION_OUT_OF_RANGE
+    errors[(errors == RowError.NONE) & oversized] = RowError.OVERSIZED
+    return errors if errors.any() else None
 
 
 def _of_topic(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
-    """The flaw that each row has from its topic; None where every topic can be written."""
+    """The error that each row has from its topic; None where every topic can be written."""
     if not any(isinstance(topic, RowError) for topic in topics):
         return None
     found = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
-    flaws = np.array(found, np.int8)
+    errors = np.array(found, np.int8)
     if rows.topic_of is None:
-        return np.full(len(rows), flaws[0])
-    return flaws[rows.topic_of]
+        return np.full(len(rows), errors[0])
+    return errors[rows.topic_of]
 
 
 def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:

@@ -22,7 +22,7 @@ class Rows:
 
     `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
     `partition` is int32 with null where the partitioner is to decide (None: everywhere).
-    `first_row` is the number that errors give to the first row. `flaws` is a `RowError` per row,
+    `first_row` is the number that errors give to the first row. `errors` is a `RowError` per row,
     int8 of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
     before they were encoded, kept for dead letters, as is `topic_names`, the topic column's text.
     """
@@ -32,7 +32,7 @@ class Rows:
     topic_of: NDArray[np.int32] | None = None
     partition: pa.Int32Array | None = None
     first_row: int = 0
-    flaws: NDArray[np.int8] | None = None
+    errors: NDArray[np.int8] | None = None
     header_lists: pa.ListArray[Any] | None = None
     topic_names: pa.BinaryArray | None = None
 
@@ -57,7 +57,7 @@ class Rows:
             topic_of=None if self.topic_of is None else self.topic_of[start:stop],
             partition=None if self.partition is None else self.partition[start:stop],
             first_row=self.first_row + start,
-            flaws=None if self.flaws is None else self.flaws[start:stop],
+            errors=None if self.errors is None else self.errors[start:stop],
             header_lists=None if lists is None else lists.slice(start, stop - start),
             topic_names=None if names is None else names.slice(start, stop - start),
         )
@@ -71,7 +71,7 @@ class Rows:
             topic_of=None if self.topic_of is None else self.topic_of[numbers],
             partition=None if self.partition is None else self.partition.take(numbers),
             first_row=self.first_row,
-            flaws=None if self.flaws is None else self.flaws[numbers],
+            errors=None if self.errors is None else self.errors[numbers],
             header_lists=None if lists is None else lists.take(numbers),
             topic_names=None if names is None else names.take(numbers),
         )

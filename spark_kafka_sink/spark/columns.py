@@ -58,7 +58,7 @@ def read_rows(batch: pa.RecordBatch, contract: Contract, clock: Clock, first_row
         topic_of=topic_of,
         partition=_partition(batch, contract),
         first_row=first_row,
-        flaws=checks.flaws,
+        errors=checks.errors,
         header_lists=lists if contract.tolerant else None,
         topic_names=_topic_names(batch, contract, checks),
     )
@@ -76,7 +76,7 @@ def _topic_names(
     batch: pa.RecordBatch, contract: Contract, checks: RowChecks
 ) -> pa.BinaryArray | None:
     """What the topic column says, where some rows may become dead letters for it."""
-    if contract.topic is None or checks.flaws is None:
+    if contract.topic is None or checks.errors is None:
         return None
     return read_bytes(batch.column(contract.topic))
 

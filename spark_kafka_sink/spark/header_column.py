@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
     """The headers of n rows in `HEADER_LISTS`' shape, None when no row has any.
 
-    A key that is null or not UTF-8 is a flaw of its row; it becomes one that can be written, as
+    A key that is null or not UTF-8 is an error of its row; it becomes one that can be written, as
     the row may be a dead letter.
     """
     if column.null_count == len(column):

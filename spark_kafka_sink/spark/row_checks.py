@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RowChecks:
-    """The flaws of n rows so far; a row keeps its first one.
+    """The errors of n rows so far; a row keeps its first one.
 
     Args:
         rows: how many there are.
@@ -25,10 +25,10 @@ class RowChecks:
     def __init__(self, rows: int, tolerant: bool, first_row: int = 0) -> None:
         self._tolerant = tolerant
         self._first_row = first_row
-        self._flaws = np.zeros(rows, np.int8)
+        self._errors = np.zeros(rows, np.int8)
 
-    def found(self, rows: NDArray[np.intp], flaw: RowError, problem: str, hint: str) -> None:
-        """These rows, in order, have a flaw; `problem` ends where the row's number comes.
+    def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
+        """These rows, in order, have an error; `problem` ends where the row's number comes.
 
         Raises:
             ColumnError: there is one, and it is not tolerated; the message names the row.
@@ -37,9 +37,9 @@ class RowChecks:
             return
         if not self._tolerant:
             raise ColumnError(f"{problem} row {self._first_row + int(rows[0])}", hint=hint)
-        self._flaws[rows[self._flaws[rows] == RowError.NONE]] = flaw
+        self._errors[rows[self._errors[rows] == RowError.NONE]] = error
 
     @property
-    def flaws(self) -> NDArray[np.int8] | None:
+    def errors(self) -> NDArray[np.int8] | None:
         """A `RowError` per row, shape (n,); None when there is none."""
-        return self._flaws if self._flaws.any() else None
+        return self._errors if self._errors.any() else None

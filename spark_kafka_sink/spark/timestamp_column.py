@@ -30,12 +30,12 @@ def read_timestamps(
 ) -> NDArray[np.int64]:
     """Milliseconds since 1970 of n rows, shape (n,); a null timestamp is the time of writing.
 
-    One before 1970 is a flaw of its row, as for Java's producer (``ProducerRecord``): to Kafka -1
+    One before 1970 is an error of its row, as for Java's producer (``ProducerRecord``): to Kafka -1
     means that there is none. It becomes the time of writing, as the row may be a dead letter.
 
     Args:
         column: TIMESTAMP, or TIMESTAMP_NTZ, which Arrow knows by its missing zone.
-        checks: where flaws go.
+        checks: where errors go.
         now_ms: the time of writing.
         zone: the zone of a TIMESTAMP_NTZ; None for this machine's.
     """

@@ -33,9 +33,9 @@ def able(leaders: Mapping[int, int], silent: Collection[int]) -> list[int]:
 def queued(queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: str) -> Counter[int]:
     """Batches that wait for each partition of a topic."""
     lengths: Counter[int] = Counter()
-    for place, queue in queues.items():
-        if queue and place.topic == topic:
-            lengths[place.partition] = len(queue)
+    for topic_partition, queue in queues.items():
+        if queue and topic_partition.topic == topic:
+            lengths[topic_partition.partition] = len(queue)
     return lengths
 
 
@@ -47,7 +47,7 @@ def drawn(partitions: Sequence[int], queued: Sequence[int] | None, random: Rando
 
     Args:
         partitions: those to draw from.
-        queued: batches that wait for each or are under way; None where all shall count alike.
+        queued: batches that wait for each or are in flight; None where all shall count alike.
         random: the chance.
     """
     lengths = queued or [0] * len(partitions)

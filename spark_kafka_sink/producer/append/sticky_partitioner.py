@@ -116,7 +116,7 @@ class StickyPartitioner:
     def _partitions(self, topic: TopicInfo) -> list[int]:
         """Those to draw from: with a leader, and able to take something, if there are any."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
-        led = able(leaders, self._breakers.silent) or list(range(topic.partition_count))
+        led = able(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = self._admission.broken(topic)
         if self._adaptive:
             avoided |= self._admission.full(topic, self._batch_size)

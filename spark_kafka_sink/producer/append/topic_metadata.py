@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
-from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
+from spark_kafka_sink.producer.row_errors import TOPIC_ROW_ERRORS, RowError
 from spark_kafka_sink.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TopicMetadata:
             UnknownTopicError: a topic does not exist, or may not be used.
             BrokerUnavailableError: no broker could be asked.
         """
-        cluster = self._await(names, self._settled)
+        cluster = self._await(names, self._are_decided)
         for name in names:
             if name not in cluster.topics:
                 raise self._missing(name, cluster)
@@ -91,7 +91,7 @@ class TopicMetadata:
         )
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
-        """What the cluster says of each topic, or why its rows are poison.
+        """What the cluster says of each topic, or why its rows can't be written.
 
         Waits at most max.block.ms for topics that are not there yet, once for each; a few seconds
         once others have been waited for in vain, as brokers do not seem to make topics then.
@@ -100,16 +100,16 @@ class TopicMetadata:
             UnknownTopicError: a topic can't be used for the time being, such as one without leader.
             BrokerUnavailableError: no broker could be asked.
         """
-        cluster = self._await(names, self._clear, _LATER_PATIENCE if self._given_up else None)
+        cluster = self._await(names, self._are_judged, _LATER_PATIENCE if self._given_up else None)
         found: list[TopicInfo | RowError] = []
         for name in names:
-            info = cluster.topics.get(name) or TOPIC_FLAWS.get(cluster.errors.get(name, 0))
+            info = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
             if info is None:
                 raise self._missing(name, cluster)
             found.append(info)
         self._given_up.difference_update(names)
-        flawed = zip(names, found, strict=True)
-        self._given_up.update(name for name, info in flawed if isinstance(info, RowError))
+        each = zip(names, found, strict=True)
+        self._given_up.update(name for name, info in each if isinstance(info, RowError))
         return tuple(found)
 
     def _await(
@@ -149,7 +149,7 @@ class TopicMetadata:
         whole = self._config.max_block_ms / 1000
         return min((self._awaited.get(name, now + whole) for name in names), default=now) - now
 
-    def _clear(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
+    def _are_judged(self, cluster: Cluster, names: tuple[str, ...]) -> bool:
         return all(
             name in cluster.topics or is_fatal(cluster, name) or self._is_given_up(cluster, name)
             for name in names
@@ -159,7 +159,7 @@ class TopicMetadata:
         return name in self._given_up and name in cluster.errors
 
     @staticmethod
-    def _settled(cluster: Cluster, names: tuple[str, ...]) -> bool:
+    def _are_decided(cluster: Cluster, names: tuple[str, ...]) -> bool:
         if any(is_fatal(cluster, name) for name in names):
             return True
         return all(name in cluster.topics for name in names)

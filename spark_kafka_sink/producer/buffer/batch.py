@@ -1,7 +1,8 @@
 """A batch on its way: the records of one partition that travel, retry and fail together.
 
-The writer thread fills it, the codec thread compresses it, the sender thread sends it; it is
-handed from one to the next through the accumulator. Source: ``ProducerBatch``.
+The writer thread fills it, the codec thread compresses it, the sender thread sends it: the
+accumulator hands it from one to the next, and its fields belong to whoever has it.
+Source: ``ProducerBatch``.
 """
 
 from __future__ import annotations

@@ -30,15 +30,21 @@ _STORM_BATCHES = 10
 
 
 class CircuitBreakers:
-    """The sender's thread alone calls `record` and `throttled`; any may ask the rest."""
+    """One session's breakers, by partition and by broker; the sender records, both threads ask."""
 
     def __init__(self, config: PressureConfig | None = None) -> None:
+        self._config = (config or PressureConfig()).breaker
+
+        # Written by the sender's thread, read by any: replaced as a whole.
         self.ramp = Ramp()
         """How far the rate limits are back after the latest trouble."""
-        self.silent: frozenset[int] = frozenset()
+        self.unavailable: frozenset[int] = frozenset()
         """Brokers that have owed an answer for partitioner.availability.timeout.ms."""
-        self._config = (config or PressureConfig()).breaker
+
+        # Entries are added by the sender's thread, and looked up by any.
         self._each: dict[TopicPartition | int, Breaker] = {}
+
+        # Sender thread only.
         self._job = Breaker(self._config, self._config.job)
         self._recent = Window(_STORM_SECONDS)
         self._errors: Counter[str] = Counter()
@@ -46,33 +52,33 @@ class CircuitBreakers:
         self._troubled: set[TopicPartition] = set()
         """Partitions whose latest answer was an error."""
 
-    # What the sender tells.
+    # Sender thread only.
 
     def record(
         self,
-        place: TopicPartition,
+        topic_partition: TopicPartition,
         node_id: int | None,
         outcome: BatchOutcome,
         error: str,
         now: float,
     ) -> DeliveryError | None:
-        """A batch of `place`, led by `node_id`, was answered; the reason to stop, if there is one.
+        """A batch of a partition was answered; the reason to end the session, if there is one.
 
-        `node_id` is None where the answer says nothing of the broker. `error` is Kafka's name of
-        it, and does not count where the batch was delivered.
+        `node_id` is the leader, None where the answer says nothing of the broker. `error`
+        is Kafka's name of it, and does not count where the batch was delivered.
         """
         self._recent.add(outcome, now)
-        self._seen.add(place)
+        self._seen.add(topic_partition)
         if outcome is BatchOutcome.DELIVERED:
-            self._troubled.discard(place)
+            self._troubled.discard(topic_partition)
         else:
             self._errors[error] += 1
-            self._troubled.add(place)
+            self._troubled.add(topic_partition)
             if self._is_storm(now):
                 self.ramp = Ramp(now)
         if self._config.each.enabled:
-            for thing in (place,) if node_id is None else (place, node_id):
-                self._breaker(thing).record(outcome, now)
+            for target in (topic_partition,) if node_id is None else (topic_partition, node_id):
+                self._breaker(target).record(outcome, now)
         if self._config.job.enabled and self._job.record(outcome, now):
             return self._reason(now)
         return None
@@ -81,22 +87,26 @@ class CircuitBreakers:
         """A broker has asked for a pause."""
         self.ramp = Ramp(now)
 
-    # What is asked.
+    def set_unavailable(self, brokers: frozenset[int]) -> None:
+        """These brokers, and no others, have owed an answer for long."""
+        self.unavailable = brokers
 
-    def is_open(self, place: TopicPartition, node_id: int, now: float) -> bool:
+    # Any thread.
+
+    def is_open(self, topic_partition: TopicPartition, node_id: int, now: float) -> bool:
         """Whether the breaker of a partition, or that of its leader, lets nothing through."""
-        return BreakerState.OPEN in (self._state(place, now), self._state(node_id, now))
+        return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
-    def may_send(self, thing: TopicPartition | int, busy: bool, now: float) -> bool:
+    def may_send(self, target: TopicPartition | int, busy: bool, now: float) -> bool:
         """Whether a partition or broker may be sent something; half-open, one thing at a time."""
         if not self._each:
             return True
-        state = self._state(thing, now)
+        state = self._state(target, now)
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
 
-    def is_probing(self, thing: TopicPartition | int, now: float) -> bool:
+    def is_probing(self, target: TopicPartition | int, now: float) -> bool:
         """Whether a partition or broker has rested, and one batch is to find out how it is."""
-        return self._state(thing, now) is BreakerState.HALF_OPEN
+        return self._state(target, now) is BreakerState.HALF_OPEN
 
     @property
     def has_breakers(self) -> bool:
@@ -109,14 +119,14 @@ class CircuitBreakers:
             return False
         return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
 
-    def _state(self, thing: TopicPartition | int, now: float) -> BreakerState:
-        breaker = self._each.get(thing)
+    def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
+        breaker = self._each.get(target)
         return BreakerState.CLOSED if breaker is None else breaker.state(now)
 
-    def _breaker(self, thing: TopicPartition | int) -> Breaker:
-        breaker = self._each.get(thing)
+    def _breaker(self, target: TopicPartition | int) -> Breaker:
+        breaker = self._each.get(target)
         if breaker is None:
-            breaker = self._each[thing] = Breaker(self._config, self._config.each)
+            breaker = self._each[target] = Breaker(self._config, self._config.each)
         return breaker
 
     def _reason(self, now: float) -> DeliveryError:

@@ -1,20 +1,20 @@
-"""Who holds how much of the buffer, so that a stalled partition or broker can't hold all of it.
+"""Quotas of the buffer: a stalled partition or broker must not hold all of it.
 
-What is promised, with a share of s percent of buffer.memory:
+With a quota of s percent of buffer.memory (the option bufferShare):
 - No broker's partitions hold more than s percent together, and no partition more than half of
   that, so that its neighbours on the broker go on too. Exempt are the only broker and the only
-  partition that the session's topics have, and one row that is larger. What is beyond the share
+  partition that the session's topics have, and one row that is larger. What is beyond the quota
   stays free for the others.
-- Rows without a key wait undesignated, at nobody's expense, until a batch of them can be sent at
-  once; a partition that has used up its share, or whose broker has, is given none. So they never
+- Rows without a key wait unassigned and count towards no quota, until a batch of them can be sent
+  at once; a partition that has used up its quota, or whose broker has, is given none. So they never
   wait for what is stalled, only for room in the whole buffer: it is theirs where all of their
   topic is stalled. While rows of their topic that belong to one partition wait, they are given
-  partitions whose share is not used up, and count as theirs.
-- Rows that belong to one partition, by key or by number, wait when its share is used up. The
+  partitions whose quota is not used up, and count as theirs.
+- Rows that belong to one partition, by key or by number, wait when its quota is used up. The
   chunk's other rows go first. But rows come in one order, and what comes after can't be taken
   until these are: then the writer stands still, for at most max.block.ms, while everything that
   it has handed over goes on being sent.
-The time until then is what the share buys: the others run at full speed, with at least the rest
+The time until then is what the quota buys: the others run at full speed, with at least the rest
 of the buffer to themselves.
 """
 
@@ -76,8 +76,8 @@ def find_full(
     writes to.
     """
     brokers: Counter[int] = Counter()
-    for place, size in held.items():
-        brokers[_leader(topics, place)] += size
+    for topic_partition, size in held.items():
+        brokers[_leader(topics, topic_partition)] += size
     full_brokers = _over(brokers, more, limit)
     known_brokers = {leader for topic in topics.values() for leader in topic.leaders}
     partitions = sum(topic.partition_count for topic in topics.values())
@@ -91,11 +91,11 @@ def _over(held: Mapping[_T, int], more: int, limit: int) -> frozenset[_T]:
     return frozenset(who for who, size in held.items() if size and size + more > limit)
 
 
-def _leader(topics: Mapping[str, TopicInfo], place: TopicPartition) -> int:
-    topic = topics.get(place.topic)
-    if topic is None or place.partition >= topic.partition_count:
+def _leader(topics: Mapping[str, TopicInfo], topic_partition: TopicPartition) -> int:
+    topic = topics.get(topic_partition.topic)
+    if topic is None or topic_partition.partition >= topic.partition_count:
         return NO_LEADER
-    return topic.leaders[place.partition]
+    return topic.leaders[topic_partition.partition]
 
 
 class BufferQuotas:
@@ -117,16 +117,16 @@ class BufferQuotas:
         """So many percent of the buffer for one broker; no limit where that is all of it."""
         return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE)
 
-    def change(self, place: TopicPartition, size: int) -> None:
-        """A partition holds `size` bytes more, or less; what is undesignated is nobody's."""
-        if place.partition == UNASSIGNED:
+    def change(self, topic_partition: TopicPartition, size: int) -> None:
+        """A partition holds `size` bytes more, or less; what is unassigned is nobody's."""
+        if topic_partition.partition == UNASSIGNED:
             return
         self._total += size
-        now = self.held.get(place, 0) + size
+        now = self.held.get(topic_partition, 0) + size
         if now:
-            self.held[place] = now
+            self.held[topic_partition] = now
         else:
-            self.held.pop(place, None)
+            self.held.pop(topic_partition, None)
 
     def learn(self, topics: Iterable[TopicInfo]) -> None:
         """The session writes to these topics too."""

@@ -99,7 +99,7 @@ class Drainer:
         # Outside the lock, which the writer wants too: connecting takes system calls.
         filling = _Filling({leader: self._room(leader, now) for leader in leaders}, now)
         more = False
-        self._breakers.silent = self._silent(now)
+        self._breakers.set_unavailable(self._silent(now))
         with self._accumulator.lock:
             for place, led in waiting.items():
                 if place.partition == UNASSIGNED:
@@ -194,7 +194,7 @@ class Drainer:
         room, taken = filling.room, filling.taken(topic)
         partitions = [
             partition
-            for partition in able(leaders, self._breakers.silent)
+            for partition in able(leaders, self._breakers.unavailable)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
         loads = None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.dead_letter import is_letter
-from spark_kafka_sink.producer.row_errors import TOPIC_FLAWS, RowError
+from spark_kafka_sink.producer.row_errors import TOPIC_ROW_ERRORS, RowError
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
@@ -59,7 +59,7 @@ class Fault(Enum):
         """Whose fault an answer that ends a batch is."""
         if answer.record_errors or answer.code in INVALID_RECORDS:
             return cls.RECORDS
-        return cls.TOPIC if answer.code in TOPIC_FLAWS else cls.OTHER
+        return cls.TOPIC if answer.code in TOPIC_ROW_ERRORS else cls.OTHER
 
 
 class Remedy(Enum):
@@ -209,7 +209,7 @@ def _named(batch: ProducerBatch, answer: PartitionAnswer) -> set[int]:
 
 
 def _flaw(answer: PartitionAnswer) -> RowError:
-    return TOPIC_FLAWS.get(answer.code, RowError.REFUSED)
+    return TOPIC_ROW_ERRORS.get(answer.code, RowError.REFUSED)
 
 
 def _details(batch: ProducerBatch, answer: PartitionAnswer, count: int) -> list[str]:

@@ -46,9 +46,11 @@ def checks(rows: int, tolerant: bool = True) -> RowChecks:
     return RowChecks(rows, tolerant)
 
 
-def flaws(found: RowChecks, rows: int) -> list[RowError]:
+def errors(found: RowChecks, rows: int) -> list[RowError]:
     return (
-        [RowError.NONE] * rows if found.flaws is None else [RowError(code) for code in found.flaws]
+        [RowError.NONE] * rows
+        if found.errors is None
+        else [RowError(code) for code in found.errors]
     )
 
 
@@ -139,7 +141,7 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
     found = checks(6)
     topics, topic_of = read_topics(column, found)
     bad = RowError.INVALID_TOPIC
-    assert flaws(found, 6) == [
+    assert errors(found, 6) == [
         RowError.NONE,
         bad,
         RowError.NONE,
@@ -158,14 +160,14 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
 def test_no_good_topic_at_all(column: list[bytes | None]):
     found = checks(len(column))
     assert read_topics(text(column), found) == ((), None)
-    assert RowError.NONE not in flaws(found, len(column))
+    assert RowError.NONE not in errors(found, len(column))
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
 def test_topics_against_a_loop(names: list[bytes | None]):
     found = checks(len(names))
     topics, topic_of = read_topics(text(names), found)
-    codes = flaws(found, len(names))
+    codes = errors(found, len(names))
     for row, name in enumerate(names):
         if name is None:
             assert codes[row] is RowError.NULL_TOPIC
@@ -206,7 +208,7 @@ def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType):
     lists = read_headers(column, found)
     none = RowError.NONE
     bad, null = RowError.INVALID_HEADER_KEY, RowError.NULL_HEADER_KEY
-    assert flaws(found, 5) == [none, none, none, bad, null]
+    assert errors(found, 5) == [none, none, none, bad, null]
     assert lists is not None
     repaired = key.decode(errors="replace").encode()
     assert lists.to_pylist()[3] == [
@@ -233,7 +235,7 @@ def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType):
     column = header_column(rows, kind).slice(start)
     found = checks(len(rows) - start)
     lists = read_headers(column, found)
-    codes = flaws(found, len(rows) - start)
+    codes = errors(found, len(rows) - start)
     for row, entries in enumerate(rows[start:]):
         keys = [key for key, _ in entries or ()]
         wanted = RowError.NONE
@@ -312,7 +314,7 @@ def test_no_timestamp_before_1970(micros: int, tz: str | None):
     found = checks(4)
     stamps = read_timestamps(column, found, NOW_MS, "UTC")
     assert stamps.tolist() == [0, NOW_MS, NOW_MS, 1]
-    assert flaws(found, 4) == [
+    assert errors(found, 4) == [
         RowError.NONE,
         RowError.NEGATIVE_TIMESTAMP,
         RowError.NONE,
@@ -327,4 +329,4 @@ def test_a_row_keeps_its_first_flaw():
     found = checks(1)
     read_topics(text([b"a/b"]), found)
     read_timestamps(column, found, NOW_MS, None)
-    assert flaws(found, 1) == [RowError.INVALID_TOPIC]
+    assert errors(found, 1) == [RowError.INVALID_TOPIC]
