@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.client.connection import InFlight, Request
+    from spark_kafka_sink.client.connection import InFlightRequest, Request
     from spark_kafka_sink.client.resolver import Address
     from spark_kafka_sink.client.transport import Transport
 
@@ -76,7 +76,7 @@ class BrokerConnection:
         self.address = self.addresses.pop(0)
         return self.address
 
-    def send(self, request: Request, now: float) -> InFlight:
+    def send(self, request: Request, now: float) -> InFlightRequest:
         """Queue a request and write what the socket takes; raises OSError if it is gone."""
         flight = self.connection.enqueue(request, now)
         self.last_used = now
@@ -94,7 +94,7 @@ class BrokerConnection:
             connection.wrote(written)
             self.bytes_out += written
 
-    def receive(self, now: float) -> Iterator[tuple[InFlight, Any]]:
+    def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
         """Read what has arrived; the requests it answers, also those just before an error.
 
         Raises:
@@ -109,7 +109,7 @@ class BrokerConnection:
             self.last_used = now
         self.flush()
 
-    def take_over(self) -> list[InFlight]:
+    def take_over(self) -> list[InFlightRequest]:
         """Forget the connection; the requests that will get no answer any more."""
         in_flight = [*self.connection.in_flight, *self.connection.silent]
         # The connection's own ApiVersions request has no context: nobody waits for it.

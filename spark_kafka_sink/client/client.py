@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion, Connect
     from spark_kafka_sink.client.resolver import Resolver
     from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.metrics.recorder import BrokerMeters
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
@@ -41,6 +42,13 @@ class Loop(Protocol):
     def crashed(self, error: BaseException) -> None:
         """`run_once` raised; nothing will run any more."""
 
+    @property
+    def broker_meters(self) -> BrokerMeters:
+        """What the connections count while this loop runs."""
+
+    def backlog(self, node_id: int, now: float) -> str:
+        """A sentence on what waits for a broker; "" where nothing does."""
+
 
 class Client:
     """Connections and metadata for one configuration, driven by one daemon thread."""
@@ -56,13 +64,12 @@ class Client:
         self.config = config
         self.clock = clock or SystemClock()
         self.random = random or Random()
-        self.network = Network(config, self.random, connect, resolver)
-        self.metadata = Metadata(config, self.random)
-        self.ceilings = BatchSizeLimits()
+        self.batch_size_limits = BatchSizeLimits()
         self.name = new_id()
         """What debug events call the client."""
-        self.network.observer = ConnectionMetrics(Debug(config.debug, client=self.name))
-        self.metadata.debug = Debug(config.debug, client=self.name)
+        debug = Debug(config.debug, client=self.name)
+        self.network = Network(config, self.random, connect, resolver, ConnectionMetrics(debug))
+        self.metadata = Metadata(config, self.random, debug)
         self.late: deque[Completion] = deque()
         """What completed between tasks: a loop may still have been waiting for it."""
         self._loop: Loop | None = None
@@ -138,7 +145,7 @@ class Client:
         """Whether there is a thread, or will be, that runs the loop."""
         self._attached = loop
         if self._thread is None:
-            self._loop = loop
+            self._run_loop(loop)
             return not self._closed
         done = Event()
         self._switches.append((loop, done))
@@ -156,9 +163,16 @@ class Client:
 
     def _take_switches(self) -> None:
         while self._switches:
-            self._loop, done = self._switches.popleft()
-            self.metadata.let_go(self.clock.monotonic())
+            loop, done = self._switches.popleft()
+            self.metadata.end_session(self.clock.monotonic())
+            self._run_loop(loop)
             done.set()
+
+    def _run_loop(self, loop: Loop | None) -> None:
+        self._loop = loop
+        if loop is not None:
+            self.network.metrics.meters = loop.broker_meters
+            self.network.outages.backlog = loop.backlog
 
     def _turn(self) -> None:
         loop = self._loop
@@ -185,6 +199,6 @@ class Client:
         """Between tasks: notice closed connections, take metadata that is still on its way."""
         for completion in self.network.poll(_IDLE_WAIT, self.clock.monotonic):
             if completion.request.context is self.metadata:
-                self.metadata.take(completion, self.clock.monotonic())
+                self.metadata.handle_response(completion, self.clock.monotonic())
             else:
                 self.late.append(completion)

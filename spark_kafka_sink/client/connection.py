@@ -73,7 +73,7 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
-class InFlight:
+class InFlightRequest:
     """A request on its way; times in seconds of the monotonic clock.
 
     `ends_at` is its place in the stream of bytes; `written_at` is 0 until the socket has it all.
@@ -93,10 +93,10 @@ class Connection:
         self.state = State.DISCONNECTED
         self.versions: dict[int, VersionRange] = {}
         self.out: deque[memoryview] = deque()
-        self.in_flight: deque[InFlight] = deque()
-        self.silent: deque[InFlight] = deque()
+        self.in_flight: deque[InFlightRequest] = deque()
+        self.silent: deque[InFlightRequest] = deque()
         """Requests that get no response (acks=0) and are not yet written whole."""
-        self._unwritten: deque[InFlight] = deque()
+        self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
         self._client_id = client_id
         self._frames = FrameReader()
@@ -117,7 +117,7 @@ class Connection:
         """The version to use for an API here; ProtocolError if there is none in common."""
         return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), cap)
 
-    def enqueue(self, request: Request, now: float) -> InFlight:
+    def enqueue(self, request: Request, now: float) -> InFlightRequest:
         """Put a request behind those that wait to be written."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         message = request_type(request.api, request.version)
@@ -128,7 +128,7 @@ class Connection:
         self.out.extend(parts)
         queue = self.in_flight if request.expects_response else self.silent
         self._queued += 4 + size
-        flight = InFlight(self._correlation_id, request, now, self._queued)
+        flight = InFlightRequest(self._correlation_id, request, now, self._queued)
         queue.append(flight)
         self._unwritten.append(flight)
         return flight
@@ -153,7 +153,7 @@ class Connection:
         while self._unwritten and self._unwritten[0].ends_at <= self._written:
             self._unwritten.popleft().written_at = now
 
-    def received(self, data: bytes, now: float) -> Iterator[tuple[InFlight, Any]]:
+    def received(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
         """Take bytes; yield the requests they answer with their responses, decoded.
 
         Raises:
@@ -174,11 +174,11 @@ class Connection:
             self.in_flight.popleft()
             yield asked, response
 
-    def has_written(self, flight: InFlight) -> bool:
+    def has_written(self, flight: InFlightRequest) -> bool:
         """Whether the socket has taken every byte of a request."""
         return flight.ends_at <= self._written
 
-    def written_silently(self) -> list[InFlight]:
+    def written_silently(self) -> list[InFlightRequest]:
         """Requests without a response that are written now: nothing more will be heard of them."""
         done = []
         while self.silent and self.has_written(self.silent[0]):
@@ -197,7 +197,7 @@ class Connection:
         body: list[Buffer] = [encode(kind(**named) if version >= 3 else kind())]
         self.enqueue(Request(api=ApiKey.API_VERSIONS, version=version, body=body), now)
 
-    def _learn_versions(self, frame: memoryview, asked: InFlight, now: float) -> None:
+    def _learn_versions(self, frame: memoryview, asked: InFlightRequest, now: float) -> None:
         """Take the broker's ranges, or ask again in a lower version.
 
         With UNSUPPORTED_VERSION they come in the form of version 0.

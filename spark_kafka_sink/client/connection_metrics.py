@@ -1,6 +1,6 @@
-"""Counts and tells what happens on the connections; it never decides anything.
+"""Counts and logs what happens on the connections; it never decides anything.
 
-Sender thread only. A session hangs its own meters in here, so that what it counts is its own.
+Sender thread only.
 """
 
 from __future__ import annotations
@@ -14,80 +14,84 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.connection import InFlight
+    from spark_kafka_sink.client.connection import InFlightRequest
 
 
 class ConnectionMetrics:
-    """The network's witness; `debug` is the client's."""
+    """`debug` is the client's; `meters` those of the session that the client serves now."""
 
     def __init__(self, debug: Debug | None = None) -> None:
         self.meters = BrokerMeters()
         self._debug = debug or Debug()
 
-    def opening(self, link: BrokerConnection, address: object) -> None:
+    def opening(self, broker: BrokerConnection, address: object) -> None:
         """A connection is being opened."""
-        self.meters.of(link.node).connects += 1
-        if (tell := self._debug.broker) is not None:
-            tell("connect", broker=link.node.node_id, node=link.node, address=address)
-        if (tell := self._debug.security) is not None:
-            tell("protect", broker=link.node.node_id, protocol="PLAINTEXT", authentication="none")
+        self.meters.of(broker.node).connects += 1
+        if (log_event := self._debug.broker) is not None:
+            log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
+        if (log_event := self._debug.security) is not None:
+            log_event(
+                "protect", broker=broker.node.node_id, protocol="PLAINTEXT", authentication="none"
+            )
 
-    def ready(self, link: BrokerConnection) -> None:
+    def ready(self, broker: BrokerConnection) -> None:
         """The broker has named its versions: requests may be sent."""
-        if (tell := self._debug.broker) is not None:
-            apis = len(link.connection.versions)
-            tell("ready", broker=link.node.node_id, node=link.node, apis=apis)
+        if (log_event := self._debug.broker) is not None:
+            apis = len(broker.connection.versions)
+            log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
 
-    def sent(self, link: BrokerConnection, flight: InFlight) -> None:
+    def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
         """A request was queued, and written as far as the socket took it."""
-        self.meters.of(link.node).tx += 1
-        if (tell := self._debug.protocol) is not None:
-            tell(
+        self.meters.of(broker.node).tx += 1
+        if (log_event := self._debug.protocol) is not None:
+            log_event(
                 "send",
-                broker=link.node.node_id,
+                broker=broker.node.node_id,
                 correlation=flight.correlation_id,
                 api=flight.request.api.name,
                 version=flight.request.version,
                 bytes=sum(memoryview(part).nbytes for part in flight.request.body),
             )
 
-    def answered(self, link: BrokerConnection, flight: InFlight, now: float) -> None:
+    def answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
         """The answer to a request has come."""
         written = flight.written_at or now
-        self.meters.of(link.node).answered(written - flight.sent_at, now - written)
-        if (tell := self._debug.protocol) is not None:
-            tell(
+        self.meters.of(broker.node).answered(written - flight.sent_at, now - written)
+        if (log_event := self._debug.protocol) is not None:
+            log_event(
                 "receive",
-                broker=link.node.node_id,
+                broker=broker.node.node_id,
                 correlation=flight.correlation_id,
                 api=flight.request.api.name,
                 version=flight.request.version,
                 rtt_ms=f"{(now - written) * 1000:.3f}",
             )
 
-    def moved(self, link: BrokerConnection, now: float) -> None:
+    def moved(self, broker: BrokerConnection, now: float) -> None:
         """Bytes may have gone out or come in."""
-        link.connection.mark_written(now)
-        if link.bytes_out or link.bytes_in:
-            meter = self.meters.of(link.node)
-            meter.tx_bytes += link.bytes_out
-            meter.rx_bytes += link.bytes_in
-            link.bytes_out = link.bytes_in = 0
+        broker.connection.mark_written(now)
+        if broker.bytes_out or broker.bytes_in:
+            meter = self.meters.of(broker.node)
+            meter.tx_bytes += broker.bytes_out
+            meter.rx_bytes += broker.bytes_in
+            broker.bytes_out = broker.bytes_in = 0
 
-    def timed_out(self, link: BrokerConnection) -> None:
+    def timed_out(self, broker: BrokerConnection) -> None:
         """The oldest request has waited for request.timeout.ms."""
-        self.meters.of(link.node).timeouts += len(link.connection.in_flight)
+        self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
 
-    def closed(self, link: BrokerConnection, reason: str, lost: Sequence[InFlight]) -> None:
+    def closed(
+        self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
+    ) -> None:
         """A connection, or the attempt to make one, has ended; `lost` requests were under way."""
-        meter = self.meters.of(link.node)
+        meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)
-        if (tell := self._debug.broker) is not None:
-            node_id, numbers = link.node.node_id, [one.correlation_id for one in lost]
-            tell("close", broker=node_id, node=link.node, lost=numbers, reason=f"{reason!r}")
+        if (log_event := self._debug.broker) is not None:
+            node_id, numbers = broker.node.node_id, [one.correlation_id for one in lost]
+            log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
-    def throttled(self, link: BrokerConnection, seconds: float) -> None:
+    def throttled(self, broker: BrokerConnection, seconds: float) -> None:
         """The broker asked for a pause."""
-        if (tell := self._debug.broker) is not None:
-            tell("throttle", broker=link.node.node_id, pause_ms=f"{seconds * 1000:.0f}")
+        if (log_event := self._debug.broker) is not None:
+            log_event("throttle", broker=broker.node.node_id, pause_ms=f"{seconds * 1000:.0f}")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node
 from spark_kafka_sink.client.connection import Request
-from spark_kafka_sink.client.outage_schedule import Troubles
+from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.rebootstrap import Rebootstrap
-from spark_kafka_sink.client.removed_partitions import Vanished
+from spark_kafka_sink.client.removed_partitions import RemovedPartitions
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
@@ -48,20 +48,28 @@ _KEPT = 1.0
 _MOST_NAMED = 10
 
 _BOOTSTRAP = "bootstrap servers"
-"""A trouble's name, which is no topic's."""
+"""An outage's name, which is no topic's."""
 
 
 class Metadata:
     """The snapshot, the topics it must cover, and when it is due again."""
 
-    def __init__(self, config: ProducerConfig, random: Random) -> None:
+    def __init__(self, config: ProducerConfig, random: Random, debug: Debug | None = None) -> None:
+        self._config = config
+        self._random = random
+        self._debug = debug or Debug()
+        self._may_rebootstrap = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
+        self._bootstrap = [
+            Node(-1 - index, *_split(server))
+            for index, server in enumerate(config.bootstrap_servers)
+        ]
+        random.shuffle(self._bootstrap)
         self._lock = Lock()
 
-        # Guarded by the lock; replaced, never changed.
+        # Guarded by the lock to be changed; replaced as a whole, so any thread may read it.
         self._wanted: frozenset[str] = frozenset()
-        """Topics of the session that is attached."""
 
-        # Written by the sender's thread, read by any: replaced, never changed.
+        # Changed by the sender thread only; replaced as a whole, so any thread may read them.
         self.cluster = Cluster()
         self.updates = 0
         """Responses taken so far."""
@@ -69,111 +77,113 @@ class Metadata:
         """When the latest came, in seconds of the monotonic clock."""
 
         # Set by any thread, cleared by the sender's.
-        self._stale = False
+        self._refresh_requested = False
 
         # Sender thread only.
-        self.debug = Debug()
-        self.vanished = Vanished()
+        self.removed_partitions = RemovedPartitions()
         """Partitions that topics had in this session and have no more."""
-        self._config = config
-        self._random = random
-        self._topics: frozenset[str] = frozenset()
-        """What the snapshot must cover; the sender's copy of `_wanted`."""
-        self._asked: frozenset[str] = frozenset()
-        """What the latest request was about."""
         self.failure: DeliveryError | None = None
         """Why nothing may be sent any more with what is known."""
+        self._topics: frozenset[str] = frozenset()
+        """What the next request is about."""
+        self._requested: frozenset[str] = frozenset()
+        """What the latest request was about."""
         self._due_at = 0.0
-        self._under_way = False
+        self._in_flight = False
         self._failures = 0
         self._blocked = False
-        self._troubles = Troubles()
-        self._begins_anew = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
+        self._outages = Outages()
         trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
-        self._recovery = Rebootstrap(trigger if self._begins_anew else None)
-        self._bootstrap = [
-            Node(-1 - index, *_split(server))
-            for index, server in enumerate(config.bootstrap_servers)
-        ]
-        random.shuffle(self._bootstrap)
+        self._rebootstrap_timer = Rebootstrap(trigger if self._may_rebootstrap else None)
 
     def want(self, topics: Iterable[str]) -> None:
-        """The session writes to these topics too: the snapshot must cover them; any thread."""
+        """From now on the snapshot must cover these topics too; any thread may call this.
+
+        The caller wakes the sender thread, which asks for them in its next turn. The topics of a
+        session that has ended are not asked for any more: to ask is to create a topic, where
+        brokers do that, also one that somebody has just deleted. What is known of them may still
+        serve the next session until the next answer comes.
+        """
         with self._lock:
             self._wanted = self._wanted.union(topics)
 
-    def let_go(self, now: float) -> None:
+    def _take_wanted(self) -> None:
+        """Ask at once where a topic is wanted that is neither known nor asked for yet."""
+        wanted = self._wanted
+        if wanted is self._topics:
+            return
+        if any(name not in self.cluster.topics for name in wanted - self._topics):
+            self._due_at = 0.0
+        self._topics = wanted
+
+    def end_session(self, now: float) -> None:
         """No session wants any topic now; what was wrong with one may not be so any more.
 
-        Those of a session that has ended are not asked for any more: to ask is to create a topic,
-        where brokers do that, also one that somebody has just deleted. What is known of them may
-        still serve the next session until the next answer comes, unless it was learned a while
-        ago: a topic may have been deleted since, and made anew with fewer partitions.
+        What was learned a while ago is forgotten: a topic may have been deleted since, and made
+        anew with fewer partitions.
         """
         with self._lock:
-            self._wanted = frozenset()
-        self._topics = frozenset()
+            self._wanted = self._topics = frozenset()
         is_fresh = self.updated_at is not None and now - self.updated_at < _KEPT
         self.cluster = self.cluster.only(self.cluster.topics if is_fresh else ())
-        self.vanished = Vanished()
-        self.vanished.learn(self.cluster, now)
+        self.removed_partitions = RemovedPartitions()
+        self.removed_partitions.update(self.cluster, now)
 
     def refresh(self) -> None:
         """Something says that the snapshot is stale: ask again, after a back-off; any thread."""
-        self._stale = True
+        self._refresh_requested = True
 
-    def pump(self, network: Network, now: float) -> None:
+    def maybe_send(self, network: Network, now: float) -> None:
         """Send the next request when it is due and a broker is ready."""
-        self._cover(self._wanted)
-        if self._recovery.is_due(now):
-            self._begin_anew(network, now)
-        if self._stale and not self._failures:
+        self._take_wanted()
+        if self._rebootstrap_timer.is_due(now):
+            self._rebootstrap(network, now)
+        if self._refresh_requested and not self._failures:
             self._retry_later(now)
-        if self._under_way or now < self._due_at:
+        if self._in_flight or now < self._due_at:
             return
-        self._recovery.asking(now)
-        node = self.pick(network, now)
+        self._rebootstrap_timer.asking(now)
+        node = self.least_loaded_node(network, now)
         self._blocked = node is None
-        if node is not None:
-            self._under_way, self._asked = True, self._topics
-            correlation = network.send(node.node_id, self._request(network, node), now)
-            if (tell := self.debug.metadata) is not None:
-                topics = ",".join(sorted(self._topics))
-                tell("ask", broker=node.node_id, correlation=correlation, topics=topics)
+        if node is None:
+            self.connect_any(network, now)
+            return
+        self._in_flight, self._requested = True, self._topics
+        correlation = network.send(node.node_id, self._request(network, node), now)
+        if (log_event := self._debug.metadata) is not None:
+            topics = ",".join(sorted(self._topics))
+            log_event("ask", broker=node.node_id, correlation=correlation, topics=topics)
 
-    def _cover(self, topics: frozenset[str]) -> None:
-        """Ask at once where a topic is new that nothing is known of."""
-        if any(name not in self.cluster.topics for name in topics - self._topics):
-            self._due_at = 0.0
-        self._topics = topics
+    def least_loaded_node(self, network: Network, now: float) -> Node | None:
+        """A ready broker for a request that any can serve, with the fewest requests in flight."""
+        ready = [node for node in network.connected() if network.is_ready(node, now)]
+        if not ready:
+            return None
+        return min(ready, key=lambda node: network.in_flight(node.node_id))
 
-    def pick(self, network: Network, now: float) -> Node | None:
-        """A broker for a request that any broker can serve: a ready one, with least under way.
+    def connect_any(self, network: Network, now: float) -> None:
+        """Where no broker is ready, connect to one: tried least first, known before bootstrap.
 
-        While none is ready, one is asked to connect: tried least first, known before bootstrap.
         One that takes long has company: a silent address must not use up all of max.block.ms.
         """
-        able = [node for node in network.connected() if network.ready(node, now)]
+        if network.connecting(now - _PATIENCE):
+            return
+        known = list(self.cluster.nodes.values())
+        self._random.shuffle(known)
+        others = self._bootstrap if self._may_rebootstrap or not known else []
+        able = [node for node in known + others if network.can_connect(node, now)]
         if able:
-            return min(able, key=lambda node: network.in_flight(node.node_id))
-        if not network.connecting(now - _PATIENCE):
-            known = list(self.cluster.nodes.values())
-            self._random.shuffle(known)
-            others = self._bootstrap if self._begins_anew or not known else []
-            able = [n for n in known + others if network.can_connect(n, now)]
-            if able:
-                network.ready(min(able, key=network.attempts), now)
-        return None
+            network.connect(min(able, key=network.attempts), now)
 
     def wait(self, now: float) -> float:
-        """Seconds until `pump` has something to do; connections that open wake the loop anyway."""
-        if self._under_way:
+        """Seconds until `maybe_send` has something to do; new connections wake the loop anyway."""
+        if self._in_flight:
             return 1.0
         return _BLOCKED_WAIT if self._blocked else max(0.0, self._due_at - now)
 
-    def take(self, completion: Completion, now: float) -> None:
-        """Use the answer to a request of `pump`, or plan the next attempt."""
-        self._under_way = False
+    def handle_response(self, completion: Completion, now: float) -> None:
+        """Use the answer to a request of `maybe_send`, or plan the next attempt."""
+        self._in_flight = False
         response = completion.response
         if response is None or not self._is_good(response):
             self._retry_later(now)
@@ -184,28 +194,28 @@ class Metadata:
             _LOG.warning("%s told metadata that makes no sense: %s", completion.node, error)
             self._retry_later(now)
             return
-        self._recovery.answered()
-        self._troubles.end(_BOOTSTRAP)
+        self._rebootstrap_timer.answered()
+        self._outages.end(_BOOTSTRAP)
         before, self.cluster = self.cluster, told.only(self._topics)
         self.updates, self.updated_at = self.updates + 1, now
-        self.vanished.learn(self.cluster, now)
-        self._tell(completion, before)
-        self._stale = False
-        self._tell_leaderless(now)
+        self.removed_partitions.update(self.cluster, now)
+        self._log_update(completion, before)
+        self._refresh_requested = False
+        self._log_leaderless(now)
         pending = any(self._is_pending(topic) for topic in self._topics)
         if pending:
             self._retry_later(now)
         else:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
-        if not self._topics <= self._asked:
+        if not self._topics <= self._requested:
             self._due_at = now  # what is new since must not wait for what is missing
 
     def _is_good(self, response: Any) -> bool:
         """Whether an answer is one, and from the cluster that the others came from."""
         if code := int(getattr(response, "error_code", 0)):
             if code == ErrorCode.rebootstrap_required:
-                self._recovery.require()
+                self._rebootstrap_timer.require()
             return False
         ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
         if ours is not None and theirs not in {None, ours}:
@@ -219,17 +229,17 @@ class Metadata:
         # A broker that is just starting may know of none: what was known before is better.
         return len(response.brokers) > 0
 
-    def _begin_anew(self, network: Network, now: float) -> None:
+    def _rebootstrap(self, network: Network, now: float) -> None:
         """Forget the brokers: only the bootstrap servers are left to be asked."""
-        if self._troubles.meet(_BOOTSTRAP, now) is not None:
+        if self._outages.observe(_BOOTSTRAP, now) is not None:
             _LOG.warning("no known broker tells the metadata: asking the bootstrap servers anew")
         self.cluster = self.cluster.without_nodes()
         network.forget_all("the bootstrap servers are asked anew", now)
 
-    def _tell(self, completion: Completion, before: Cluster) -> None:
+    def _log_update(self, completion: Completion, before: Cluster) -> None:
         after = self.cluster
-        if (tell := self.debug.metadata) is not None:
-            tell(
+        if (log_event := self._debug.metadata) is not None:
+            log_event(
                 "learn",
                 broker=completion.node.node_id,
                 correlation=completion.correlation_id,
@@ -237,32 +247,32 @@ class Metadata:
                 topics=len(after.topics),
                 errors=dict(after.errors),
             )
-        if (tell := self.debug.topic) is not None:
+        if (log_event := self._debug.topic) is not None:
             for name, info in after.topics.items():
                 if before.topics.get(name) != info:
-                    tell("topic", topic=name, id=info.topic_id, leaders=info.leaders)
+                    log_event("topic", topic=name, id=info.topic_id, leaders=info.leaders)
 
-    def _tell_leaderless(self, now: float) -> None:
+    def _log_leaderless(self, now: float) -> None:
         """Say which partitions have been waiting for a leader for a while, and when that ends."""
         for topic in self._topics:
             lacking = self._leaderless(topic)
             if not lacking:
-                if (trouble := self._troubles.end(topic)) is not None:
-                    length = now - trouble.since
+                if (outage := self._outages.end(topic)) is not None:
+                    length = now - outage.since
                     _LOG.warning("topic %s: a leader everywhere again after %.1f s", topic, length)
                 continue
-            if (trouble := self._troubles.meet(topic, now, _LEADERLESS_PATIENCE)) is not None:
+            if (outage := self._outages.observe(topic, now, _LEADERLESS_PATIENCE)) is not None:
                 _LOG.warning(
                     "topic %s: no leader for %.1f s for %d of %d partitions (%s): their records "
                     "wait for one until delivery.timeout.ms = %d is over; the brokers are asked "
                     "again and again%s",
                     topic,
-                    now - trouble.since,
+                    now - outage.since,
                     len(lacking),
                     self.cluster.topics[topic].partition_count,
                     _first_few(lacking),
                     self._config.delivery_timeout_ms,
-                    self._troubles.rest(),
+                    self._outages.omitted_note(),
                 )
 
     def _leaderless(self, topic: str) -> list[int]:
@@ -285,7 +295,7 @@ class Metadata:
         )
 
     def _request(self, network: Network, node: Node) -> Request:
-        version = network.link(node.node_id).connection.version(ApiKey.METADATA)
+        version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
         payload = make_request(
             ApiKey.METADATA,
             version,

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from random import Random
 
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.client.connection import InFlight, Request
+    from spark_kafka_sink.client.connection import InFlightRequest, Request
     from spark_kafka_sink.client.resolver import Address, Resolver
     from spark_kafka_sink.client.transport import Transport
     from spark_kafka_sink.config.model import ProducerConfig
 
-    Connect = Callable[[Address, tuple[int, int]], Transport]
+    Connect = Callable[[Address, int, int], Transport]
+    """Address, bytes of the send buffer, bytes of the receive buffer -> a connecting socket."""
 
 _TOO_LATE = {
     State.RESOLVING: "no address from the name server within the time allowed",
@@ -71,8 +72,9 @@ class Network:
         random: Random,
         connect: Connect = TcpTransport,
         resolver: Resolver | None = None,
+        metrics: ConnectionMetrics | None = None,
     ) -> None:
-        self.observer = ConnectionMetrics()
+        self.metrics = metrics or ConnectionMetrics()
         self.outages = OutageLog()
         self.failures: dict[str, str] = {}
         """Why the latest attempt failed, by address, until one works there."""
@@ -80,7 +82,7 @@ class Network:
         self._random = random
         self._connect = connect
         self._resolver = resolver or ThreadResolver()
-        self._links: dict[int, BrokerConnection] = {}
+        self._brokers: dict[int, BrokerConnection] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -88,80 +90,86 @@ class Network:
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         self._done: list[Completion] = []
 
-    def ready(self, node: Node, now: float) -> bool:
-        """Whether requests can go to this broker now; begins to connect if need be."""
-        link = self._links.get(node.node_id)
-        if link is None or link.node != node:
+    def is_ready(self, node: Node, now: float) -> bool:
+        """Whether requests can go to this broker, at this address, now."""
+        broker = self._brokers.get(node.node_id)
+        if broker is None or broker.node != node:
+            return False
+        return broker.is_ready and now >= broker.throttled_until
+
+    def connect(self, node: Node, now: float) -> None:
+        """Begin to connect to this broker, unless that is done, under way, or backing off."""
+        broker = self._brokers.get(node.node_id)
+        if broker is None or broker.node != node:
             self._forget(node.node_id, "the broker has a new address", now)
-            link = self._links[node.node_id] = BrokerConnection(node, self._config.client_id)
-        if link.connection.state is State.DISCONNECTED and now >= link.retry_at:
-            self._open(link, now)
-        return link.is_ready and now >= link.throttled_until
+            broker = self._brokers[node.node_id] = BrokerConnection(node, self._config.client_id)
+        if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
+            self._open(broker, now)
 
     def connecting(self, since: float) -> bool:
         """Whether some connection is being opened that was begun after `since`."""
         opening = (State.RESOLVING, State.CONNECTING, State.NEGOTIATING)
         return any(
-            link.connection.state in opening and link.last_used > since
-            for link in self._links.values()
+            broker.connection.state in opening and broker.last_used > since
+            for broker in self._brokers.values()
         )
 
     def can_connect(self, node: Node, now: float) -> bool:
         """Whether a connection to this broker may be begun: there is none, and no back-off."""
-        link = self._links.get(node.node_id)
-        if link is None:
+        broker = self._brokers.get(node.node_id)
+        if broker is None:
             return True
-        return link.connection.state is State.DISCONNECTED and now >= link.retry_at
+        return broker.connection.state is State.DISCONNECTED and now >= broker.retry_at
 
     def attempts(self, node: Node) -> int:
         """How often connecting to this broker has failed since it last worked."""
-        link = self._links.get(node.node_id)
-        return 0 if link is None else link.failures
+        broker = self._brokers.get(node.node_id)
+        return 0 if broker is None else broker.failures
 
     def in_flight(self, node_id: int) -> int:
         """Requests under way to a broker."""
-        link = self._links.get(node_id)
-        if link is None:
+        broker = self._brokers.get(node_id)
+        if broker is None:
             return 0
-        return len(link.connection.in_flight) + len(link.connection.silent)
+        return len(broker.connection.in_flight) + len(broker.connection.silent)
 
     def waits_since(self, node_id: int) -> float | None:
         """When the request was sent that has waited longest for this broker."""
-        link = self._links.get(node_id)
-        if link is None:
+        broker = self._brokers.get(node_id)
+        if broker is None:
             return None
-        waiting = (link.connection.in_flight, link.connection.silent)
+        waiting = (broker.connection.in_flight, broker.connection.silent)
         return min((flights[0].sent_at for flights in waiting if flights), default=None)
 
-    def link(self, node_id: int) -> BrokerConnection:
-        """The link to a broker that `ready` was asked about."""
-        return self._links[node_id]
+    def broker(self, node_id: int) -> BrokerConnection:
+        """A broker that `connect` was called for."""
+        return self._brokers[node_id]
 
     def send(self, node_id: int, request: Request, now: float) -> int:
         """Send to a ready broker; a failure shows up as a completion.
 
         Returns the request's correlation id, 0 where the connection was gone.
         """
-        link = self._links[node_id]
+        broker = self._brokers[node_id]
         try:
-            flight = link.send(request, now)
+            flight = broker.send(request, now)
         except OSError as error:
-            self._fail(link, error, now)
+            self._fail(broker, error, now)
             return 0
-        self.observer.sent(link, flight)
-        self._watch(link, now)
+        self.metrics.sent(broker, flight)
+        self._watch(broker, now)
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
         """Leave a broker alone for so long, as it asked (KIP-219)."""
-        if link := self._links.get(node_id):
-            link.throttled_until = max(link.throttled_until, now + seconds)
-            self.observer.throttled(link, seconds)
+        if broker := self._brokers.get(node_id):
+            broker.throttled_until = max(broker.throttled_until, now + seconds)
+            self.metrics.throttled(broker, seconds)
 
     def disconnect(self, node_id: int, why: str, now: float) -> None:
         """Close a connection; what was under way there completes without a response."""
-        if link := self._links.get(node_id):
-            self._fail(link, ConnectionAbortedError(why), now)
+        if broker := self._brokers.get(node_id):
+            self._fail(broker, ConnectionAbortedError(why), now)
 
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
         """Wait at most `timeout` seconds for the network; everything that completed since."""
@@ -178,10 +186,10 @@ class Network:
 
     def next_deadline(self, now: float) -> float:
         """Seconds until something here may time out or be tried again."""
-        times = [link.connect_by for link in self._links.values() if link.connect_by]
-        times += [link.retry_at for link in self._links.values() if link.retry_at > now]
-        times += [link.throttled_until for link in self._links.values()]
-        oldest = (link.connection.oldest_sent() for link in self._links.values())
+        times = [broker.connect_by for broker in self._brokers.values() if broker.connect_by]
+        times += [broker.retry_at for broker in self._brokers.values() if broker.retry_at > now]
+        times += [broker.throttled_until for broker in self._brokers.values()]
+        oldest = (broker.connection.oldest_sent() for broker in self._brokers.values())
         times += [sent + self._config.request_timeout_ms / 1000 for sent in oldest if sent]
         return min((time - now for time in times if time > now), default=1.0)
 
@@ -192,17 +200,17 @@ class Network:
         except (BlockingIOError, OSError):
             return  # full: it is awake, closed: nobody waits
 
-    def links(self) -> list[BrokerConnection]:
+    def brokers(self) -> list[BrokerConnection]:
         """Every broker that was ever asked for, connected or not."""
-        return list(self._links.values())
+        return list(self._brokers.values())
 
     def connected(self) -> Iterable[Node]:
         """Brokers with a connection that is ready."""
-        return [link.node for link in self._links.values() if link.is_ready]
+        return [broker.node for broker in self._brokers.values() if broker.is_ready]
 
     def forget_all(self, reason: str, now: float) -> None:
         """Close every connection; what was under way completes without a response."""
-        for node_id in list(self._links):
+        for node_id in list(self._brokers):
             self._forget(node_id, reason, now)
 
     def close(self, now: float) -> None:
@@ -218,157 +226,162 @@ class Network:
         except BlockingIOError:
             return
 
-    def _open(self, link: BrokerConnection, now: float) -> None:
+    def _open(self, broker: BrokerConnection, now: float) -> None:
         """Begin to connect, to the next address of the name; a name is looked up first."""
-        link.last_used, link.connect_by = now, self._patience(now)
-        host, port = link.node.host, link.node.port
+        broker.last_used, broker.connect_by = now, self._patience(now)
+        host, port = broker.node.host, broker.node.port
         try:
-            addresses = link.addresses or literal(host, port)
+            addresses = broker.addresses or literal(host, port)
         except OSError as error:
-            self._fail(link, error, now)
+            self._fail(broker, error, now)
             return
         if addresses is None:
-            link.connection.move(State.RESOLVING)
+            broker.connection.move(State.RESOLVING)
             self._resolver.ask(host, port, self.wakeup)
             return
-        link.addresses = addresses
-        self._dial(link, now)
+        broker.addresses = addresses
+        self._dial(broker, now)
 
     def _take_addresses(self, now: float) -> None:
         """Go on with the brokers whose names have been looked up."""
         for found in self._resolver.resolutions():
-            for link in list(self._links.values()):
-                if link.connection.state is not State.RESOLVING:
+            for broker in list(self._brokers.values()):
+                if broker.connection.state is not State.RESOLVING:
                     continue
-                if (link.node.host, link.node.port) != (found.host, found.port):
+                if (broker.node.host, broker.node.port) != (found.host, found.port):
                     continue
                 if found.error is not None:
-                    self._fail(link, found.error, now)
+                    self._fail(broker, found.error, now)
                 else:
-                    link.resolved(found.addresses)
-                    self._dial(link, now)
+                    broker.resolved(found.addresses)
+                    self._dial(broker, now)
 
-    def _dial(self, link: BrokerConnection, now: float) -> None:
-        buffers = (self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
-        address = link.next_address()
-        link.connection.move(State.CONNECTING)
-        self.observer.opening(link, address[1])
+    def _dial(self, broker: BrokerConnection, now: float) -> None:
+        address = broker.next_address()
+        broker.connection.move(State.CONNECTING)
+        self.metrics.opening(broker, address[1])
         try:
-            link.transport = self._connect(address, buffers)
+            broker.transport = self._connect(
+                address, self._config.send_buffer_bytes, self._config.receive_buffer_bytes
+            )
         except OSError as error:
-            self._fail(link, error, now)
+            self._fail(broker, error, now)
             return
-        link.last_used, link.connect_by = now, self._patience(now)
-        self._selector.register(link.transport, selectors.EVENT_WRITE, link)
+        broker.last_used, broker.connect_by = now, self._patience(now)
+        self._selector.register(broker.transport, selectors.EVENT_WRITE, broker)
 
     def _patience(self, now: float) -> float:
         """Until when a name must have been looked up, or a connection be ready."""
         return now + self._config.socket_connection_setup_timeout_ms / 1000
 
-    def _serve(self, link: BrokerConnection, events: int, now: float) -> None:
-        if link.transport is None:
+    def _serve(self, broker: BrokerConnection, events: int, now: float) -> None:
+        if broker.transport is None:
             return
         try:
-            if link.connection.state is State.CONNECTING:
-                if link.transport.finish_connect():
-                    link.connection.connected(now)
-                    link.flush()
+            if broker.connection.state is State.CONNECTING:
+                if broker.transport.finish_connect():
+                    broker.connection.connected(now)
+                    broker.flush()
             else:
                 if events & selectors.EVENT_WRITE:
-                    link.flush()
+                    broker.flush()
                 if events & selectors.EVENT_READ:
-                    self._receive(link, now)
+                    self._receive(broker, now)
         except (OSError, ProtocolError) as error:
-            self._fail(link, error, now)
+            self._fail(broker, error, now)
         else:
-            self._watch(link, now)
+            self._watch(broker, now)
 
-    def _receive(self, link: BrokerConnection, now: float) -> None:
-        for asked, response in link.receive(now):
-            self.observer.answered(link, asked, now)
-            self._done.append(_completion(link, asked, (response, None), now))
-            self.outages.answered(link, now)
-        if link.is_ready and link.connect_by:
-            link.connect_by, link.failures = 0.0, 0
-            self.observer.ready(link)
-            self.outages.answered(link, now)
-            self.failures.pop(str(link.node), None)
+    def _receive(self, broker: BrokerConnection, now: float) -> None:
+        for asked, response in broker.receive(now):
+            self.metrics.answered(broker, asked, now)
+            self._done.append(_completion(broker, asked, now, response=response))
+            self.outages.answered(broker, now)
+        if broker.is_ready and broker.connect_by:
+            broker.connect_by, broker.failures = 0.0, 0
+            self.metrics.ready(broker)
+            self.outages.answered(broker, now)
+            self.failures.pop(str(broker.node), None)
 
-    def _watch(self, link: BrokerConnection, now: float) -> None:
-        self.observer.moved(link, now)
-        self._complete_silent(link)
-        if link.transport is not None:
-            writing = selectors.EVENT_WRITE if link.connection.out else 0
+    def _watch(self, broker: BrokerConnection, now: float) -> None:
+        self.metrics.moved(broker, now)
+        self._complete_silent(broker)
+        if broker.transport is not None:
+            writing = selectors.EVENT_WRITE if broker.connection.out else 0
             wanted = selectors.EVENT_READ | writing
-            if self._selector.get_key(link.transport).events != wanted:
-                self._selector.modify(link.transport, wanted, link)
+            if self._selector.get_key(broker.transport).events != wanted:
+                self._selector.modify(broker.transport, wanted, broker)
 
     def _expire(self, now: float) -> None:
         patience = self._config.request_timeout_ms / 1000
         idle = self._config.connections_max_idle_ms / 1000
-        for link in list(self._links.values()):
-            oldest = link.connection.oldest_sent()
-            if link.connect_by and now >= link.connect_by:
-                self._fail(link, TimeoutError(_TOO_LATE[link.connection.state]), now)
+        for broker in list(self._brokers.values()):
+            oldest = broker.connection.oldest_sent()
+            if broker.connect_by and now >= broker.connect_by:
+                self._fail(broker, TimeoutError(_TOO_LATE[broker.connection.state]), now)
             elif oldest is not None and now >= oldest + patience:
-                self.observer.timed_out(link)
-                self._fail(link, TimeoutError("no response within request.timeout.ms"), now)
-            elif link.is_ready and oldest is None and 0 <= idle < now - link.last_used:
-                self._forget(link.node.node_id, "idle", now)
+                self.metrics.timed_out(broker)
+                self._fail(broker, TimeoutError("no response within request.timeout.ms"), now)
+            elif broker.is_ready and oldest is None and 0 <= idle < now - broker.last_used:
+                self._forget(broker.node.node_id, "idle", now)
             elif oldest is not None:
-                self.outages.silent(link, oldest, patience, now)
+                self.outages.silent(broker, oldest, patience, now)
 
-    def _fail(self, link: BrokerConnection, error: Exception, now: float) -> None:
+    def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
         """Give the connection up: back off, or go on with the name's next address."""
-        reason, was_ready, was_idle = reason_of(error), link.is_ready, link.is_idle
+        reason, was_ready, was_idle = reason_of(error), broker.is_ready, broker.is_idle
         if was_idle:
             reason = f"closed while idle ({reason})"  # the broker's right, and no failure
         else:
-            self.failures[str(link.node)] = reason
-        lost = self._drop(link, reason, now)
-        if link.addresses and not was_ready:
+            self.failures[str(broker.node)] = reason
+        lost = self._drop(broker, reason, now)
+        if broker.addresses and not was_ready:
             return
-        link.addresses = []
+        broker.addresses = []
         delay = full_jitter(
-            link.failures,
+            broker.failures,
             self._config.reconnect_backoff_ms,
             self._config.reconnect_backoff_max_ms,
             self._random,
         )
-        link.failures += 1
-        link.retry_at = now + delay
+        broker.failures += 1
+        broker.retry_at = now + delay
         if not was_idle:
-            self.outages.failed(link, reason, lost, delay, now)
+            self.outages.failed(broker, reason, lost, delay, now)
 
-    def _drop(self, link: BrokerConnection, reason: str, now: float) -> list[InFlight]:
-        if link.transport is not None:
-            self._selector.unregister(link.transport)
-        link.connect_by = 0.0
-        self.observer.moved(link, now)
-        self._complete_silent(link)
-        connection, lost = link.connection, link.take_over()
-        self.observer.closed(link, reason, lost)
+    def _drop(self, broker: BrokerConnection, reason: str, now: float) -> list[InFlightRequest]:
+        if broker.transport is not None:
+            self._selector.unregister(broker.transport)
+        broker.connect_by = 0.0
+        self.metrics.moved(broker, now)
+        self._complete_silent(broker)
+        connection, lost = broker.connection, broker.take_over()
+        self.metrics.closed(broker, reason, lost)
         for asked in lost:
-            completion = _completion(link, asked, (None, reason), now)
+            completion = _completion(broker, asked, now, failure=reason)
             self._done.append(replace(completion, written=connection.has_written(asked)))
         return lost
 
-    def _complete_silent(self, link: BrokerConnection) -> None:
-        for written in link.connection.written_silently():
-            self._done.append(_completion(link, written, (None, None), written.sent_at))
+    def _complete_silent(self, broker: BrokerConnection) -> None:
+        for written in broker.connection.written_silently():
+            self._done.append(_completion(broker, written, written.sent_at))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
-        link = self._links.pop(node_id, None)
-        if link is not None:
-            self._drop(link, reason, now)
+        broker = self._brokers.pop(node_id, None)
+        if broker is not None:
+            self._drop(broker, reason, now)
 
 
 def _completion(
-    link: BrokerConnection, asked: InFlight, outcome: tuple[Any | None, str | None], now: float
+    broker: BrokerConnection,
+    asked: InFlightRequest,
+    now: float,
+    *,
+    response: Any | None = None,
+    failure: str | None = None,
 ) -> Completion:
-    response, failure = outcome
     return Completion(
-        node=link.node,
+        node=broker.node,
         request=asked.request,
         response=response,
         failure=failure,

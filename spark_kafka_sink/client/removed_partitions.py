@@ -13,8 +13,8 @@ PATIENCE = 5.0
 
 
 @dataclass(slots=True)
-class Vanished:
-    """What rows may have been given to, held against what the metadata has now.
+class RemovedPartitions:
+    """The most partitions that each topic had, held against what the metadata has now.
 
     A topic that has the same id and fewer partitions has been told by a broker that lags behind;
     so may one that has no id.
@@ -24,14 +24,14 @@ class Vanished:
     """The most partitions that each topic had."""
     _since: dict[str, float] = field(default_factory=dict)
     """When a topic was first told of that has fewer, in seconds of a clock."""
-    _left: dict[str, int] = field(default_factory=dict)
+    _remaining: dict[str, int] = field(default_factory=dict)
     """How many partitions it has."""
 
     def __bool__(self) -> bool:
         """Whether there may be any."""
         return bool(self._since)
 
-    def learn(self, cluster: Cluster, now: float) -> None:
+    def update(self, cluster: Cluster, now: float) -> None:
         """Take a new snapshot in."""
         for name, told in cluster.topics.items():
             known = self._known.get(name)
@@ -39,13 +39,13 @@ class Vanished:
                 self._known[name] = told
             elif known.is_other(told.topic_id):
                 self._since.setdefault(name, now)
-                self._left[name] = told.partition_count
+                self._remaining[name] = told.partition_count
                 continue
             self._since.pop(name, None)
 
-    def left(self, topic: str, partition: int, now: float) -> int | None:
-        """How many partitions the topic has now, where this one has vanished for good."""
+    def remaining(self, topic: str, partition: int, now: float) -> int | None:
+        """How many partitions the topic has now, where this one is gone for good."""
         since = self._since.get(topic)
-        if since is None or now - since < PATIENCE or partition < self._left[topic]:
+        if since is None or now - since < PATIENCE or partition < self._remaining[topic]:
             return None
-        return self._left[topic]
+        return self._remaining[topic]

@@ -42,15 +42,16 @@ class Transport(Protocol):
 class TcpTransport:
     """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 leaves them to the system."""
 
-    def __init__(self, address: Address, buffers: tuple[int, int]) -> None:
+    def __init__(self, address: Address, send_buffer: int, receive_buffer: int) -> None:
         family, target = address
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), buffers, strict=True):
-            if size >= 0:
-                self._socket.setsockopt(socket.SOL_SOCKET, option, size)
+        if send_buffer >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        if receive_buffer >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         code = self._socket.connect_ex(target)
         if code not in {0, errno.EINPROGRESS, errno.EWOULDBLOCK}:
             self._socket.close()

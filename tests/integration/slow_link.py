@@ -57,7 +57,7 @@ def slow_link(
     ).result(10)
     place = server.sockets[0].getsockname()
     try:
-        yield lambda address, buffers: TcpTransport((address[0], place), buffers)
+        yield lambda address, *buffers: TcpTransport((address[0], place), *buffers)
     finally:
         asyncio.run_coroutine_threadsafe(_end(server), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)

@@ -59,7 +59,7 @@ class ChunkEncoder:
 
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
         """The limits, lower for topics that are known to take smaller batches than batch.size."""
-        ceilings = self._client.ceilings
+        ceilings = self._client.batch_size_limits
         if not ceilings:
             return self._limits
         now, largest = self._client.clock.monotonic(), self._limits.size

@@ -110,7 +110,7 @@ class StickyPartitioner:
 
     def _room(self, topic: TopicInfo, partition: int) -> int:
         batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
-        largest = self._client.ceilings.of(topic.name, self._client.clock.monotonic())
+        largest = self._client.batch_size_limits.of(topic.name, self._client.clock.monotonic())
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo) -> list[int]:

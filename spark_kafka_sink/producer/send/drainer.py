@@ -284,7 +284,8 @@ class Drainer:
         """Bytes that a request to this broker may have now; 0 while it can't take one."""
         node = self._metadata.cluster.nodes[node_id]
         in_flight = self._network.in_flight(node_id)
-        can_take = self._network.ready(node, now) and in_flight < self._config.max_in_flight
+        self._network.connect(node, now)
+        can_take = self._network.is_ready(node, now) and in_flight < self._config.max_in_flight
         self._doubt(node)
         if not can_take or not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0

@@ -40,10 +40,11 @@ class ProducerIdRequester:
         if self.identity.state is not ProducerIdState.MISSING or now < self._retry_at:
             return
         network = self._client.network
-        node = self._client.metadata.pick(network, now)
+        node = self._client.metadata.least_loaded_node(network, now)
         if node is None:
+            self._client.metadata.connect_any(network, now)
             return
-        version = network.link(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
+        version = network.broker(node.node_id).connection.version(ApiKey.INIT_PRODUCER_ID)
         payload = make_request(
             ApiKey.INIT_PRODUCER_ID,
             version,

@@ -132,23 +132,23 @@ class ResponseHandler:
 
     def give_up_vanished(self, now: float) -> None:
         """Fail what waits for partitions that a topic has no more since it was made anew."""
-        vanished = self._client.metadata.vanished
+        vanished = self._client.metadata.removed_partitions
         if not vanished:
             return
         lost = [
             batch
             for place, lane in self._lanes.items()
-            if lane.again and vanished.left(*place, now)
+            if lane.again and vanished.remaining(*place, now)
             for batch in lane.again
         ]
         for batch in lost:
             self._lanes[batch.partition].again.remove(batch)
         lost += self._accumulator.take_while(
-            lambda batch: vanished.left(*batch.partition, now) is not None
+            lambda batch: vanished.remaining(*batch.partition, now) is not None
         )
         for batch in lost:
             self._fail_batch(batch, _status(batch), _VANISHED)
-            self.fail(vanished_error(batch, vanished.left(*batch.partition, now) or 0))
+            self.fail(vanished_error(batch, vanished.remaining(*batch.partition, now) or 0))
 
     def renumber(self, lane: InFlightBatches) -> None:
         """Give a partition the new epoch that it needs, once nothing of it is under way.
@@ -223,7 +223,7 @@ class ResponseHandler:
                 self._retry(lane, batch, answer, decision, now)
             case Action.SPLIT:
                 self._report.refused(error_name(answer.code))
-                ceilings, topic = self._client.ceilings, batch.partition.topic
+                ceilings, topic = self._client.batch_size_limits, batch.partition.topic
                 self._split(lane, batch, ceilings.refused(topic, batch.raw_size, now))
             case Action.FAIL | Action.FATAL:
                 self._fail_or_refuse(lane, batch, answer, decision)

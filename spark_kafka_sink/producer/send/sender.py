@@ -30,6 +30,7 @@ from spark_kafka_sink.producer.send.statistics import Statistics
 if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.metrics.recorder import BrokerMeters
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
@@ -53,11 +54,10 @@ class Sender:
         self._accumulator = accumulator
         self._report = context.report
         self._trace = context.events
-        client.network.observer.meters = context.report.meters.brokers
         self._ids = ProducerIdRequester(client, identity)
         self._identity = identity
         self._lanes: dict[TopicPartition, InFlightBatches] = {}
-        client.network.outages.backlog = Backlog(client, accumulator, self._lanes).sentence
+        self._backlog = Backlog(client, accumulator, self._lanes)
         self._answers = ResponseHandler(context, accumulator, self._lanes)
         self._picker = Drainer(context, accumulator, self._lanes, self._answers)
         self._statistics = Statistics(
@@ -80,7 +80,7 @@ class Sender:
         if self._answers.failure is None:
             self._drain(now)
         self._expire(now)
-        self._metadata.pump(self._network, now)
+        self._metadata.maybe_send(self._network, now)
         for completion in self._network.poll(self._wait(now), self._client.clock.monotonic):
             self._complete(completion)
         if self._metadata.updates != self._metadata_seen:
@@ -88,6 +88,15 @@ class Sender:
             self._accumulator.state.notify()
         self._answers.finish_failure()
         self._statistics.pump(now)
+
+    @property
+    def broker_meters(self) -> BrokerMeters:
+        """What the connections count while this session runs."""
+        return self._report.meters.brokers
+
+    def backlog(self, node_id: int, now: float) -> str:
+        """A sentence on what waits for a broker."""
+        return self._backlog.sentence(node_id, now)
 
     def crashed(self, error: BaseException) -> None:
         """The loop is dead: the writer must not wait for it."""
@@ -130,7 +139,7 @@ class Sender:
             batch.attempts += 1
             batch.sent_at = now
         self._report.meters.request(sum(batch.records for _, batch in picks))
-        connection = self._network.link(node_id).connection
+        connection = self._network.broker(node_id).connection
         try:
             request = produce_request(self._config, connection, self._metadata.cluster, picks)
         except ProtocolError as error:
@@ -163,7 +172,7 @@ class Sender:
         now = self._client.clock.monotonic()
         context = completion.request.context
         if isinstance(context, Metadata):
-            context.take(completion, now)
+            context.handle_response(completion, now)
         elif isinstance(context, ProducerIdRequester):
             self._complete_producer_id(completion, context, now)
         elif completion.failure is None and self._config.acks is Acks.NONE:

@@ -133,14 +133,14 @@ class Statistics:
         }
 
     def _brokers(self, now: float) -> dict[str, Any]:
-        links = {link.node.node_id: link for link in self.client.network.links()}
+        connections = {one.node.node_id: one for one in self.client.network.brokers()}
         return {
             f"{meter.name}/{meter.node_id if meter.node_id >= 0 else 'bootstrap'}": {
                 "name": f"{meter.name}/{meter.node_id if meter.node_id >= 0 else 'bootstrap'}",
                 "nodeid": meter.node_id,
                 "nodename": meter.name,
                 "source": "learned" if meter.node_id >= 0 else "configured",
-                **_link(links.get(meter.node_id), now),
+                **_connection(connections.get(meter.node_id), now),
                 "tx": meter.tx,
                 "txbytes": meter.tx_bytes,
                 "txerrs": meter.tx_errors,
@@ -223,7 +223,7 @@ class Statistics:
         network, memory = self.client.network, self.accumulator.pool
         updated = self.client.metadata.updated_at
         return {
-            "requests-in-flight": sum(len(one.connection.in_flight) for one in network.links()),
+            "requests-in-flight": sum(len(one.connection.in_flight) for one in network.brokers()),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
             "waiting-threads": int(self.accumulator.pool.waiting_since is not None),
             "metadata-age": -1.0 if updated is None else now - updated,
@@ -245,7 +245,7 @@ def window(values: Distribution) -> dict[str, int]:
     }
 
 
-def _link(link: BrokerConnection | None, now: float) -> dict[str, Any]:
+def _connection(link: BrokerConnection | None, now: float) -> dict[str, Any]:
     if link is None:
         return {"state": "INIT", "outbuf_cnt": 0, "waitresp_cnt": 0}
     connection = link.connection

@@ -179,7 +179,9 @@ class FakeCluster:
         log = self.logs[name, partition]
         log.leader, log.leader_epoch = leader, log.leader_epoch + 1
 
-    def connect(self, address: tuple[int, tuple[str, int]], _: tuple[int, int]) -> FakeTransport:
+    def connect(
+        self, address: tuple[int, tuple[str, int]], _send: int = -1, _receive: int = -1
+    ) -> FakeTransport:
         """What a client takes for its `connect`; the bootstrap address is that of broker 1."""
         port = address[1][1]
         self.dialled.append(port)

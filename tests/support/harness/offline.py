@@ -51,11 +51,11 @@ class ManualClient(Client):
             super().__init__(settings, clock, Random(7), connect)
 
     def attach(self, loop: Loop) -> None:
-        self._loop = loop
+        self._run_loop(loop)
 
     def detach(self) -> None:
         self._loop = None
-        self.metadata.let_go(self.clock.monotonic())
+        self.metadata.end_session(self.clock.monotonic())
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def test_one_broker_that_works_hides_no_failure_of_another() -> None:
     network = Network(config(reconnect_backoff_ms=60_000), Random(1), cluster.connect)
     works, fails = [Node(number, "127.0.0.1", 40_000 + number) for number in (1, 2)]
     for node in (fails, fails, works, works, works, works):
-        network.ready(node, clock.monotonic())
+        network.connect(node, clock.monotonic())
         network.wakeup()
         network.poll(0.0, clock.monotonic)
         cluster.pump()

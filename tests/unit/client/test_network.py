@@ -16,6 +16,7 @@ from spark_kafka_sink.client.resolver import resolve
 from spark_kafka_sink.client.transport import TcpTransport
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.metrics.recorder import BrokerMeters
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import world
@@ -48,10 +49,11 @@ def turn(one: Network, cluster: FakeCluster, clock: ManualClock) -> list:
 def test_a_broker_becomes_ready(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     one = network(cluster, clock)
-    assert not one.ready(NODE, 5.0)
+    one.connect(NODE, 5.0)
+    assert not one.is_ready(NODE, 5.0)
     for _ in range(4):
         turn(one, cluster, clock)
-    assert one.ready(NODE, 5.0)
+    assert one.is_ready(NODE, 5.0)
     assert list(one.connected()) == [NODE]
     one.close(5.0)
 
@@ -62,9 +64,9 @@ def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
     one = network(cluster, clock, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000)
     waits = []
     for _ in range(30):
-        one.ready(NODE, clock.monotonic())
+        one.connect(NODE, clock.monotonic())
         turn(one, cluster, clock)
-        wait = one.link(1).retry_at - clock.monotonic()
+        wait = one.broker(1).retry_at - clock.monotonic()
         waits.append(wait)
         clock.advance(max(wait, 0.0) + 0.001)
     assert one.failures == {"127.0.0.1:40001": "Connection refused"}
@@ -76,7 +78,7 @@ def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
 def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     one = network(cluster, clock, socket_connection_setup_timeout_ms=2_000)
-    one.ready(NODE, 5.0)
+    one.connect(NODE, 5.0)
     one.wakeup()
     one.poll(0.0, clock.monotonic)  # connected, but the cluster never answers
     clock.advance(1.9)
@@ -96,7 +98,7 @@ def turn_without_broker(one: Network, clock: ManualClock) -> None:
 def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     one = network(cluster, clock, connections_max_idle_ms=10_000)
-    one.ready(NODE, 5.0)
+    one.connect(NODE, 5.0)
     for _ in range(4):
         turn(one, cluster, clock)
     clock.advance(9.0)
@@ -113,12 +115,13 @@ def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
 def test_a_new_address_means_a_new_connection(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     one = network(cluster, clock)
-    one.ready(NODE, 5.0)
+    one.connect(NODE, 5.0)
     for _ in range(4):
         turn(one, cluster, clock)
-    assert one.ready(NODE, 5.0)
+    assert one.is_ready(NODE, 5.0)
     moved = Node(1, "127.0.0.1", 40_002)
-    assert not one.ready(moved, 5.0)
+    assert not one.is_ready(moved, 5.0)
+    one.connect(moved, 5.0)
     for _ in range(4):
         turn(one, cluster, clock)
     assert list(one.connected()) == [moved]
@@ -177,6 +180,13 @@ class _Loop:
         if self.turns == self.crash_at:
             raise RuntimeError("boom")
 
+    @property
+    def broker_meters(self) -> BrokerMeters:
+        return BrokerMeters()
+
+    def backlog(self, _node_id: int, _now: float) -> str:
+        return ""
+
     def crashed(self, error: BaseException) -> None:
         self.error = error
 
@@ -203,7 +213,7 @@ def test_a_tcp_transport_moves_bytes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (address, *_) = resolve("127.0.0.1", port)
-        transport = TcpTransport(address, (65_536, 65_536))
+        transport = TcpTransport(address, 65_536, 65_536)
         peer, _ = server.accept()
         assert transport.finish_connect()
         assert transport.read() is None
@@ -226,7 +236,7 @@ def test_a_refused_tcp_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     (address, *_) = resolve("127.0.0.1", port)
-    transport = TcpTransport(address, (-1, -1))
+    transport = TcpTransport(address, -1, -1)
     with pytest.raises(OSError, match="refused"):
         wait_for(transport)
 

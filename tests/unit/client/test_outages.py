@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.client.outage_schedule import INTERVAL, MOST, Troubles
+from spark_kafka_sink.client.outages import INTERVAL, MOST, Outages
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster, Fault
@@ -105,7 +105,7 @@ def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture)
     until = clock.monotonic() + 3 * INTERVAL
     while clock.monotonic() < until:
         for node in nodes:
-            one.ready(node, clock.monotonic())
+            one.connect(node, clock.monotonic())
         one.wakeup()
         one.poll(0.0, clock.monotonic)
         clock.advance(0.5)
@@ -171,16 +171,16 @@ def test_a_leader_that_is_no_broker_is_asked_for_ever_more_seldom() -> None:
         one.finish()
 
 
-def test_troubles_are_told_by_the_clock() -> None:
-    troubles = Troubles()
-    assert troubles.meet("a", 0.0, patience=2.0) is None
-    assert troubles.end("a") is None
-    assert troubles.meet("a", 1.0, patience=2.0) is None
-    assert troubles.meet("a", 3.0, patience=2.0) is not None
-    assert troubles.meet("a", 3.0 + INTERVAL - 0.1) is None
-    assert troubles.meet("a", 3.0 + INTERVAL) is not None
-    ended = troubles.end("a")
+def test_outages_are_told_by_the_clock() -> None:
+    outages = Outages()
+    assert outages.observe("a", 0.0, patience=2.0) is None
+    assert outages.end("a") is None
+    assert outages.observe("a", 1.0, patience=2.0) is None
+    assert outages.observe("a", 3.0, patience=2.0) is not None
+    assert outages.observe("a", 3.0 + INTERVAL - 0.1) is None
+    assert outages.observe("a", 3.0 + INTERVAL) is not None
+    ended = outages.end("a")
     assert ended is not None
     assert (ended.since, ended.times) == (1.0, 4)
-    assert troubles.meet("a", 5.0 + INTERVAL) is None
-    assert troubles.end("a") is None
+    assert outages.observe("a", 5.0 + INTERVAL) is None
+    assert outages.end("a") is None

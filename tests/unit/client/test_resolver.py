@@ -48,14 +48,14 @@ class Scene:
         given = {"bootstrap_servers": "127.0.0.1:40000", **options}
         self.network = Network(config(**given), Random(1), self.connect, self.names)
 
-    def connect(self, where: Address, buffers: tuple[int, int]) -> FakeTransport:
+    def connect(self, where: Address, send_buffer: int, receive_buffer: int) -> FakeTransport:
         if where[1][1] in self.unreachable:
             raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
-        return self.cluster.connect(where, buffers)
+        return self.cluster.connect(where, send_buffer, receive_buffer)
 
     def turn(self, *nodes: Node) -> None:
         for node in nodes:
-            self.network.ready(node, self.clock.monotonic())
+            self.network.connect(node, self.clock.monotonic())
         self.network.wakeup()
         self.network.poll(0.0, self.clock.monotonic)
         self.cluster.pump()
@@ -162,7 +162,7 @@ def test_a_port_that_is_none_is_an_error(host: str, port: int) -> None:
 def test_the_loop_goes_on_while_a_name_is_looked_up() -> None:
     scene = Scene()
     scene.turns(4, NAMED, OTHER)
-    assert scene.network.link(1).connection.state is State.RESOLVING
+    assert scene.network.broker(1).connection.state is State.RESOLVING
     assert list(scene.network.connected()) == [OTHER]
     scene.names.known["one.test"] = [address(40_001)]
     scene.turns(4, NAMED)
@@ -191,7 +191,7 @@ def test_a_name_server_that_does_not_answer_is_given_up_for_now() -> None:
 def test_the_deadline_of_a_look_up_is_waited_for() -> None:
     scene = Scene(socket_connection_setup_timeout_ms=700)
     now = scene.clock.monotonic()
-    scene.network.ready(NAMED, now)
+    scene.network.connect(NAMED, now)
     assert scene.network.next_deadline(now) == pytest.approx(0.7)
     scene.close()
 
@@ -207,7 +207,7 @@ def test_an_unknown_name_is_a_failure_with_its_reason() -> None:
 def test_an_answer_that_nobody_waits_for_any_more_changes_nothing() -> None:
     scene = Scene()
     scene.turn(NAMED)
-    scene.network.ready(Node(1, "127.0.0.1", 40_003), scene.clock.monotonic())
+    scene.network.connect(Node(1, "127.0.0.1", 40_003), scene.clock.monotonic())
     scene.names.known["one.test"] = [address(40_001)]
     scene.turns(4)
     assert [node.port for node in scene.network.connected()] == [40_003]

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster
 from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.metrics.recorder import BrokerMeters
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config, topic
 from tests.support.harness.world import World, world
@@ -99,6 +100,13 @@ class _Idle:
     def run_once(self) -> None: ...
 
     def crashed(self, error: BaseException) -> None: ...
+
+    @property
+    def broker_meters(self) -> BrokerMeters:
+        return BrokerMeters()
+
+    def backlog(self, _node_id: int, _now: float) -> str:
+        return ""
 
 
 def test_errors_of_topics_end_with_the_session() -> None:

@@ -112,7 +112,7 @@ def test_one_large_record_says_little_of_the_others(one: World) -> None:
     one.send([np.random.default_rng(1).bytes(2 * LIMIT)])
     with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
         one.finish()
-    assert not one.client.ceilings
+    assert not one.client.batch_size_limits
 
 
 def test_a_ceiling_falls_and_rises() -> None:
