@@ -10,6 +10,7 @@ import json
 import sys
 from collections import deque
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tools.benchmarks.core import BATCHES, EVENTS, SAFE, CorePlan
 from tools.benchmarks.job import Job
 from tools.benchmarks.payload import lines_file
 from tools.benchmarks.processes import python, run_contestant
-from tools.benchmarks.sample import Series, find
+from tools.benchmarks.sample import Series, failure_notes, find
 from tools.benchmarks.tables import Table
 from tools.benchmarks.topics import fresh_topic
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from tools.benchmarks.sample import Sample
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -52,19 +54,23 @@ def measure(bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None])
     for number in range(plan.rounds):
         for one in series:
             tell(f"codec, round {number + 1} of {plan.rounds}: {one.codec}, {one.contestant}")
-            with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
-                job = Job(
-                    bootstrap_servers=bootstrap_servers,
-                    topic=topic,
-                    payload=lines_file(EVENTS),
-                    warmup=plan.warmup,
-                    records=plan.records,
-                    options={**SAFE, **BATCHES, "compression.type": one.codec},
-                )
-                place = Place(one.contestant)
-                line = python("tools.benchmarks.codec_place", place.name, job.to_json())
-                one.samples.append(run_contestant(line))
+            place = Place(one.contestant)
+            one.add(partial(_run, place, one.codec, plan, bootstrap_servers), tell)
     return series
+
+
+def _run(place: Place, codec: str, plan: CorePlan, bootstrap_servers: str) -> Sample:
+    with fresh_topic(bootstrap_servers, plan.warmup + plan.records) as topic:
+        job = Job(
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            payload=lines_file(EVENTS),
+            warmup=plan.warmup,
+            records=plan.records,
+            options={**SAFE, **BATCHES, "compression.type": codec},
+        )
+        line = python("tools.benchmarks.codec_place", place.name, job.to_json())
+        return run_contestant(line)
 
 
 class _Pending:
@@ -124,20 +130,23 @@ def codec_table(series: Sequence[Series]) -> Table:
     """Rates and CPU; ratios are to a thread of its own with the same codec."""
     rows = []
     for one in series:
+        if not one.samples:
+            rows.append((one.contestant, one.codec, "failed", "-", "-", "-"))
+            continue
         own = find(list(series), Place.OWN, one.codec)
-        assert own is not None
         rows.append(
             (
                 one.contestant,
                 one.codec,
                 f"{one.rate / 1e6:.2f}",
                 f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
-                f"{one.rate / own.rate:.2f}x",
+                f"{one.rate / own.rate:.2f}x" if own else "-",
                 f"{one.cpu_us:.3f}",
             )
         )
     columns = ("compressed in", "codec", "M rec/s", "min - max", "to its own", "CPU us/rec")
-    return Table("Codec: where 131-byte JSON events are compressed", columns, rows)
+    notes = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
+    return Table("Codec: where 131-byte JSON events are compressed", columns, rows, " ".join(notes))
 
 
 if __name__ == "__main__":

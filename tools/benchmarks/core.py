@@ -8,6 +8,7 @@ turns, round after round, so that a change of the machine's mood hits them all.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tools.benchmarks import core_librdkafka
@@ -99,7 +100,8 @@ def measure(
     for number in range(plan.rounds):
         for contestant, payload, series in heats:
             tell(f"core, round {number + 1} of {plan.rounds}: {contestant.name}, {series.codec}")
-            series.samples.append(_run(contestant, series.codec, payload, plan, bootstrap_servers))
+            one = partial(_run, contestant, series.codec, payload, plan, bootstrap_servers)
+            series.add(one, tell)
     return results
 
 

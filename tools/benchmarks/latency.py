@@ -6,19 +6,18 @@ get the same bursts, one every 5 ms, each to the next partition.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tests.support.kafka.jars import ROOT
 from tools.benchmarks import core_librdkafka
 from tools.benchmarks.core import LIBRDKAFKA, OURS, RANDOM, SAFE
 from tools.benchmarks.core_librdkafka import NoCompilerError
 from tools.benchmarks.job import Job
 from tools.benchmarks.payload import lines_file
-from tools.benchmarks.processes import python
+from tools.benchmarks.processes import python, run_process
+from tools.benchmarks.sample import attempt, failure_notes
 from tools.benchmarks.tables import Table
 from tools.benchmarks.topics import fresh_topic
 
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WARMUP_S = 2
-_TIMEOUT_S = 120
+_NOTE = (
+    "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the share "
+    "of one core."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class LatencySeries:
     rate: int
     linger_ms: int
     runs: list[dict[str, float]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def middle(self, name: str) -> float:
         """Median of a figure over the runs."""
@@ -68,7 +71,10 @@ def measure(
                 f"latency, round {number + 1} of {plan.rounds}: {one.contestant}, "
                 f"{one.rate:,} rec/s, linger {one.linger_ms}"
             )
-            one.runs.append(_run(commands[one.contestant], one, plan, bootstrap_servers))
+            run = partial(_run, commands[one.contestant], one, plan, bootstrap_servers)
+            figures = attempt(run, one.failures, tell)
+            if figures is not None:
+                one.runs.append(figures)
     return series
 
 
@@ -99,30 +105,30 @@ def _run(
             records=records,
             options=options,
         )
-        done = subprocess.run(
-            command(job), cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT_S
-        )
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        figures, _ = run_process(command(job))
     return {name: value for name, value in figures.items() if isinstance(value, int | float)}
 
 
 def latency_table(series: Sequence[LatencySeries]) -> Table:
     """Percentiles, and the CPU that the rate costs."""
-    rows = [
-        (
-            one.contestant,
-            f"{one.rate:,}",
-            str(one.linger_ms),
-            *(f"{one.middle(name) / 1000:.2f}" for name in ("p50_us", "p99_us", "p999_us")),
-            f"{one.middle('max_us') / 1000:.1f}",
-            f"{one.middle('cpu_s') / one.middle('seconds'):.0%}",
-        )
+    rows = [(one.contestant, f"{one.rate:,}", str(one.linger_ms), *_cells(one)) for one in series]
+    notes = failure_notes(
+        (f"{one.contestant} at {one.rate:,} rec/s, linger.ms {one.linger_ms},", one.failures)
         for one in series
-    ]
+    )
     return Table(
         "Latency: 100-byte random records, acks=all, idempotent, from due to acknowledged",
         ("producer", "rec/s", "linger.ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU"),
         rows,
-        "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the "
-        "share of one core.",
+        " ".join([_NOTE, *notes]),
+    )
+
+
+def _cells(one: LatencySeries) -> tuple[str, ...]:
+    if not one.runs:
+        return ("failed", "-", "-", "-", "-")
+    return (
+        *(f"{one.middle(name) / 1000:.2f}" for name in ("p50_us", "p99_us", "p999_us")),
+        f"{one.middle('max_us') / 1000:.1f}",
+        f"{one.middle('cpu_s') / one.middle('seconds'):.0%}",
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from tests.support.kafka.jars import ROOT
-from tools.benchmarks.sample import Sample
+from tools.benchmarks.sample import BenchmarkError, Sample
 
 if TYPE_CHECKING:
     import resource
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 300
 
 
-class ContestantError(RuntimeError):
+class ContestantError(BenchmarkError):
     """A contestant failed; the message ends with what it printed."""
 
 
@@ -39,6 +39,18 @@ def run_contestant(command: Sequence[str]) -> Sample:
     Raises:
         ContestantError: it failed, or took over five minutes.
     """
+    figures, used = run_process(command)
+    measured = {name: figures[name] for name in ("records", "seconds", "cpu_s", "peak_mib")}
+    total = figures.get("total_cpu_s", used.ru_utime + used.ru_stime)
+    return Sample(**measured, startup_cpu_s=max(0.0, total - figures["cpu_s"]))
+
+
+def run_process(command: Sequence[str]) -> tuple[dict[str, Any], resource.struct_rusage]:
+    """The JSON object in the last line that a process prints, and what it used in all.
+
+    Raises:
+        ContestantError: it failed, or took over five minutes.
+    """
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=printed, stderr=complaints
@@ -50,9 +62,7 @@ def run_contestant(command: Sequence[str]) -> Sample:
     if status:
         raise ContestantError(f"{command[:3]} ended with status {status}:\n{errors[-3000:]}")
     figures: dict[str, Any] = json.loads(output.splitlines()[-1])
-    measured = {name: figures[name] for name in ("records", "seconds", "cpu_s", "peak_mib")}
-    total = figures.get("total_cpu_s", used.ru_utime + used.ru_stime)
-    return Sample(**measured, startup_cpu_s=max(0.0, total - figures["cpu_s"]))
+    return figures, used
 
 
 def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:

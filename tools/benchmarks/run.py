@@ -3,7 +3,8 @@
 Five parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level and
 the thread that compresses beside other threads that could, the core's latency at a fixed rate
 beside librdkafka's, and whole Spark writes beside Spark's own sink; all but the first on a real
-Kafka that is started for it. The figures hold for the machine and the moment: compare the ratios,
+Kafka that is started for it. A contestant that fails is reported in its place, and the others go
+on. The figures hold for the machine and the moment: compare the ratios,
 and run it on a quiet machine.
 """
 
@@ -27,6 +28,7 @@ from tools.benchmarks.codec_place import codec_table
 from tools.benchmarks.core import CorePlan
 from tools.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
 from tools.benchmarks.machine import describe, one_line
+from tools.benchmarks.payload import FOLDER
 from tools.benchmarks.processes import python
 from tools.benchmarks.spark import SparkPlan
 from tools.benchmarks.tables import Table, core_table, encoder_table, spark_table, target_table
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from tools.benchmarks.encoder import EncoderResult
     from tools.benchmarks.sample import Series
 
+_JSON = FOLDER / "figures.json"
 PARTS = ("encoder", "core", "codec", "latency", "spark")
 _TITLES = {
     core.RANDOM: "Core: 100-byte random records, acks=all, idempotent",
@@ -152,7 +155,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be repeated")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
+    parser.add_argument("--json", type=Path, metavar="FILE", default=_JSON, help="every sample")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there")
     parser.add_argument("--docs", action="store_true", help="write them into docs/benchmarks.md")
     arguments = parser.parse_args()
@@ -172,8 +175,9 @@ def main() -> None:
     shown.print(one_line(figures.machine))
     for table in figures.tables():
         shown.print(table.rich())
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures.to_dict(), indent=1) + "\n")
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(figures.to_dict(), indent=1) + "\n")
+    shown.print(f"every sample as JSON: {arguments.json}", soft_wrap=True)
     if arguments.markdown:
         arguments.markdown.write_text(figures.markdown())
     if arguments.docs:

@@ -4,7 +4,35 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_T = TypeVar("_T")
+
+
+class BenchmarkError(RuntimeError):
+    """A run failed, or left other records than it should; the run goes on with the others."""
+
+
+def attempt(run: Callable[[], _T], failures: list[str], tell: Callable[[str], None]) -> _T | None:
+    """What `run` returns; where it fails, None, and the reason is told and kept."""
+    try:
+        return run()
+    except BenchmarkError as error:
+        failures.append(str(error))
+        tell(f"FAILED: {error}")
+        return None
+
+
+def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
+    """A line for each contestant that failed: how often, and the end of what it said first."""
+    return [
+        f"{name} failed {len(texts)} times: {texts[0].strip().splitlines()[-1][:200]}."
+        for name, texts in failures
+        if texts
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +62,21 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The runs of one contestant with one codec, in the order in which they ran."""
+    """The runs of one contestant with one codec, in the order in which they ran.
+
+    `failures` says why runs brought no sample; the figures need one sample at least.
+    """
 
     contestant: str
     codec: str
     samples: list[Sample] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, run: Callable[[], Sample], tell: Callable[[str], None]) -> None:
+        """Keep the sample of a run, or the reason why there is none."""
+        sample = attempt(run, self.failures, tell)
+        if sample is not None:
+            self.samples.append(sample)
 
     @property
     def rate(self) -> float:
@@ -75,9 +113,10 @@ class Series:
         return {
             "contestant": self.contestant,
             "codec": self.codec,
-            "median_records_per_s": round(self.rate),
-            "median_cpu_us_per_record": round(self.cpu_us, 4),
+            "median_records_per_s": round(self.rate) if self.samples else None,
+            "median_cpu_us_per_record": round(self.cpu_us, 4) if self.samples else None,
             "samples": [asdict(sample) for sample in self.samples],
+            "failures": self.failures,
         }
 
 

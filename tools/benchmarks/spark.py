@@ -11,13 +11,14 @@ import subprocess
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from tests.support.kafka.jars import ROOT
 from tools.benchmarks.core import BATCHES, SAFE
 from tools.benchmarks.payload import events_file
 from tools.benchmarks.processes import ContestantError, python
-from tools.benchmarks.sample import Sample, Series
+from tools.benchmarks.sample import Sample, Series, attempt
 from tools.benchmarks.topics import fresh_topic
 
 if TYPE_CHECKING:
@@ -146,15 +147,15 @@ def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]
         sparks = {writer: stack.enter_context(WarmSpark()) for writer in sorted(writers)}
         for contestant, series in heats:
             tell(f"spark: warming up {contestant.name}, {series.codec}")
-            _heat(sparks, contestant, series.codec, bootstrap_servers, _FIRST_WARM_UP)
+            warm_up = partial(_heat, sparks, contestant, series.codec, bootstrap_servers)
+            attempt(partial(warm_up, _FIRST_WARM_UP), series.failures, tell)
         for number in range(plan.rounds):
             for contestant, series in heats:
                 what = f"{contestant.name}, {series.codec}"
                 tell(f"spark, round {number + 1} of {plan.rounds}: {what}")
-                _heat(sparks, contestant, series.codec, bootstrap_servers, _WARM_UP)
-                series.samples.append(
-                    _heat(sparks, contestant, series.codec, bootstrap_servers, plan.records)
-                )
+                write = partial(_heat, sparks, contestant, series.codec, bootstrap_servers)
+                if attempt(partial(write, _WARM_UP), series.failures, tell) is not None:
+                    series.add(partial(write, plan.records), tell)
     return [series for _, series in heats]
 
 

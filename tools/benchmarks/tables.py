@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table as RichTable
 
 from tools.benchmarks import core, spark
-from tools.benchmarks.sample import find
+from tools.benchmarks.sample import failure_notes, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +66,11 @@ def encoder_table(results: Sequence[EncoderResult]) -> Table:
 
 def core_table(title: str, series: Sequence[Series]) -> Table:
     """Rates, CPU and memory of the core benchmark; ratios are to librdkafka with the same codec."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in series:
+        if not one.samples:
+            rows.append((one.contestant, one.codec, "failed", *["-"] * 6))
+            continue
         reference = find(list(series), core.LIBRDKAFKA, one.codec)
         rows.append(
             (
@@ -87,15 +90,21 @@ def core_table(title: str, series: Sequence[Series]) -> Table:
         title,
         (*columns, "to librdkafka", "peak MiB", "start-up CPU s"),
         rows,
-        "Medians over the rounds; start-up CPU (process start, imports, compilation, warm-up) is "
-        "not in CPU us/rec.",
+        _notes(
+            "Medians over the rounds; start-up CPU (process start, imports, compilation, warm-up) "
+            "is not in CPU us/rec.",
+            series,
+        ),
     )
 
 
 def spark_table(series: Sequence[Series]) -> Table:
     """Rates and CPU of whole Spark writes; ratios are to Spark's tuned sink with the same codec."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in series:
+        if not one.samples:
+            rows.append((one.contestant, one.codec, "failed", *["-"] * 4))
+            continue
         reference = find(list(series), spark.JVM, one.codec)
         rows.append(
             (
@@ -113,7 +122,10 @@ def spark_table(series: Sequence[Series]) -> Table:
         "Spark: 131-byte JSON events from Parquet, local[1], warm session",
         (*columns, "to tuned JVM"),
         rows,
-        "CPU is that of the driver, the JVM and the Python workers together, reading included.",
+        _notes(
+            "CPU is that of the driver, the JVM and the Python workers together, reading included.",
+            series,
+        ),
     )
 
 
@@ -121,6 +133,11 @@ def target_table(targets: Sequence[Target]) -> Table:
     """What was aimed at, and what came out."""
     rows = [(target.what, target.wanted, target.figure, target.verdict) for target in targets]
     return Table("Targets", ("target", "wanted", "measured", "met"), rows)
+
+
+def _notes(about: str, series: Sequence[Series]) -> str:
+    failed = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
+    return " ".join([about, *failed])
 
 
 def _times(value: float, reference: float | None) -> str:

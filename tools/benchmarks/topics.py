@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.kafka.admin import Admin
 from tests.support.kafka.broker import KafkaCluster
+from tools.benchmarks.sample import BenchmarkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ PARTITIONS = 8
 _HEAP_MIB = 1024
 
 
-class CountError(RuntimeError):
+class CountError(BenchmarkError):
     """The topic does not hold what the contestant says it delivered."""
 
 
