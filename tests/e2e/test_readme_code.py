@@ -1,7 +1,7 @@
 """The Python code in README.md and on the pages of docs/ runs as it is written.
 
-README's blocks are one script. So are those of each page, after README's first block, which makes
-`spark` and `events`. Blocks that define tests are run by pytest.
+README's blocks are one script. So are those of each page, which find `spark` and `events` of the
+README's first block. Blocks that define tests are run by pytest.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ SETTINGS = {
 
 def code_of(page: Path) -> list[str]:
     return _BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def is_test(block: str) -> bool:
+    return "\ndef test_" in block
 
 
 EXAMPLES = [page for page in pages() if page != README and code_of(page)]
@@ -82,24 +86,20 @@ def run(arguments: list[str], folder: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
 
 
-def run_blocks(blocks: list[str], servers: str, folder: Path) -> None:
-    """Those that define tests with pytest, the others as one script."""
-    tests = [block for block in blocks if "\ndef test_" in block]
-    for number, block in enumerate(tests):
+def run_tests(blocks: list[str], folder: Path) -> None:
+    """With pytest, each as a file of its own."""
+    for number, block in enumerate(blocks):
         (folder / f"test_{number}.py").write_text(block)
-    if tests:
-        run(["-m", "pytest", "-q", "."], folder)
-    script = folder / "example.py"
-    rest = [block for block in blocks if block not in tests]
-    script.write_text("\n".join(rest).replace(ADDRESS, servers))
-    run([script.name], folder)
+    run(["-m", "pytest", "-q", "."], folder)
 
 
 def test_the_readme_runs_and_its_records_arrive(tmp_path: Path, kafka: EmbeddedBroker) -> None:
     blocks = code_of(README)
     assert len(blocks) >= 5
     assert any(ADDRESS in block for block in blocks)
-    run_blocks(blocks, kafka.bootstrap_servers, tmp_path)
+    script = tmp_path / "readme.py"
+    script.write_text("\n".join(blocks).replace(ADDRESS, kafka.bootstrap_servers))
+    run([script.name], tmp_path)
     found = records(kafka.bootstrap_servers, "events")
     batch = {int(key): json.loads(value) for key, value in found if value and value[:1] == b"{"}
     assert {key: event["id"] for key, event in batch.items()} == {n: n for n in range(100_000)}
@@ -110,11 +110,23 @@ def test_the_readme_runs_and_its_records_arrive(tmp_path: Path, kafka: EmbeddedB
     assert len(found) == 100_000 + 1 + len(streamed)
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
-def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, kafka: EmbeddedBroker) -> None:
-    blocks = code_of(page)
-    if any(re.search(r"\b(spark|events|report\.json)\b", block) for block in blocks):
-        blocks = [code_of(README)[0], *blocks]
-    run_blocks(blocks, kafka.bootstrap_servers, tmp_path)
-    if any(f'"{ADDRESS}"' in block for block in code_of(page)):
-        assert sum(map(sum, map(kafka.end_offsets, TOPICS))) > 0
+START = """import runpy
+
+made = runpy.run_path("start.py")
+shared = {name: made[name] for name in ("spark", "events")}
+"""
+
+
+def test_the_pages_run(tmp_path: Path, kafka: EmbeddedBroker) -> None:
+    """One after the other in one Spark, which the README's first block makes."""
+    scripts = {"start": code_of(README)[:1]} | {page.stem: code_of(page) for page in EXAMPLES}
+    tests = [block for blocks in scripts.values() for block in blocks if is_test(block)]
+    assert tests
+    run_tests(tests, tmp_path)
+    for name, blocks in scripts.items():
+        code = "\n".join(block for block in blocks if not is_test(block))
+        (tmp_path / f"{name}.py").write_text(code.replace(ADDRESS, kafka.bootstrap_servers))
+    lines = [f"runpy.run_path({page.stem + '.py'!r}, shared)" for page in EXAMPLES]
+    (tmp_path / "all.py").write_text("\n".join([START, *lines]))
+    run(["all.py"], tmp_path)
+    assert all(sum(kafka.end_offsets(topic)) > 0 for topic in ("events", "ordered"))
