@@ -1,4 +1,14 @@
-"""One file per API; each says which versions and behaviours it serves."""
+"""One file an API, named after it; its docstring says which versions and behaviours it serves.
+
+To add an API: a file here with a function ``handle(context: RequestContext) -> Answer``, which
+returns the response's fields by their names in the newest version, and ``HANDLER`` with its key and
+versions; its name among the imports and in `_MODULES` below; its row in
+`spark_kafka_sink.broker.releases`. ApiVersions announces what is listed.
+
+The other files are shared: request_context (what a handler gets and returns), lookup (topics by
+name and id), membership, authorized_operations, config_resources, logger_levels; delayed_produce
+and produce_data belong to Produce.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +118,7 @@ HANDLERS: dict[int, Handler] = {
 
 
 def handlers_of(release: str | None) -> Mapping[int, Handler]:
-    """What a broker serves that poses as a release; None is for all of it."""
+    """What a broker serves that answers as a release of Kafka does; None is for all of it."""
     if release is None:
         return HANDLERS
     spans = releases()[release]

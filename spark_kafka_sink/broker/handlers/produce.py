@@ -43,9 +43,10 @@ from spark_kafka_sink.broker.handlers.request_context import (
     Outcome,
     RequestContext,
 )
-from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
+from spark_kafka_sink.broker.partition.append_options import AppendOptions
 from spark_kafka_sink.broker.partition.log_validator import transactional_header
 from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
+from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import last_offset_delta
 

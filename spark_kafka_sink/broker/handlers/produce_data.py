@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError
 from spark_kafka_sink.broker.partition.log_validator import single_batch
+from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError
 from spark_kafka_sink.broker.partition.record_validator import check_records, with_largest_time
+from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.record_batch import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
+from spark_kafka_sink.broker.partition.append_options import AppendOptions
 from spark_kafka_sink.broker.partition.control_batch import control_batch, read_marker
 from spark_kafka_sink.broker.partition.log_validator import validate
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
@@ -16,6 +16,7 @@ from spark_kafka_sink.broker.partition.producer_state_manager import (
     ProducerStateManager,
 )
 from spark_kafka_sink.broker.partition.recompression import as_topic_wants
+from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.common.errors import ProtocolError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.append_options import RefusedBatchError
+from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.compression import compress

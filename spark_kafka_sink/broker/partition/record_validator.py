@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.append_options import AppendOptions, RefusedBatchError
+from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.column_decoder import (
@@ -27,6 +27,7 @@ from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_TIMESTAMP, Bat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.broker.partition.append_options import AppendOptions
     from spark_kafka_sink.records.varint import Numbers
 
 LOG_APPEND_TIME = 0x08
