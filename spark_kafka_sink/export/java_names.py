@@ -16,7 +16,7 @@ from spark_kafka_sink.metrics.producer_metrics import MILLION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.metrics.distribution import Distribution
+    from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.metrics.producer_metrics import (
         BrokerMetrics,
         ProducerMetrics,
@@ -68,8 +68,8 @@ def _client(report: DeliveryReport, seconds: float) -> Iterator[Metric]:
     yield from _total("batch-split", report.splits, seconds)
     yield from _traffic(metrics.brokers, seconds)
     queue, latency = report.queue_latency, report.request_latency
-    yield from _gauges("record-queue-time", queue.mean_us / 1000, queue.max_us / 1000)
-    yield from _gauges("request-latency", latency.mean_us / 1000, latency.max_us / 1000)
+    yield from _gauges("record-queue-time", queue.mean / 1000, queue.high / 1000)
+    yield from _gauges("request-latency", latency.mean / 1000, latency.high / 1000)
     yield from _shapes(metrics)
     yield from _buffer(metrics, seconds)
     yield _gauge("record-size-avg", _ratio(report.bytes_uncompressed, report.persisted))
@@ -140,7 +140,7 @@ def _total(name: str, total: float, seconds: float, labels: Labels = ()) -> Iter
     yield _gauge(f"{name}-rate", _ratio(total, seconds), labels)
 
 
-def _times(name: str, micros: Distribution, labels: Labels) -> Iterator[Metric]:
+def _times(name: str, micros: Histogram, labels: Labels) -> Iterator[Metric]:
     yield from _gauges(name, micros.mean / 1000, micros.high / 1000, labels)
 
 

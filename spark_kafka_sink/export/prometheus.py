@@ -76,7 +76,7 @@ class _Writes(Collector):
             seen += count
             buckets.append((str((bucket_top(bucket) + 1) / 1_000_000), float(seen)))
         buckets.append(("+Inf", float(seen)))
-        family.add_metric(tuple(self._common.values()), buckets, times.total_us / 1_000_000)
+        family.add_metric(tuple(self._common.values()), buckets, times.total / 1_000_000)
         return family
 
 

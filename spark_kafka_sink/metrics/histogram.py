@@ -1,21 +1,29 @@
-"""Times in log-spaced counters: small to send, exact to add up."""
+"""Whole numbers, such as times in microseconds or sizes in bytes, counted in log-spaced buckets.
+
+Small to send, and exact to add up: the buckets are the same for every histogram.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
+from math import sqrt
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 PER_OCTAVE = 4
-MICROSECONDS = 1_000_000
+"""Buckets between a number and its double."""
+_MANY = 1024
+"""Numbers that are sorted into buckets at once."""
 
 
 def bucket_of(value: int) -> int:
-    """The bucket of a value in microseconds: 0..3 alone, then four to each doubling."""
+    """The bucket of a whole number: 0 to 3 have one each, then come four to each doubling."""
     if value < PER_OCTAVE:
         return max(value, 0)
     exponent = value.bit_length() - 1
@@ -23,7 +31,7 @@ def bucket_of(value: int) -> int:
 
 
 def bucket_top(bucket: int) -> int:
-    """The largest value, in microseconds, that falls into a bucket."""
+    """The largest number that falls into a bucket."""
     if bucket < PER_OCTAVE:
         return bucket
     octave, step = divmod(bucket, PER_OCTAVE)
@@ -32,28 +40,39 @@ def bucket_top(bucket: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How often each time was seen, in microseconds, up to 25 % too large and never too small.
+    """How often each number was seen; percentiles are at most 25 % too large, never too small.
 
-    `buckets` holds (bucket, how often) in rising order, without empty ones. Merging is
-    associative and commutative, and `Histogram()` changes nothing.
+    `buckets` holds (bucket, how often) in rising order, without empty ones; `total`, `low` and
+    `high` are exact, all 0 of nothing. Merging is associative and commutative, and
+    `Histogram()` changes nothing.
     """
 
     buckets: tuple[tuple[int, int], ...] = ()
-    total_us: int = 0
-    max_us: int = 0
+    total: int = 0
+    low: int = 0
+    high: int = 0
 
     @property
     def count(self) -> int:
-        """How many times were recorded."""
+        """How many numbers were recorded."""
         return sum(times for _, times in self.buckets)
 
     @property
-    def mean_us(self) -> float:
-        """The mean in microseconds, exact; 0 of nothing."""
-        return self.total_us / self.count if self.buckets else 0.0
+    def mean(self) -> float:
+        """Exact; 0 of nothing."""
+        return self.total / self.count if self.buckets else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, as far as the buckets tell; 0 of nothing."""
+        if not self.buckets:
+            return 0.0
+        mean = self.mean
+        squares = sum(times * (_middle(bucket) - mean) ** 2 for bucket, times in self.buckets)
+        return sqrt(squares / self.count)
 
     def percentile(self, q: float) -> int:
-        """The time in microseconds that `q` percent (0 to 100) do not exceed; 0 of nothing.
+        """The number that `q` percent (0 to 100) do not exceed; 0 of nothing.
 
         Raises:
             ValueError: `q` is not within 0 to 100.
@@ -65,61 +84,117 @@ class Histogram:
         reached = (
             bucket for (bucket, _), seen in zip(self.buckets, running, strict=True) if seen >= rank
         )
-        return min(bucket_top(next(reached, 0)), self.max_us)
-
-    def merge(self, other: Histogram) -> Histogram:
-        """Both together."""
-        return Histogram.merge_all((self, other))
+        return min(bucket_top(next(reached, 0)), self.high)
 
     @classmethod
     def merge_all(cls, histograms: Iterable[Histogram]) -> Self:
         """All together."""
-        counts: Counter[int] = Counter()
-        total = highest = 0
-        for histogram in histograms:
-            counts.update(dict(histogram.buckets))
-            total += histogram.total_us
-            highest = max(highest, histogram.max_us)
-        return cls(buckets=tuple(sorted(counts.items())), total_us=total, max_us=highest)
+        counts: dict[int, int] = {}
+        parts = [one for one in histograms if one.buckets]
+        for one in parts:
+            for bucket, times in one.buckets:
+                counts[bucket] = counts.get(bucket, 0) + times
+        return cls(
+            buckets=tuple(sorted(counts.items())),
+            total=sum(one.total for one in parts),
+            low=min((one.low for one in parts), default=0),
+            high=max((one.high for one in parts), default=0),
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it; the percentiles are there to be read, not to be read back."""
+        """As JSON holds it; mean and percentiles are there to be read, not to be read back."""
         return {
             "count": self.count,
-            "mean_us": round(self.mean_us, 1),
-            "p50_us": self.percentile(50),
-            "p99_us": self.percentile(99),
-            "max_us": self.max_us,
-            "total_us": self.total_us,
+            "mean": round(self.mean, 1),
+            "p50": self.percentile(50),
+            "p99": self.percentile(99),
+            "low": self.low,
+            "high": self.high,
+            "total": self.total,
             "buckets": [list(pair) for pair in self.buckets],
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_dict` made."""
-        buckets = tuple((int(bucket), int(times)) for bucket, times in data["buckets"])
-        return cls(buckets=buckets, total_us=int(data["total_us"]), max_us=int(data["max_us"]))
+        return cls(
+            buckets=tuple((int(bucket), int(times)) for bucket, times in data["buckets"]),
+            total=int(data["total"]),
+            low=int(data["low"]),
+            high=int(data["high"]),
+        )
 
 
 class HistogramBuilder:
-    """Collects times; one thread at a time."""
+    """Collects numbers; one thread adds, any thread may `build`. Negative ones count as 0.
 
-    __slots__ = ("_counts", "_max", "_total")
+    A number is only put on a list when it comes, as it comes for each batch; they are sorted into
+    buckets many at once.
+    """
+
+    __slots__ = ("_lock", "_new", "_past", "_times", "_window")
 
     def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
-        self._total = 0
-        self._max = 0
+        self._lock = Lock()
+        self._new: list[int] = []
+        self._times: list[int] = []
+        """How often each number of `_new` counts, which has it before `_times` has."""
+        self._window = Histogram()
+        self._past = Histogram()
 
-    def add(self, seconds: float) -> None:
-        """Record one time; a negative one counts as none."""
-        value = max(round(seconds * MICROSECONDS), 0)
-        self._counts[bucket_of(value)] += 1
-        self._total += value
-        self._max = max(self._max, value)
+    def add(self, value: int, times: int = 1) -> None:
+        """Record a number, once or several times."""
+        new = self._new
+        new.append(value)
+        self._times.append(times)
+        if len(new) >= _MANY:
+            self._fold()
+
+    def add_time(self, seconds: float, times: int = 1) -> None:
+        """Record a time in microseconds."""
+        self.add(round(seconds * 1_000_000), times)
+
+    def roll(self) -> Histogram:
+        """What came in since the last `roll`; `build` goes on counting it. For who adds."""
+        self._fold()
+        with self._lock:
+            window, self._window = self._window, Histogram()
+            self._past = Histogram.merge_all((self._past, window))
+        return window
 
     def build(self) -> Histogram:
-        """What was recorded so far."""
-        return Histogram(
-            buckets=tuple(sorted(self._counts.items())), total_us=self._total, max_us=self._max
-        )
+        """Everything so far."""
+        with self._lock:
+            times = self._times.copy()
+            new = _sorted(self._new[: len(times)], times)
+            return Histogram.merge_all((self._past, self._window, new))
+
+    def _fold(self) -> None:
+        with self._lock:
+            new = _sorted(self._new, self._times)
+            self._window = Histogram.merge_all((self._window, new))
+            self._new, self._times = [], []
+
+
+def _sorted(numbers: list[int], times: list[int]) -> Histogram:
+    """Numbers in the buckets that `bucket_of` puts them into, each as often as it counts."""
+    if not numbers:
+        return Histogram()
+    values = np.maximum(np.array(numbers, np.int64), 0)
+    exponents = np.frexp(values)[1].astype(np.int64) - 1
+    steps = (values >> np.maximum(exponents - 2, 0)) % PER_OCTAVE
+    buckets = np.where(values < PER_OCTAVE, values, PER_OCTAVE * (exponents - 1) + steps)
+    weights = np.array(times, np.int64)
+    found, places = np.unique(buckets, return_inverse=True)
+    counts = np.zeros(len(found), np.int64)
+    np.add.at(counts, places, weights)
+    return Histogram(
+        buckets=tuple(zip(found.tolist(), counts.tolist(), strict=True)),
+        total=int((values * weights).sum()),
+        low=int(values.min()),
+        high=int(values.max()),
+    )
+
+
+def _middle(bucket: int) -> float:
+    return (bucket_top(bucket - 1) + 1 + bucket_top(bucket)) / 2 if bucket else 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from spark_kafka_sink.metrics.distribution import Distribution
+from spark_kafka_sink.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -44,13 +44,13 @@ class BrokerMetrics:
     """Connections made."""
     disconnects: int = 0
     """Connections ended."""
-    int_latency: Distribution = field(default_factory=Distribution)
+    int_latency: Histogram = field(default_factory=Histogram)
     """Each record's time from when its chunk came until its batch's first request."""
-    outbuf_latency: Distribution = field(default_factory=Distribution)
+    outbuf_latency: Histogram = field(default_factory=Histogram)
     """A request's time until it is written to the socket."""
-    rtt: Distribution = field(default_factory=Distribution)
+    rtt: Histogram = field(default_factory=Histogram)
     """From then to the answer."""
-    throttle: Distribution = field(default_factory=Distribution)
+    throttle: Histogram = field(default_factory=Histogram)
     """Pause that each answer to a Produce request asked for, in milliseconds."""
 
 
@@ -62,9 +62,9 @@ class TopicMetrics:
     """The topic."""
     retried_records: int = 0
     """Records of batches that were sent again, each time."""
-    batch_size: Distribution = field(default_factory=Distribution)
+    batch_size: Histogram = field(default_factory=Histogram)
     """A batch's bytes on the wire."""
-    batch_records: Distribution = field(default_factory=Distribution)
+    batch_records: Histogram = field(default_factory=Histogram)
     """A batch's records."""
 
 
@@ -72,13 +72,13 @@ class TopicMetrics:
 class ProducerMetrics:
     """A whole producer, or all of a job; `ProducerMetrics()` changes nothing in a merge."""
 
-    fill_time: Distribution = field(default_factory=Distribution)
+    fill_time: Histogram = field(default_factory=Histogram)
     """From a batch's first record until it was closed."""
-    compression_time: Distribution = field(default_factory=Distribution)
+    compression_time: Histogram = field(default_factory=Histogram)
     """A batch's time in the compressor."""
-    compression_rate: Distribution = field(default_factory=Distribution)
+    compression_rate: Histogram = field(default_factory=Histogram)
     """Compressed over uncompressed size of a batch, in millionths; only of compressed batches."""
-    request_records: Distribution = field(default_factory=Distribution)
+    request_records: Histogram = field(default_factory=Histogram)
     """Records of a Produce request."""
     closed_full: int = 0
     """Batches closed because they had reached batch.size."""
@@ -102,14 +102,14 @@ class ProducerMetrics:
     """The options that shape the pipeline, by Kafka's names, for the advisor."""
 
     @property
-    def batch_size(self) -> Distribution:
+    def batch_size(self) -> Histogram:
         """Over all topics."""
-        return Distribution.merge_all(topic.batch_size for topic in self.topics)
+        return Histogram.merge_all(topic.batch_size for topic in self.topics)
 
     @property
-    def batch_records(self) -> Distribution:
+    def batch_records(self) -> Histogram:
         """Over all topics."""
-        return Distribution.merge_all(topic.batch_records for topic in self.topics)
+        return Histogram.merge_all(topic.batch_records for topic in self.topics)
 
     @property
     def retried_records(self) -> int:
@@ -117,14 +117,14 @@ class ProducerMetrics:
         return sum(topic.retried_records for topic in self.topics)
 
     @property
-    def throttle(self) -> Distribution:
+    def throttle(self) -> Histogram:
         """Over all brokers."""
-        return Distribution.merge_all(broker.throttle for broker in self.brokers)
+        return Histogram.merge_all(broker.throttle for broker in self.brokers)
 
     @property
-    def rtt(self) -> Distribution:
+    def rtt(self) -> Histogram:
         """Over all brokers."""
-        return Distribution.merge_all(broker.rtt for broker in self.brokers)
+        return Histogram.merge_all(broker.rtt for broker in self.brokers)
 
     @property
     def closed(self) -> int:
@@ -189,8 +189,8 @@ def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
     added: dict[str, Any] = {}
     for name, type_name in _columns(kind):
         values = [getattr(part, name) for part in parts]
-        if type_name == "Distribution":
-            added[name] = Distribution.merge_all(values)
+        if type_name == "Histogram":
+            added[name] = Histogram.merge_all(values)
         elif name not in (*_KEYS, "buffer_peak"):
             added[name] = sum(values)
     return added
@@ -205,13 +205,12 @@ def _columns(kind: type) -> list[tuple[str, str]]:
 def _plain(part: Any) -> dict[str, Any]:
     values = ((name, getattr(part, name)) for name, _ in _columns(type(part)))
     return {
-        name: value.to_dict() if isinstance(value, Distribution) else value
-        for name, value in values
+        name: value.to_dict() if isinstance(value, Histogram) else value for name, value in values
     }
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "Distribution": Distribution.from_dict,
+    "Histogram": Histogram.from_dict,
     "int": int,
     "str": str,
 }

@@ -1,4 +1,4 @@
-"""Where a running producer counts what `base.metrics` describes: work per batch and per request.
+"""Where a running producer counts what `producer_metrics` describes: work per batch and per request.
 
 The sender thread alone writes here; others may read, and then see figures that are a moment old.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.metrics.distribution import Distribution, DistributionBuilder
+from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.metrics.producer_metrics import (
     MILLION,
     BrokerMetrics,
@@ -71,10 +71,10 @@ class BrokerMeter:
         self.node_id, self.name = node_id, name
         self.tx = self.tx_bytes = self.rx = self.rx_bytes = 0
         self.tx_errors = self.timeouts = self.connects = self.disconnects = 0
-        self.int_latency = DistributionBuilder()
-        self.outbuf_latency = DistributionBuilder()
-        self.rtt = DistributionBuilder()
-        self.throttle = DistributionBuilder()
+        self.int_latency = HistogramBuilder()
+        self.outbuf_latency = HistogramBuilder()
+        self.rtt = HistogramBuilder()
+        self.throttle = HistogramBuilder()
 
     def answered(self, waited: float, took: float) -> None:
         """A response came: seconds until its request was written, and from there to here."""
@@ -86,7 +86,7 @@ class BrokerMeter:
         """So far."""
         return BrokerMetrics(**_built(self))
 
-    def roll(self) -> dict[str, Distribution]:
+    def roll(self) -> dict[str, Histogram]:
         """The times since the last call, by name."""
         return _rolled(self)
 
@@ -99,14 +99,14 @@ class TopicMeter:
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.retried_records = 0
-        self.batch_size = DistributionBuilder()
-        self.batch_records = DistributionBuilder()
+        self.batch_size = HistogramBuilder()
+        self.batch_records = HistogramBuilder()
 
     def build(self) -> TopicMetrics:
         """So far."""
         return TopicMetrics(**_built(self))
 
-    def roll(self) -> dict[str, Distribution]:
+    def roll(self) -> dict[str, Histogram]:
         """The sizes since the last call, by name."""
         return _rolled(self)
 
@@ -133,10 +133,10 @@ class MetricsRecorder:
         self.buffer_wait = 0.0
         """Seconds."""
         self.buffer_peak = 0
-        self._fill = DistributionBuilder()
-        self._compression = DistributionBuilder()
-        self._rate = DistributionBuilder()
-        self._request_records = DistributionBuilder()
+        self._fill = HistogramBuilder()
+        self._compression = HistogramBuilder()
+        self._rate = HistogramBuilder()
+        self._request_records = HistogramBuilder()
         self._closed = dict.fromkeys(CloseReason, 0)
 
     def batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
@@ -186,11 +186,11 @@ class MetricsRecorder:
 def _built(meter: BrokerMeter | TopicMeter) -> dict[str, Any]:
     values = ((name, getattr(meter, name)) for name in meter.__slots__)
     return {
-        name: value.build() if isinstance(value, DistributionBuilder) else value
+        name: value.build() if isinstance(value, HistogramBuilder) else value
         for name, value in values
     }
 
 
-def _rolled(meter: BrokerMeter | TopicMeter) -> dict[str, Distribution]:
+def _rolled(meter: BrokerMeter | TopicMeter) -> dict[str, Histogram]:
     values = ((name, getattr(meter, name)) for name in meter.__slots__)
-    return {name: value.roll() for name, value in values if isinstance(value, DistributionBuilder)}
+    return {name: value.roll() for name, value in values if isinstance(value, HistogramBuilder)}

@@ -149,11 +149,11 @@ class ReportBuilder:
 
     def request_latency(self, seconds: float) -> None:
         """Time from sending a request to its answer."""
-        self._request_latency.add(seconds)
+        self._request_latency.add_time(seconds)
 
     def queue_latency(self, seconds: float) -> None:
         """Time from opening a batch to sending it first."""
-        self._queue_latency.add(seconds)
+        self._queue_latency.add_time(seconds)
 
     def throttled(self, ms: int) -> None:
         """The broker asked for a pause of so many milliseconds."""

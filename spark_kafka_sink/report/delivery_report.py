@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VERSION = 3
 """2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
-`error`, `written_at`, counts of tasks, and `task_columns` with `task_rows`."""
+`error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies."""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
 """Lines of tasks with report.tasks=all; of more tasks the slowest."""
@@ -185,8 +185,8 @@ class DeliveryReport:
             "persisted": self.persisted,
             **{name: getattr(self, name) for name in _COUNTERS},
             "errors": dict(self.errors),
-            "request_latency": self.request_latency.to_dict(),
-            "queue_latency": self.queue_latency.to_dict(),
+            "request_latency": _latency_to_dict(self.request_latency),
+            "queue_latency": _latency_to_dict(self.queue_latency),
             "slowest": [task.to_dict() for task in self.slowest],
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
@@ -218,8 +218,8 @@ class DeliveryReport:
             error=str(data.get("error", "")),
             written_at=str(data.get("written_at", "")),
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
-            request_latency=Histogram.from_dict(data["request_latency"]),
-            queue_latency=Histogram.from_dict(data["queue_latency"]),
+            request_latency=_latency_from_dict(data["request_latency"]),
+            queue_latency=_latency_from_dict(data["queue_latency"]),
             slowest=tuple(TaskReport.from_dict(each) for each in data["slowest"]),
             task_reports=tuple(
                 TaskReport.from_row(data["task_columns"], row) for row in data.get("task_rows", ())
@@ -250,6 +250,30 @@ def _merge_partitions(reports: Iterable[DeliveryReport]) -> tuple[PartitionRepor
     return tuple(
         parts[0] if len(parts) == 1 else PartitionReport.combine(parts)
         for _, parts in sorted(groups.items(), key=itemgetter(0))
+    )
+
+
+def _latency_to_dict(times: Histogram) -> dict[str, Any]:
+    """As JSON holds it; mean and percentiles are there to be read, not to be read back."""
+    return {
+        "count": times.count,
+        "mean_us": round(times.mean, 1),
+        "p50_us": times.percentile(50),
+        "p99_us": times.percentile(99),
+        "min_us": times.low,
+        "max_us": times.high,
+        "total_us": times.total,
+        "buckets": [list(pair) for pair in times.buckets],
+    }
+
+
+def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
+    """Read what `_latency_to_dict` made; reports of version 1 and 2 have no `min_us`."""
+    return Histogram(
+        buckets=tuple((int(bucket), int(times)) for bucket, times in data["buckets"]),
+        total=int(data["total_us"]),
+        low=int(data.get("min_us", 0)),
+        high=int(data["max_us"]),
     )
 
 

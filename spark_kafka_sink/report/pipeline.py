@@ -78,7 +78,7 @@ class PipelineFacts:
     @property
     def queue_time(self) -> float:
         """From a batch's first record to its first request."""
-        return self.report.queue_latency.mean_us / MICROS
+        return self.report.queue_latency.mean / MICROS
 
     @property
     def wait_after_close(self) -> float:
@@ -93,7 +93,7 @@ class PipelineFacts:
     @property
     def round_trip(self) -> float:
         """From sending a Produce request to its answer."""
-        return self.report.request_latency.mean_us / MICROS
+        return self.report.request_latency.mean / MICROS
 
     @property
     def quick_round_trip(self) -> float:

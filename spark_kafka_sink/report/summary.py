@@ -103,7 +103,7 @@ def _latency(histogram: Histogram) -> str:
     if not histogram.count:
         return "none measured"
     p50, p99 = histogram.percentile(50) / 1_000, histogram.percentile(99) / 1_000
-    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {histogram.max_us / 1_000:,.1f} ms"
+    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {histogram.high / 1_000:,.1f} ms"
 
 
 def _trouble(report: DeliveryReport) -> str:

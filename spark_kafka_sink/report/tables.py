@@ -78,7 +78,7 @@ def _totals(report: DeliveryReport) -> Table:
 
 def _latency(times: Histogram) -> str:
     p50, p99 = times.percentile(50) / 1000, times.percentile(99) / 1000
-    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.max_us / 1000:,.1f} ms"
+    return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {times.high / 1000:,.1f} ms"
 
 
 def _partitions(report: DeliveryReport) -> Table:

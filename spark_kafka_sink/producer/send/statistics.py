@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.metrics.distribution import Distribution
+    from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
@@ -231,7 +231,7 @@ class Statistics:
         }
 
 
-def window(values: Distribution) -> dict[str, int]:
+def window(values: Histogram) -> dict[str, int]:
     """A window as librdkafka prints it; times in microseconds."""
     shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in PERCENTILES}
     return {

@@ -1,23 +1,111 @@
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from math import ceil
+from statistics import pstdev
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder, bucket_of, bucket_top
 
-MICROSECONDS = st.integers(0, 10**13)
+NUMBERS = st.lists(st.integers(0, 10**9), max_size=50)
 
 
-def of(*values: int) -> Histogram:
-    """Of microseconds."""
+def made(numbers: list[int]) -> Histogram:
     builder = HistogramBuilder()
-    for value in values:
-        builder.add(value / 1_000_000)
+    for number in numbers:
+        builder.add(number)
     return builder.build()
 
 
-@given(MICROSECONDS)
+@given(NUMBERS, NUMBERS)
+def test_adding_up_is_the_same_as_seeing_all(a: list[int], b: list[int]):
+    assert Histogram.merge_all((made(a), made(b))) == made(a + b)
+    assert Histogram.merge_all((made(a), Histogram())) == made(a)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), max_size=50))
+def test_a_number_may_count_several_times(numbers: list[tuple[int, int]]):
+    builder = HistogramBuilder()
+    for number, times in numbers:
+        builder.add(number, times)
+    assert builder.build() == made([number for number, times in numbers for _ in range(times)])
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
+def test_count_mean_and_extremes_are_exact(numbers: list[int]):
+    found = made(numbers)
+    assert (found.count, found.total) == (len(numbers), sum(numbers))
+    assert (found.low, found.high) == (min(numbers), max(numbers))
+    assert found.mean == sum(numbers) / len(numbers)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50), st.floats(0, 100))
+def test_percentiles_are_never_too_small_and_at_most_a_quarter_too_large(
+    numbers: list[int], q: float
+):
+    exact = sorted(numbers)[max(0, ceil(q / 100 * len(numbers)) - 1)]
+    assert exact <= made(numbers).percentile(q) <= exact * 1.25
+
+
+@given(NUMBERS)
+def test_json_and_back(numbers: list[int]):
+    assert Histogram.from_dict(made(numbers).to_dict()) == made(numbers)
+
+
+@given(st.lists(NUMBERS, max_size=4))
+def test_windows_hold_what_is_new_and_the_whole_holds_all(windows: list[list[int]]):
+    builder = HistogramBuilder()
+    for window in windows:
+        for number in window:
+            builder.add(number)
+        assert builder.roll() == made(window)
+    assert builder.roll() == Histogram()
+    assert builder.build() == made([number for window in windows for number in window])
+
+
+def test_the_deviation_is_about_right():
+    numbers = list(range(1000, 2000))
+    assert made(numbers).deviation == pytest.approx(pstdev(numbers), rel=0.1)
+    assert Histogram().deviation == 0
+
+
+def test_seconds_become_microseconds_and_negative_ones_nothing():
+    builder = HistogramBuilder()
+    builder.add_time(0.25)
+    builder.add_time(-1)
+    found = builder.build()
+    assert (found.count, found.low, found.high) == (2, 0, 250_000)
+
+
+@given(st.lists(st.integers(-5, 2**52), min_size=1, max_size=20))
+def test_many_numbers_at_once_fall_into_the_same_buckets_as_one(numbers: list[int]):
+    assert made(numbers).buckets == tuple(sorted(Counter(map(bucket_of, numbers)).items()))
+
+
+def test_many_numbers_are_all_counted():
+    builder = HistogramBuilder()
+    for number in range(10_000):
+        builder.add(number)
+    assert (builder.build().count, builder.build().total) == (10_000, sum(range(10_000)))
+    assert builder.roll().count == builder.build().count == 10_000
+
+
+def test_another_thread_may_build_while_one_adds():
+    builder = HistogramBuilder()
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(lambda: [builder.add(1) for _ in range(200_000)])
+        seen = [builder.build() for _ in range(50)]
+        adding.result()
+    assert all(one.count == one.total for one in seen)
+    assert [one.count for one in seen] == sorted(one.count for one in seen)
+    assert builder.build().count == 200_000
+
+
+@given(st.integers(0, 10**13))
 def test_a_bucket_holds_its_value_within_a_quarter(value: int):
     bucket = bucket_of(value)
     assert value <= bucket_top(bucket) <= value * 1.25
@@ -28,44 +116,13 @@ def test_buckets_are_four_to_an_octave():
     assert [bucket_of(2**exponent) for exponent in range(2, 30)] == list(range(4, 116, 4))
 
 
-@given(st.lists(st.integers(0, 10**10), min_size=1), st.floats(0, 100))
-def test_percentile_is_close_to_the_true_one(values: list[int], q: float):
-    histogram = of(*values)
-    rank = max(sum(1 for index in range(len(values)) if index < q / 100 * len(values)), 1)
-    exact = sorted(values)[rank - 1]
-    assert exact <= histogram.percentile(q) <= exact * 1.25
-
-
-@given(st.lists(st.lists(st.integers(0, 10**10)), max_size=5))
-def test_merging_parts_is_the_same_as_one_histogram_of_all(parts: list[list[int]]):
-    merged = Histogram.merge_all(of(*part) for part in parts)
-    assert merged == of(*(value for part in parts for value in part))
-
-
-def test_count_mean_and_max():
-    histogram = of(1, 2, 3, 1_000_000)
-    assert (histogram.count, histogram.mean_us, histogram.max_us) == (4, 250001.5, 1_000_000)
-    assert histogram.percentile(100) == 1_000_000
-    assert histogram.percentile(50) == 2
-
-
-def test_an_empty_histogram_is_all_zero():
-    histogram = Histogram()
-    assert (histogram.count, histogram.mean_us, histogram.percentile(99)) == (0, 0.0, 0)
-    assert histogram.merge(of(5)) == of(5)
-
-
-def test_a_negative_time_counts_as_none():
-    assert of(-5) == of(0)
-
-
 @pytest.mark.parametrize("q", [-1, 100.1, float("nan")])
 def test_a_percentile_out_of_range_is_an_error(q: float):
     with pytest.raises(ValueError, match="a percentile is 0 to 100"):
-        of(1).percentile(q)
+        made([1]).percentile(q)
 
 
-@given(st.lists(MICROSECONDS))
-def test_dict_and_back(values: list[int]):
-    histogram = of(*values)
-    assert Histogram.from_dict(histogram.to_dict()) == histogram
+def test_nothing_at_all_is_zero():
+    nothing = Histogram()
+    assert (nothing.count, nothing.mean, nothing.percentile(99)) == (0, 0.0, 0)
+    assert (nothing.low, nothing.high) == (0, 0)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.metrics.distribution import Distribution, DistributionBuilder
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics
 from spark_kafka_sink.report.advisor import Advice, Direction, advise
@@ -28,12 +27,12 @@ BATCHES = 200
 def times(seconds: float, count: int = BATCHES) -> Histogram:
     builder = HistogramBuilder()
     for _ in range(count):
-        builder.add(seconds)
+        builder.add_time(seconds)
     return builder.build()
 
 
-def spread(value: float, count: int = BATCHES) -> Distribution:
-    builder = DistributionBuilder()
+def spread(value: float, count: int = BATCHES) -> Histogram:
+    builder = HistogramBuilder()
     for _ in range(count):
         builder.add(int(value))
     return builder.build()

@@ -48,8 +48,8 @@ def test_every_event_is_counted():
     )
     assert report.errors == (("MESSAGE_TOO_LARGE", 1), ("REQUEST_TIMED_OUT", 2))
     assert (report.retries, report.splits, report.throttle_ms) == (1, 1, 42)
-    assert report.request_latency.max_us == 250_000
-    assert report.queue_latency.max_us == 500_000
+    assert report.request_latency.high == 250_000
+    assert report.queue_latency.high == 500_000
     assert (report.tasks, report.retried_tasks) == (1, 1)
     assert report.duration_max_ms == report.duration_sum_ms == 1234
     assert report.slowest[0].task == TASK
