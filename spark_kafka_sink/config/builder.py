@@ -11,7 +11,7 @@ from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
-from spark_kafka_sink.config.dead_letters import PoisonPolicy
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import (
     LIBRDKAFKA_PARTITIONERS,
     Acks,
@@ -28,7 +28,7 @@ from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.parser import parse_value, wrong_value
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules
-from spark_kafka_sink.config.throttling import PressureConfig
+from spark_kafka_sink.config.throttling import ThrottlingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -169,14 +169,14 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
         "report_tasks": ReportTasks(values["report.tasks"]),
-        "poison": _poison(values),
-        "pressure": PressureConfig.settled(values),
+        "dead_letters": _dead_letters(values),
+        "throttling": ThrottlingConfig.from_options(values),
         **_exporter_fields(values),
     }
 
 
-def _poison(values: Mapping[str, Any]) -> PoisonPolicy:
-    policy = PoisonPolicy.settled(values)
+def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
+    policy = DeadLetterPolicy.from_options(values)
     if policy.dead_letter_topic is not None:
         check_topic(policy.dead_letter_topic, "errors.deadletterqueue.topic.name")
         if policy.dead_letter_topic == values["topic"]:

@@ -1,12 +1,11 @@
-"""Rows that can't be written: what the user wants done with them, and how many there were.
+"""What the user wants done with rows that can't be written: the options, and the settled policy.
 
 Source: Kafka Connect's error handling (KIP-298), whose option names these are.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,9 +13,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option import Importance, Kind, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-EXAMPLES_KEPT = 5
+    from collections.abc import Mapping
 
 
 class Tolerance(StrEnum):
@@ -35,7 +32,7 @@ def _option(name: str, java: str | bool | None, doc: str, *choices: str) -> Opti
     )
 
 
-POISON_OPTIONS: tuple[Option, ...] = (
+DEAD_LETTER_OPTIONS: tuple[Option, ...] = (
     _option(
         "errors.tolerance",
         Tolerance.NONE.value,
@@ -65,8 +62,8 @@ POISON_OPTIONS: tuple[Option, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonPolicy:
-    """The settled options."""
+class DeadLetterPolicy:
+    """What the options come to; `max_ratio` is the share of bad rows, 0 to 1, that fails a task."""
 
     tolerance: Tolerance = Tolerance.NONE
     dead_letter_topic: str | None = None
@@ -79,7 +76,7 @@ class PoisonPolicy:
         return self.tolerance is Tolerance.ALL
 
     @classmethod
-    def settled(cls, values: Mapping[str, Any]) -> Self:
+    def from_options(cls, values: Mapping[str, Any]) -> Self:
         """From the typed sink options.
 
         Raises:
@@ -109,59 +106,3 @@ def _ratio(text: str) -> float:
     if not 0.0 <= ratio <= 1.0:
         raise ConfigError(f"option errors.maxRatio is {text[:50]!r}; allowed: a number from 0 to 1")
     return ratio
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class PoisonCount:
-    """Bad rows of one reason: how many went to the dead letter topic, how many were dropped.
-
-    `examples` says of a few rows which they were; merged reports keep `EXAMPLES_KEPT` of them.
-    """
-
-    reason: str
-    """The reason's name."""
-    dead_lettered: int = 0
-    """Rows that went to the dead letter topic."""
-    dropped: int = 0
-    """Rows dropped, as there is no dead letter topic."""
-    examples: tuple[str, ...] = field(default=())
-    """A few of them in words."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return {
-            "reason": self.reason,
-            "dead_lettered": self.dead_lettered,
-            "dropped": self.dropped,
-            "examples": list(self.examples),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` made."""
-        return cls(
-            reason=str(data["reason"]),
-            dead_lettered=int(data["dead_lettered"]),
-            dropped=int(data["dropped"]),
-            examples=tuple(str(example) for example in data["examples"]),
-        )
-
-
-def merge_poison(counts: Iterable[PoisonCount]) -> tuple[PoisonCount, ...]:
-    """All together, one per reason, sorted."""
-    dead_lettered: Counter[str] = Counter()
-    dropped: Counter[str] = Counter()
-    examples: dict[str, set[str]] = {}
-    for count in counts:
-        dead_lettered[count.reason] += count.dead_lettered
-        dropped[count.reason] += count.dropped
-        examples.setdefault(count.reason, set()).update(count.examples)
-    return tuple(
-        PoisonCount(
-            reason=reason,
-            dead_lettered=dead_lettered[reason],
-            dropped=dropped[reason],
-            examples=tuple(sorted(examples[reason])[:EXAMPLES_KEPT]),
-        )
-        for reason in sorted(examples)
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.builder import build
-from spark_kafka_sink.config.dead_letters import PoisonPolicy
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import (
     Acks,
     Codec,
@@ -16,7 +16,7 @@ from spark_kafka_sink.config.enums import (
     RecoveryStrategy,
     ReportTasks,
 )
-from spark_kafka_sink.config.throttling import PressureConfig
+from spark_kafka_sink.config.throttling import ThrottlingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,8 +114,8 @@ class SinkConfig:
     report_path: str | None = None
     report_tasks: ReportTasks = ReportTasks.SLOWEST
     profile: Profile = Profile.NONE
-    poison: PoisonPolicy = field(default_factory=PoisonPolicy)
-    pressure: PressureConfig = field(default_factory=PressureConfig)
+    dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
+    throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     prometheus_textfile: str | None = None
     prometheus_pushgateway: str | None = None
     opentelemetry: bool = False

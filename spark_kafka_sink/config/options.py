@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_kafka_sink.config.dead_letters import POISON_OPTIONS
+from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
 from spark_kafka_sink.config.enums import JAVA_PARTITIONERS, Partitioner, Profile, ReportTasks
 from spark_kafka_sink.config.option import MAX_INT, Importance, Kind, Option, Value
-from spark_kafka_sink.config.throttling_options import PRESSURE_OPTIONS
+from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 
@@ -332,8 +332,8 @@ SINK_OPTIONS: tuple[Option, ...] = (
         False,
         "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
     ),
-    *POISON_OPTIONS,
-    *PRESSURE_OPTIONS,
+    *DEAD_LETTER_OPTIONS,
+    *THROTTLING_OPTIONS,
 )
 """Options given by their own name, in any case."""
 

@@ -1,4 +1,4 @@
-"""Where a running producer counts what `producer_metrics` describes: work per batch and per request.
+"""Where a running producer counts what `producer_metrics` holds: per batch and per request.
 
 The sender thread alone writes here; others may read, and then see figures that are a moment old.
 """

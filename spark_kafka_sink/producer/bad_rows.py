@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import EXAMPLES_KEPT, PoisonCount, PoisonPolicy
 from spark_kafka_sink.producer.row_errors import RowError
+from spark_kafka_sink.report.poison_count import EXAMPLES_KEPT, PoisonCount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.producer.rows import Rows
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
@@ -32,7 +33,7 @@ class BadRows:
     The writer's and the sender's thread both call it.
     """
 
-    def __init__(self, policy: PoisonPolicy) -> None:
+    def __init__(self, policy: DeadLetterPolicy) -> None:
         self.policy = policy
         self._lock = Lock()
 

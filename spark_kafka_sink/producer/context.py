@@ -61,9 +61,9 @@ def make_context(
         settings=settings,
         report=ReportBuilder(config.pipeline() + settings.hand_over),
         events=ProducerEvents(new_id(), config.debug),
-        bad_rows=BadRows(settings.poison),
+        bad_rows=BadRows(settings.dead_letters),
         dead_letters=_dead_letter_topic(settings, largest_record(config)),
-        breakers=CircuitBreakers(settings.pressure),
+        breakers=CircuitBreakers(settings.throttling),
     )
 
 
@@ -73,7 +73,7 @@ def largest_record(config: ProducerConfig) -> int:
 
 
 def _dead_letter_topic(settings: SessionSettings, largest: int) -> DeadLetterTopic | None:
-    policy = settings.poison
+    policy = settings.dead_letters
     if policy.dead_letter_topic is None:
         return None
     return DeadLetterTopic(

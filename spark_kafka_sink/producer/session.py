@@ -173,5 +173,5 @@ def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumu
     client, config = context.client, context.config
     state = SessionState(client.clock, client.network.wakeup, client.check_thread)
     pool = BufferPool(config, state, context.events)
-    quotas = BufferQuotas.of_percent(context.settings.pressure.buffer_share, config.buffer_memory)
+    quotas = BufferQuotas.of_percent(context.settings.throttling.buffer_share, config.buffer_memory)
     return Accumulator(config, state, pool, quotas, compressor, context.events)

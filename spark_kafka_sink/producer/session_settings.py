@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_kafka_sink.config.dead_letters import PoisonPolicy
-from spark_kafka_sink.config.throttling import PressureConfig
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+from spark_kafka_sink.config.throttling import ThrottlingConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
     """The sink's own options that a session needs, and the number of its Spark task."""
 
-    poison: PoisonPolicy = field(default_factory=PoisonPolicy)
-    pressure: PressureConfig = field(default_factory=PressureConfig)
+    dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
+    throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     task: int = 0
     hand_over: tuple[tuple[str, str], ...] = ()
     """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

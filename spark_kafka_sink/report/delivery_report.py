@@ -10,10 +10,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.config.dead_letters import PoisonCount, merge_poison
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class DeliveryReport:
             task_reports=tuple(tasks[:TASKS_KEPT]),
             transactions=tuple(sorted(each for one in reports for each in one.transactions)),
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
-            poison=merge_poison(count for one in reports for count in one.poison),
+            poison=PoisonCount.merge_all(count for one in reports for count in one.poison),
         )
 
     def to_json(self) -> str:

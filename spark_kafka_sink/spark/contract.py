@@ -90,7 +90,7 @@ class Contract:
             headers=places["headers"],
             timestamp=_timestamp(schema) if config.use_timestamp_column else None,
             fixed_topic=config.topic,
-            tolerant=config.poison.tolerant,
+            tolerant=config.dead_letters.tolerant,
         )
 
 

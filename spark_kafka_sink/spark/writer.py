@@ -67,8 +67,8 @@ class TaskWriter:
 
     def _settings(self) -> SessionSettings:
         return SessionSettings(
-            poison=self.config.poison,
-            pressure=self.config.pressure,
+            dead_letters=self.config.dead_letters,
+            throttling=self.config.throttling,
             task=_task_info().partition_id,
             hand_over=hand_over(),
         )

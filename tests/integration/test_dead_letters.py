@@ -211,7 +211,7 @@ def test_a_time_that_no_broker_takes_does_not_stop_a_dead_letter(
             "errors.deadletterqueue.topic.name": letters,
         }
     )
-    session = borrow_session(config.producer, SessionSettings(poison=config.poison))
+    session = borrow_session(config.producer, SessionSettings(dead_letters=config.dead_letters))
     try:
         partitions = [0, 0, 9, 9]
         stamps = list(times.values())

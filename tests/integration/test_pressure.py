@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import BufferTimeoutError
-from spark_kafka_sink.config.throttling import PressureConfig, RateLimits
+from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
@@ -118,7 +118,7 @@ def append_until_it_fails(producer: ProducerSession, topic: str) -> tuple[Buffer
 @contextmanager
 def limited(broker: EmbeddedBroker, rates: RateLimits) -> Iterator[ProducerSession]:
     client = Client(config(broker.bootstrap_servers, {}))
-    settings = SessionSettings(pressure=PressureConfig(rates=rates))
+    settings = SessionSettings(throttling=ThrottlingConfig(rates=rates))
     producer = ProducerSession(client, settings=settings)
     try:
         yield producer

@@ -79,7 +79,7 @@ def test_rows_of_a_partition_whose_breaker_is_open_are_dead_letters() -> None:
                 **TOLERATE,
             }
         )
-        settings = SessionSettings(poison=config.poison, pressure=config.pressure)
+        settings = SessionSettings(dead_letters=config.dead_letters, throttling=config.throttling)
         session = borrow_session(config.producer, settings)
         try:
             session.append(rows("t", [b"first"], partitions=[1]))

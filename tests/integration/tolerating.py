@@ -56,10 +56,11 @@ def write_all(
         headers=3,
         timestamp=None,
         fixed_topic=None,
-        tolerant=config.poison.tolerant,
+        tolerant=config.dead_letters.tolerant,
     )
     session = borrow_session(
-        config.producer, SessionSettings(poison=config.poison, pressure=config.pressure, task=7)
+        config.producer,
+        SessionSettings(dead_letters=config.dead_letters, throttling=config.throttling, task=7),
     )
     try:
         for each in given:
@@ -78,7 +79,7 @@ def write_keyed(
         {"kafka.bootstrap.servers": servers, "kafka.linger.ms": "0", **options}
     )
     values = [b"v%d" % row for row in range(len(keys))]
-    session = borrow_session(config.producer, SessionSettings(poison=config.poison))
+    session = borrow_session(config.producer, SessionSettings(dead_letters=config.dead_letters))
     try:
         for _ in range(3):
             session.append(rows(topic, values, keys=keys))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from spark_kafka_sink.config.dead_letters import PoisonCount
+from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.export.java_names import Metric, java_metrics
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
-from spark_kafka_sink.report.delivery_report import SLOWEST_KEPT, TASKS_KEPT, DeliveryReport
+from spark_kafka_sink.report.delivery_report import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 from tools.docs.markdown import attribute_docs, table
 

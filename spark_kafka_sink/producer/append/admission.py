@@ -43,7 +43,7 @@ class AdmissionControl:
         self._state = accumulator.state
         self._pool = accumulator.pool
         self._quotas = accumulator.quotas
-        self._limiter = RateLimiter(context.settings.pressure.rates, context.clock.monotonic())
+        self._limiter = RateLimiter(context.settings.throttling.rates, context.clock.monotonic())
         quota = (self._quotas.limit or config.buffer_memory) // PARTITIONS_PART
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.chunk(MAX_INT, max(1, size))

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.throttling import PressureConfig, Thresholds
+from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.buffer.circuit_breaker import (
     BatchOutcome,
     Breaker,
@@ -32,8 +32,8 @@ _STORM_BATCHES = 10
 class CircuitBreakers:
     """One session's breakers, by partition and by broker; the sender records, both threads ask."""
 
-    def __init__(self, config: PressureConfig | None = None) -> None:
-        self._config = (config or PressureConfig()).breaker
+    def __init__(self, config: ThrottlingConfig | None = None) -> None:
+        self._config = (config or ThrottlingConfig()).breaker
 
         # Written by the sender's thread, read by any: replaced as a whole.
         self.ramp = Ramp()

@@ -14,7 +14,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
@@ -93,9 +93,9 @@ def _write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | No
 
 def _session(kafka: EmbeddedBroker) -> ProducerSession:
     options = {"linger_ms": 0, "request_timeout_ms": 2_000, "retry_backoff_ms": 10}
-    policy = PoisonPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+    policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
     client = Client(config(kafka.bootstrap_servers, options))
-    return ProducerSession(client, settings=SessionSettings(poison=policy))
+    return ProducerSession(client, settings=SessionSettings(dead_letters=policy))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -1,29 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.dead_letters import EXAMPLES_KEPT, PoisonCount, Tolerance, merge_poison
+from spark_kafka_sink.config.dead_letters import Tolerance
 from spark_kafka_sink.config.model import SinkConfig
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
-counts = st.lists(
-    st.builds(
-        PoisonCount,
-        reason=st.sampled_from("abc"),
-        dead_lettered=st.integers(0, 9),
-        dropped=st.integers(0, 9),
-        examples=st.lists(st.text(max_size=3), max_size=7).map(lambda e: tuple(sorted(set(e))[:5])),
-    ),
-    max_size=6,
-)
 
 
 def _policy(**options: str):
     named = {f"errors.{name.replace('_', '.')}": value for name, value in options.items()}
-    return SinkConfig.parse({**SERVERS, **named}).poison
+    return SinkConfig.parse({**SERVERS, **named}).dead_letters
 
 
 def test_by_default_nothing_is_tolerated():
@@ -67,16 +55,3 @@ def test_dead_letters_don_t_go_among_the_rows():
                 "errors.deadletterqueue.topic.name": "events",
             }
         )
-
-
-@given(counts, counts, counts)
-def test_merging_is_associative_and_commutative(a, b, c):
-    left = merge_poison([*merge_poison([*a, *b]), *c])
-    assert left == merge_poison([*a, *merge_poison([*b, *c])])
-    assert left == merge_poison([*c, *b, *a])
-    assert all(len(count.examples) <= EXAMPLES_KEPT for count in left)
-
-
-@given(counts)
-def test_counts_survive_json(many):
-    assert [PoisonCount.from_dict(count.to_dict()) for count in many] == many

@@ -8,8 +8,13 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, Partitioner
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.config.options import SINK_OPTIONS
-from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, RateLimits, Thresholds
-from spark_kafka_sink.config.throttling_options import PRESSURE_OPTIONS
+from spark_kafka_sink.config.throttling import (
+    THROTTLING_OPTIONS,
+    BreakerConfig,
+    RateLimits,
+    Thresholds,
+    ThrottlingConfig,
+)
 
 
 def parse(**options: object) -> SinkConfig:
@@ -25,33 +30,33 @@ def failure(**options: object) -> str:
 
 
 def test_nothing_given_means_no_limits_but_the_share() -> None:
-    assert parse().pressure == PressureConfig(
+    assert parse().throttling == ThrottlingConfig(
         buffer_share=50, rates=RateLimits(0.0, 0.0), breaker=BreakerConfig()
     )
-    assert not parse().pressure.breaker.each.enabled
-    assert not parse().pressure.breaker.job.enabled
+    assert not parse().throttling.breaker.each.enabled
+    assert not parse().throttling.breaker.job.enabled
 
 
 def test_the_defaults_of_the_table_are_those_of_the_class() -> None:
-    values = {option.name: option.default for option in PRESSURE_OPTIONS}
-    assert PressureConfig.settled(values) == PressureConfig()
-    assert set(PRESSURE_OPTIONS) <= set(SINK_OPTIONS)
+    values = {option.name: option.default for option in THROTTLING_OPTIONS}
+    assert ThrottlingConfig.from_options(values) == ThrottlingConfig()
+    assert set(THROTTLING_OPTIONS) <= set(SINK_OPTIONS)
 
 
 def test_a_tasks_own_rates() -> None:
-    rates = parse(rateLimit__recordsPerSecond=500, RATELIMIT__BYTESPERSECOND=7).pressure.rates
+    rates = parse(rateLimit__recordsPerSecond=500, RATELIMIT__BYTESPERSECOND=7).throttling.rates
     assert rates == RateLimits(500.0, 7.0)
 
 
 def test_a_jobs_rate_is_divided_by_its_tasks() -> None:
     given = {"rateLimit__job__recordsPerSecond": 1_000, "rateLimit__job__tasks": 8}
-    assert parse(**given).pressure.rates == RateLimits(125.0, 0.0)
+    assert parse(**given).throttling.rates == RateLimits(125.0, 0.0)
 
 
 def test_the_lower_one_of_two_rates_holds() -> None:
     given = {"rateLimit__job__bytesPerSecond": 1_000, "rateLimit__job__tasks": 10}
-    assert parse(**given, rateLimit__bytesPerSecond=60).pressure.rates.size == 60.0
-    assert parse(**given, rateLimit__bytesPerSecond=600).pressure.rates.size == 100.0
+    assert parse(**given, rateLimit__bytesPerSecond=60).throttling.rates.size == 60.0
+    assert parse(**given, rateLimit__bytesPerSecond=600).throttling.rates.size == 100.0
 
 
 @pytest.mark.parametrize("name", ["recordsPerSecond", "bytesPerSecond"])
@@ -69,7 +74,7 @@ def test_the_breakers_options() -> None:
         errors__breaker__minBatches=5,
         errors__breaker__windowMs=2_500,
         errors__breaker__openMs=1_500,
-    ).pressure.breaker
+    ).throttling.breaker
     assert breaker == BreakerConfig(
         each=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
@@ -38,7 +38,7 @@ class Punctual(FakeLog):
 
 def settings(*, headers: bool = True) -> SessionSettings:
     return SessionSettings(
-        poison=PoisonPolicy(
+        dead_letters=DeadLetterPolicy(
             tolerance=Tolerance.ALL, dead_letter_topic=DEAD, context_headers=headers
         )
     )

@@ -20,7 +20,7 @@ import pytest
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster, Node
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
-from spark_kafka_sink.config.throttling import PressureConfig, RateLimits
+from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
@@ -116,9 +116,9 @@ OPTIONS: dict[str, dict[str, object]] = {
     "share": {"buffer_memory": 40_000, "batch_size": 4_000},
 }
 SETTINGS = {
-    "rate": SessionSettings(pressure=PressureConfig(rates=RateLimits(records=0.01))),
-    "reserve": SessionSettings(pressure=PressureConfig(buffer_share=100)),
-    "share": SessionSettings(pressure=PressureConfig(buffer_share=10)),
+    "rate": SessionSettings(throttling=ThrottlingConfig(rates=RateLimits(records=0.01))),
+    "reserve": SessionSettings(throttling=ThrottlingConfig(buffer_share=100)),
+    "share": SessionSettings(throttling=ThrottlingConfig(buffer_share=10)),
 }
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
-from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
-from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.columns import Columns
@@ -29,8 +29,8 @@ NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no k
 def tolerant(breaker: BreakerConfig | None = None, *, letters: bool = True) -> SessionSettings:
     topic = DEAD if letters else None
     return SessionSettings(
-        poison=PoisonPolicy(tolerance=Tolerance.ALL, dead_letter_topic=topic),
-        pressure=PressureConfig(breaker=breaker or BreakerConfig()),
+        dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=topic),
+        throttling=ThrottlingConfig(breaker=breaker or BreakerConfig()),
     )
 
 
@@ -74,7 +74,7 @@ class Picky(FakeLog):
 def test_refused_records_open_no_breaker(
     code: int, extra: dict[str, object], *, tolerates: bool
 ) -> None:
-    settings = tolerant(ONCE) if tolerates else SessionSettings(pressure=_pressure(ONCE))
+    settings = tolerant(ONCE) if tolerates else SessionSettings(throttling=_pressure(ONCE))
     with world(cluster(), settings) as one:
         one.send([b"first"])
         one.finish()
@@ -90,8 +90,8 @@ def test_refused_records_open_no_breaker(
         assert watch._job.tally(now).failed == 0
 
 
-def _pressure(breaker: BreakerConfig) -> PressureConfig:
-    return PressureConfig(breaker=breaker)
+def _pressure(breaker: BreakerConfig) -> ThrottlingConfig:
+    return ThrottlingConfig(breaker=breaker)
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
@@ -134,7 +134,7 @@ def test_a_partitions_breaker_opens_at_its_number_of_failed_batches(threshold: i
 
 def test_one_batch_alone_tries_a_broker_that_has_rested() -> None:
     breaker = BreakerConfig(each=Thresholds(retry_percent=100), min_batches=4, open_for=5.0)
-    with world(cluster(), SessionSettings(pressure=_pressure(breaker))) as one:
+    with world(cluster(), SessionSettings(throttling=_pressure(breaker))) as one:
         for partition in range(4):
             one.send([b"first"], partition)
         one.finish()

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.config.dead_letters import PoisonCount
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import (
@@ -21,6 +20,7 @@ from spark_kafka_sink.report.delivery_report import (
     WriteStatus,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
 from tests.unit.report.strategies import reports
 

@@ -16,7 +16,7 @@ from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
-from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.append.chunk import RoutedChunk
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
@@ -267,7 +267,7 @@ def test_waiting_for_a_share_ends_with_max_block_ms_and_names_the_partition() ->
 
 
 def test_without_shares_the_stalled_broker_gets_all_of_the_buffer() -> None:
-    no_quotas = SessionSettings(pressure=PressureConfig(buffer_share=100))
+    no_quotas = SessionSettings(throttling=ThrottlingConfig(buffer_share=100))
     with stalling(no_quotas) as (one, _):
         writer = Writer(one, [in_turn(0, 40)] * 1_000)
         assert writer.step_until(lambda: held_by_stalled(one) > SHARE)
@@ -302,7 +302,7 @@ def routed(one: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
 
 
 def guarded(breaker: BreakerConfig) -> SessionSettings:
-    return SessionSettings(pressure=PressureConfig(breaker=breaker))
+    return SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
 
 
 def test_an_open_breaker_sends_nothing_until_it_has_rested() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster
@@ -19,7 +19,7 @@ from tests.unit.producer.append.test_first_metadata import Writer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOLERANT = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
 PARTITIONS = 2
 
 

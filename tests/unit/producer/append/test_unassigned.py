@@ -11,8 +11,8 @@ import pytest
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
-from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import _Filling
@@ -234,7 +234,7 @@ def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
 
 
 def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None:
-    tolerant = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+    tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     with world(FakeCluster(topics={"t": 1}), tolerant) as one:
         prove(one)
         records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
@@ -280,7 +280,7 @@ def test_what_waits_goes_to_a_topic_made_anew_with_fewer_partitions() -> None:
 
 def test_a_partition_with_an_open_breaker_gets_nothing() -> None:
     breaker = BreakerConfig(each=Thresholds(failures=1), open_for=100.0)
-    settings = SessionSettings(pressure=PressureConfig(breaker=breaker))
+    settings = SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
     with world(settings=settings) as one:
         prove(one)
         breakers = one.session.context.breakers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.topic_partition import TopicPartition
-from spark_kafka_sink.config.throttling import BreakerConfig, PressureConfig, Thresholds
+from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 
@@ -21,7 +21,7 @@ def watch(each: Thresholds | None = None, job: Thresholds | None = None) -> Circ
     breaker = BreakerConfig(
         each=each or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
     )
-    return CircuitBreakers(PressureConfig(breaker=breaker))
+    return CircuitBreakers(ThrottlingConfig(breaker=breaker))
 
 
 def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import PoisonPolicy, Tolerance
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
@@ -40,9 +40,9 @@ REFUSALS = {
 def settings(request: pytest.FixtureRequest) -> SessionSettings:
     if request.param == "dead":
         return SessionSettings(
-            poison=PoisonPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+            dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
         )
-    return SessionSettings(poison=PoisonPolicy(tolerance=request.param))
+    return SessionSettings(dead_letters=DeadLetterPolicy(tolerance=request.param))
 
 
 def place(data: bytes) -> tuple[int, int, int, int]:
@@ -92,7 +92,7 @@ def test_what_may_be_in_the_log_is_neither_divided_nor_numbered_anew(
 @pytest.mark.parametrize("refusal", ["invalid timestamp", "invalid record", "unnamed"])
 def test_what_was_clearly_refused_before_still_goes_in_parts(refusal: str) -> None:
     """An answer that says that nothing was appended is no doubt."""
-    tolerant = SessionSettings(poison=PoisonPolicy(tolerance=Tolerance.ALL))
+    tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     cluster = FakeCluster(topics={"t": 1})
     rows = 1 if refusal == "unnamed" else 3
     with world(cluster, tolerant) as one:
