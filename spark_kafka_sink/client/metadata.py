@@ -196,11 +196,11 @@ class Metadata:
             return
         self._rebootstrap_timer.answered()
         self._outages.end(_BOOTSTRAP)
+        self._refresh_requested = False  # first: what is found stale from here on is asked again
         before, self.cluster = self.cluster, told.only(self._topics)
         self.updates, self.updated_at = self.updates + 1, now
         self.removed_partitions.update(self.cluster, now)
         self._log_update(completion, before)
-        self._refresh_requested = False
         self._log_leaderless(now)
         pending = any(self._is_pending(topic) for topic in self._topics)
         if pending:

@@ -47,7 +47,7 @@ class ProducerSession:
 
     Args:
         client: connections and metadata, which may outlive the session.
-        identity: the producer id to go on with, or a new one.
+        producer_state: the producer id to go on with; None for a new one.
         settings: the sink's own options; None for their defaults.
         executor: compresses batches, one after another; None for a thread of the session's own.
     """
@@ -55,13 +55,13 @@ class ProducerSession:
     def __init__(
         self,
         client: Client,
-        identity: ProducerState | None = None,
+        producer_state: ProducerState | None = None,
         settings: SessionSettings | None = None,
         executor: Executor | None = None,
     ) -> None:
         self.client = client
-        self.identity = identity or ProducerState()
-        self.context = make_context(client, self.identity, settings or SessionSettings())
+        self.producer_state = producer_state or ProducerState()
+        self.context = make_context(client, self.producer_state, settings or SessionSettings())
         self._started = client.clock.monotonic()
         self._compressor = Compressor(client.config, client.clock, client.network.wakeup, executor)
         self._accumulator = _make_accumulator(self.context, self._compressor)

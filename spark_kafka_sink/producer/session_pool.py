@@ -1,4 +1,4 @@
-"""Sessions across tasks: a worker process keeps its client and identity while they are healthy.
+"""Sessions across tasks: a worker process keeps its client and producer id while they are healthy.
 
 So a job of many small tasks opens its connections once, and leaves one producer state on each
 broker instead of one per task. What a failed task used is dropped whole.
@@ -21,7 +21,7 @@ MAX_KEPT = 4
 """Clients that a process keeps: one per configuration, the one unused longest goes first."""
 
 _cache: dict[tuple[int, str], tuple[Client, ProducerState]] = {}
-"""The healthy client and identity that the last task left, by process and configuration."""
+"""The healthy client and producer id that the last task left, by process and configuration."""
 
 
 def borrow_session(
@@ -32,15 +32,15 @@ def borrow_session(
     if kept and kept[0].gone:
         kept[0].close()
         kept = None
-    client, identity = kept or (Client(config), ProducerState())
-    return ProducerSession(client, identity, settings)
+    client, producer_state = kept or (Client(config), ProducerState())
+    return ProducerSession(client, producer_state, settings)
 
 
 def give_back_session(session: ProducerSession) -> None:
-    """Keep a flushed session's client and identity for the next task."""
+    """Keep a flushed session's client and producer id for the next task."""
     session.close()
     key = (os.getpid(), session.client.config.fingerprint())
-    _cache[key] = (session.client, session.identity)
+    _cache[key] = (session.client, session.producer_state)
     while len(_cache) > MAX_KEPT:
         client, _ = _cache.pop(next(iter(_cache)))
         client.close()

@@ -27,7 +27,7 @@ class CompressionResult(NamedTuple):
 class Compressor:
     """One session's; its thread starts with the first batch.
 
-    Both queues are deques, each with one end per thread, so they need no lock.
+    No lock of its own: a deque may be filled by one thread and emptied by another.
 
     Args:
         config: says which codec and level.
@@ -51,19 +51,22 @@ class Compressor:
             1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
         self._pending: deque[ProducerBatch] = deque()
-        """Filled by whoever submits, emptied by the codec thread when a result is there."""
+        """Filled under the accumulator's lock, emptied by the codec thread, one a result."""
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
         """Set once, by the codec thread."""
 
     def submit(self, batch: ProducerBatch) -> None:
-        """Compress a batch after all that were submitted before."""
+        """Compress a batch after all that were submitted before; call under the lock."""
         self._pending.append(batch)
         self._executor.submit(self._compress, batch)
 
     def take_results(self) -> list[CompressionResult]:
-        """What has come out since the last call; errors for the rest if the thread has died."""
+        """What has come out since the last call, for the sender's thread.
+
+        An error for each batch that is left if the codec thread has died.
+        """
         results: list[CompressionResult] = []
         while self._results:
             results.append(self._results.popleft())

@@ -74,7 +74,7 @@ class World:
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
         """Another task on the same client and identity, which wants these topics, or all."""
         self.session.close()
-        self.session = self._open(self.session.identity)
+        self.session = self._open(self.session.producer_state)
         self.appended = 0
         self.learn(topics)
 

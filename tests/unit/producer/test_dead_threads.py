@@ -263,7 +263,7 @@ def test_the_next_task_gets_another_client_than_the_one_whose_thread_has_died() 
     _await_death(session.client)
     following = pool.borrow_session(settings)
     assert following.client is not session.client
-    assert following.identity is not session.identity
+    assert following.producer_state is not session.producer_state
     within(lambda: pool.discard_session(following))
 
 

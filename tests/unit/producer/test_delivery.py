@@ -192,11 +192,11 @@ def test_a_healthy_identity_goes_on_in_the_next_session() -> None:
 
 def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
     with world() as one:
-        one.session.identity.state = ProducerIdState.MISSING
-        one.session.identity.sequences.clear()
+        one.session.producer_state.state = ProducerIdState.MISSING
+        one.session.producer_state.sequences.clear()
         one.client.network.wakeup()
         one.session._sender.run_once()  # asks for the id and ends before the answer
-        assert one.session.identity.state is ProducerIdState.REQUESTED
+        assert one.session.producer_state.state is ProducerIdState.REQUESTED
         one.next_session()
         one.send_batches(1)
         one.finish()
@@ -205,7 +205,7 @@ def test_a_producer_id_that_comes_after_its_session_serves_the_next() -> None:
 
 def test_a_producer_id_that_comes_between_two_sessions_is_used() -> None:
     with world() as one:
-        identity = one.session.identity
+        identity = one.session.producer_state
         identity.state = ProducerIdState.MISSING
         identity.sequences.clear()
         one.client.network.wakeup()

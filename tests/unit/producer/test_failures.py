@@ -173,7 +173,7 @@ def test_records_that_were_named_are_in_the_message() -> None:
 def test_no_producer_id_is_granted() -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster) as one:
-        one.session.identity.state = ProducerIdState.MISSING
+        one.session.producer_state.state = ProducerIdState.MISSING
         cluster.init_errors.append(31)
         one.send_batches(2)
         error = fails(one)

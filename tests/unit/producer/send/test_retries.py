@@ -235,8 +235,8 @@ def test_unknown_producer_id_begins_a_new_epoch() -> None:
 def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     with world() as one:
         settled(one)
-        one.session.identity.epoch = (1 << 15) - 1
-        old = one.session.identity.producer_id
+        one.session.producer_state.epoch = (1 << 15) - 1
+        old = one.session.producer_state.producer_id
         one.fault(Fault(error=59))
         one.send_batches(2)
         one.finish()
@@ -250,7 +250,7 @@ def test_two_partitions_bump_at_the_last_epoch() -> None:
         one.send_batches(1, partition=0)
         one.send_batches(1, partition=1)
         one.finish()
-        one.session.identity.epoch = (1 << 15) - 1
+        one.session.producer_state.epoch = (1 << 15) - 1
         one.fault(*[Fault(error=59)] * 1)
         one.send_batches(1, partition=0)
         one.send_batches(1, partition=1)

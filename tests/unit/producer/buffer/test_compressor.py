@@ -1,0 +1,114 @@
+"""Closed batches go in, results come out: payload and time, or what went wrong."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.buffer.compressor import CompressionResult, Compressor
+from spark_kafka_sink.records.compression import decompress
+from tests.support.harness.offline import config
+from tests.support.harness.world import ManualExecutor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORDS = b"the same again and again, " * 100
+
+
+def batch(records: bytes = RECORDS) -> ProducerBatch:
+    made = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
+    made.add(records, 1, 0)
+    return made
+
+
+class Bench:
+    """A compressor whose work is done when a test says so."""
+
+    def __init__(self) -> None:
+        self.executor = ManualExecutor()
+        self.clock = ManualClock()
+        self.calls = 0
+        settings = config(compression_type="zstd")
+        self.compressor = Compressor(settings, self.clock, self._called, self.executor)
+
+    def _called(self) -> None:
+        self.calls += 1
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_nothing_comes_out_before_it_is_done(bench: Bench) -> None:
+    bench.compressor.submit(batch())
+    assert bench.compressor.take_results() == []
+    assert bench.calls == 0
+
+
+def test_results_come_in_the_order_of_the_batches_and_once(bench: Bench) -> None:
+    batches = [batch(), batch(b"another")]
+    for each in batches:
+        bench.compressor.submit(each)
+    bench.executor.run()
+    results = bench.compressor.take_results()
+    assert [result.batch for result in results] == batches
+    assert decompress(Codec.ZSTD, results[0].payload, 1 << 20) == RECORDS
+    assert len(results[0].payload) < len(RECORDS)
+    assert (results[0].error, results[0].seconds) == (None, 0.0)
+    assert bench.calls == 2
+    assert bench.compressor.take_results() == []
+
+
+def test_the_batch_itself_stays_as_it_is(bench: Bench) -> None:
+    given = batch()
+    bench.compressor.submit(given)
+    bench.executor.run()
+    assert (given.parts, given.codec, given.ready) == ([RECORDS], Codec.NONE, False)
+
+
+def test_what_goes_wrong_comes_out_as_well(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(ProducerBatch, "compressed", fails)
+    given = batch()
+    bench.compressor.submit(given)
+    bench.executor.run()
+    (result,) = bench.compressor.take_results()
+    assert result.batch is given
+    assert isinstance(result.error, MemoryError)
+    assert bench.calls == 1
+
+
+@pytest.fixture
+def threaded() -> Iterator[Compressor]:
+    made = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None)
+    yield made
+    made.close()
+
+
+def test_close_waits_for_what_is_being_compressed(threaded: Compressor) -> None:
+    threaded.submit(batch())
+    threaded.close()
+    assert len(threaded.take_results()) <= 1
+    with pytest.raises(RuntimeError):
+        threaded.submit(batch())
+
+
+def test_a_given_executor_does_the_work() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        made = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None, executor)
+        given = batch()
+        made.submit(given)
+        executor.shutdown(wait=True)
+        (result,) = made.take_results()
+    assert isinstance(result, CompressionResult)
+    assert decompress(Codec.LZ4, result.payload, 1 << 20) == RECORDS

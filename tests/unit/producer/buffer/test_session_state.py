@@ -1,0 +1,102 @@
+"""What the writer waits for, and what ends its waits."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.clock import ManualClock, SystemClock
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.buffer.session_state import SessionState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOON = 5.0
+
+
+def nothing() -> None: ...
+
+
+@pytest.fixture
+def state() -> SessionState:
+    return SessionState(SystemClock(), nothing, nothing)
+
+
+@pytest.fixture
+def writer() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def test_what_is_done_is_not_waited_for(state: SessionState) -> None:
+    assert state.wait_for(lambda: True, 0.0)
+
+
+def test_a_wait_ends_when_its_time_is_over() -> None:
+    clock = ManualClock(seconds=1.0)
+    state = SessionState(clock, nothing, lambda: clock.advance(1.0))
+    assert not state.wait_for(lambda: False, 2.5)
+    assert clock.monotonic() >= 3.5
+
+
+def test_a_wait_ends_when_it_is_notified(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    asked, done = Event(), Event()
+
+    def is_done() -> bool:
+        asked.set()
+        return done.is_set()
+
+    waiting = writer.submit(state.wait_for, is_done, None)
+    assert asked.wait(SOON)
+    done.set()
+    state.notify()
+    assert waiting.result(SOON)
+
+
+def test_the_first_error_ends_every_wait(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    first = DeliveryError("first")
+    waiting = writer.submit(state.wait_for, lambda: False, None)
+    state.fail(first)
+    state.fail(DeliveryError("second"))
+    assert waiting.exception(SOON) is first
+    assert state.error is first
+    with pytest.raises(DeliveryError, match="first"):
+        state.raise_error()
+    with pytest.raises(DeliveryError, match="first"):
+        state.wait_for(lambda: True, None)
+
+
+def test_all_batches_are_waited_for(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    state.add_incomplete(2)
+    waiting = writer.submit(state.wait_until_complete)
+    state.complete()
+    time.sleep(0.02)
+    assert (waiting.done(), state.incomplete) == (False, 1)
+    state.complete()
+    waiting.result(SOON)
+
+
+def test_a_failed_batch_is_no_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
+    """Between the failure of the last batch and the error, nothing is incomplete."""
+    state.add_incomplete(1)
+    waiting = writer.submit(state.wait_until_complete)
+    state.mark_failed()
+    state.complete()
+    time.sleep(0.02)
+    assert not waiting.done()
+    state.fail(DeliveryError("failed"))
+    assert isinstance(waiting.exception(SOON), DeliveryError)
+
+
+def test_the_sender_is_looked_after_while_the_writer_waits() -> None:
+    def check_sender() -> None:
+        state.fail(DeliveryError("the sender has died"))
+
+    state = SessionState(SystemClock(), nothing, check_sender)
+    with pytest.raises(DeliveryError, match="has died"):
+        state.wait_for(lambda: False, None)
