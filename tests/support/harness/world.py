@@ -160,7 +160,7 @@ class World:
         waiting.join(PATIENCE)
 
     def finish(self, tick: float = TICK) -> None:
-        """Steps until everything is settled; raises what ended the session."""
+        """Steps until every batch is complete; raises what ended the session."""
         state = self.session._accumulator.state
         self.run(lambda: state.error is not None or not state.incomplete, tick)
         self.session.flush()

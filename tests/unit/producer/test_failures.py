@@ -224,10 +224,10 @@ def test_flush_never_takes_a_failure_for_success() -> None:
     """The last batch is settled a moment before the error is set: flush must not end then."""
     with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as one:
         accumulator = one.session._accumulator
-        settle = accumulator.complete
+        complete = accumulator.complete
 
         def slowly(batch: ProducerBatch) -> None:
-            settle(batch)
+            complete(batch)
             time.sleep(0.05)
 
         def flush_into(outcome: Future[None]) -> None:

@@ -133,12 +133,12 @@ def in_turn(first: int, rows: int) -> Rows:
 
 
 def held_by_stalled(one: World) -> int:
-    shares = one.session._accumulator.quotas
+    quotas = one.session._accumulator.quotas
     with one.session._accumulator.lock:
-        return sum(size for place, size in shares.held.items() if place.partition % 2)
+        return sum(size for place, size in quotas.held.items() if place.partition % 2)
 
 
-def undesignated(one: World) -> list[ProducerBatch]:
+def unassigned(one: World) -> list[ProducerBatch]:
     """What waits for a partition, open batches included."""
     accumulator = one.session._accumulator
     place = TopicPartition("t", UNASSIGNED)
@@ -184,13 +184,13 @@ class Learning(dict[str, TopicInfo]):
 def test_the_writer_learns_of_a_topic_while_the_sender_counts_shares() -> None:
     with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as one:
         one.send([b"." * 5_000], 0)
-        shares, cluster = one.session._accumulator.quotas, one.client.metadata.cluster
+        quotas, cluster = one.session._accumulator.quotas, one.client.metadata.cluster
         learning = Learning(cluster.topics, one)
         with one.session._accumulator.lock:
-            full = shares.full(SHARE, replace(cluster, topics=learning))
+            full = quotas.full(SHARE, replace(cluster, topics=learning))
         assert full.partitions == {TopicPartition("t", 0)}
         learning.join()
-        assert shares._topics == {"t", "u"}
+        assert quotas._topics == {"t", "u"}
         close_all(one)
         one.finish()
 
@@ -203,7 +203,7 @@ def test_rows_without_a_key_never_wait_for_a_stalled_broker(batch_size: int) -> 
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
         assert held_by_stalled(one) <= SHARE
-        one.run(lambda: undesignated(one) == [])
+        one.run(lambda: unassigned(one) == [])
         # With the stalled broker is nothing but what is under way to it.
         stuck = in_flight(one, 1, 3)
         assert 0 < stuck <= 2 * one.config.max_in_flight * batch_size // 90

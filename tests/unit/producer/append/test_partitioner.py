@@ -129,7 +129,7 @@ def test_topics_of_rows() -> None:
     assert places(route) == expected
 
 
-def test_each_topic_has_its_own_undesignated_queue() -> None:
+def test_each_topic_has_its_own_unassigned_queue() -> None:
     found = places(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
     assert found == [(name, UNASSIGNED) for name in "abba"]
 

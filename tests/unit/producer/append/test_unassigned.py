@@ -91,7 +91,7 @@ def test_rows_stay_in_one_batch_until_it_is_full() -> None:
         assert sorted(BatchHeader.parse(data).record_count for data in batches) == [1, 3, 3]
 
 
-def test_nothing_is_designated_that_can_not_be_sent_at_once() -> None:
+def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
     with world() as one:
         prove(one)
         one.fault(*[Fault(hold=True)] * 5)
@@ -100,15 +100,15 @@ def test_nothing_is_designated_that_can_not_be_sent_at_once() -> None:
         in_flight = sum(len(lane.in_flight) for lane in one.session._sender._lanes.values())
         assert in_flight == 20
         assert len(waiting(one)) == 80
-        shares = one.session._accumulator.quotas
-        assert sum(shares.held.values()) < 20 * one.config.batch_size
+        quotas = one.session._accumulator.quotas
+        assert sum(quotas.held.values()) < 20 * one.config.batch_size
         assert not any(
             queue for place, queue in one.session._accumulator.queues.items() if place != PLACE
         )
         one.cluster.release()
         one.finish()
         one.check_accounts()
-        assert shares.held == {}
+        assert quotas.held == {}
 
 
 def drawn_first(one: World) -> Counter[int]:
@@ -197,15 +197,15 @@ def test_rows_join_the_batch_of_rows_with_a_partition_that_still_wait() -> None:
         assert len(sent(one)) == 1
 
 
-def test_rows_wait_undesignated_again_once_those_with_a_partition_are_sent() -> None:
+def test_rows_wait_unassigned_again_once_those_with_a_partition_are_sent() -> None:
     with world(linger_ms=10**6) as one:
         one.send([b"first"], 2)
         one.send([b"second"], None)
-        assert undesignated_rows(one) == 0
+        assert unassigned_rows(one) == 0
         close_all(one)
         one.finish()
         one.send([b"third"], None)
-        assert undesignated_rows(one) == 1
+        assert unassigned_rows(one) == 1
         one.send([b"fourth"], 2)
         assert [batch.records for batch in waiting(one)] == [1]
         close_all(one)
@@ -213,7 +213,7 @@ def test_rows_wait_undesignated_again_once_those_with_a_partition_are_sent() -> 
         one.check_accounts()
 
 
-def undesignated_rows(one: World) -> int:
+def unassigned_rows(one: World) -> int:
     open_batches = dict(one.session._accumulator.open_batches())
     return open_batches[PLACE].records if PLACE in open_batches else 0
 
@@ -223,11 +223,11 @@ def test_a_used_up_share_does_not_hold_up_what_others_wait_behind() -> None:
     cluster.mute.add(ApiKey.INIT_PRODUCER_ID)
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as one:
         one.send_batches(20, None)
-        shares, places = one.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
+        quotas, places = one.session._accumulator.quotas, [TopicPartition("t", n) for n in (0, 1)]
         for place in places:
-            while shares.held.get(place, 0) < 31_100:
+            while quotas.held.get(place, 0) < 31_100:
                 one.send_batches(1, place.partition)
-        assert shares.full(900, one.client.metadata.cluster).partitions == set(places)
+        assert quotas.full(900, one.client.metadata.cluster).partitions == set(places)
         cluster.mute.clear()
         one.finish()
         one.check_accounts()
@@ -250,7 +250,7 @@ def test_a_batch_refused_as_a_whole_does_not_take_the_next_one_with_it() -> None
         assert one.statuses() == {DeliveryStatus.PERSISTED: 6}
 
 
-def test_what_expires_undesignated_is_not_persisted_and_of_no_partition() -> None:
+def test_what_expires_unassigned_is_not_persisted_and_of_no_partition() -> None:
     with world(leaderless(), delivery_timeout_ms=2_000, request_timeout_ms=1_000) as one:
         one.send([b"a", b"b"], None)
         with pytest.raises(DeliveryError) as caught:
@@ -371,7 +371,7 @@ def test_without_acknowledgements_each_batch_counts_for_its_partition() -> None:
         assert {part.partition for part in one.report().partitions} <= {0, 1, 2, 3}
 
 
-def test_statistics_show_what_waits_undesignated() -> None:
+def test_statistics_show_what_waits_unassigned() -> None:
     with world() as one:
         prove(one)
         one.fault(*[Fault(hold=True)] * 5)

@@ -69,7 +69,7 @@ class Bench:
     def queued(self) -> list[ProducerBatch]:
         return [batch for queue in self.accumulator.queues.values() for batch in queue]
 
-    def settle_all(self) -> None:
+    def complete_all(self) -> None:
         for batch in self.accumulator.take_all():
             self.accumulator.complete(batch)
 
@@ -92,7 +92,7 @@ def until(done) -> None:  # type: ignore[no-untyped-def]
         time.sleep(0.002)
 
 
-def test_a_chunk_is_charged_until_its_last_slice_is_settled(bench: Bench) -> None:
+def test_a_chunk_is_charged_until_its_last_slice_is_complete(bench: Bench) -> None:
     bench.put({0: 500, 1: 400})
     assert bench.memory.used == 900
     first, second = bench.accumulator.take_all()
@@ -118,7 +118,7 @@ def test_small_slices_are_copied_and_do_not_hold_the_chunk(bench: Bench) -> None
 def test_a_chunk_of_small_slices_only_is_not_charged_itself(bench: Bench) -> None:
     bench.put(dict.fromkeys(range(20), 50))
     assert bench.memory.used == 1_000
-    bench.settle_all()
+    bench.complete_all()
     assert bench.memory.used == 0
 
 
@@ -196,7 +196,7 @@ def test_reserve_gives_up_after_max_block() -> None:
         bench.accumulator.pool.reserve(1_000)
     assert 0.07 <= time.monotonic() - started < SOON
     assert "9,500 of 10,000" in str(caught.value)
-    bench.settle_all()
+    bench.complete_all()
     bench.accumulator.pool.reserve(1_000)
     assert bench.memory.used == 1_000
 
@@ -261,7 +261,7 @@ def test_a_compressed_batch_is_charged_for_what_it_then_takes() -> None:
     assert first.ready
     assert (first.codec, first.compression) == (Codec.LZ4, 0.0)
     assert bench.memory.used == first.held + second.held < 939
-    bench.settle_all()
+    bench.complete_all()
     assert bench.memory.used == 0
 
 
@@ -300,18 +300,18 @@ def test_only_what_is_old_enough_expires(bench: Bench) -> None:
 
 
 def test_many_writers_of_memory_never_lose_a_byte(bench: Bench) -> None:
-    """The codec and sender threads settle while the writer appends."""
+    """The codec and sender threads complete batches while the writer appends."""
     stop = threading.Event()
 
-    def settle() -> None:
+    def complete() -> None:
         while not stop.is_set():
-            bench.settle_all()
+            bench.complete_all()
 
-    settler = threading.Thread(target=settle)
-    settler.start()
+    completer = threading.Thread(target=complete)
+    completer.start()
     for _ in range(300):
         bench.put({0: 200, 1: 30, 2: 400})
     stop.set()
-    settler.join(SOON)
-    bench.settle_all()
+    completer.join(SOON)
+    bench.complete_all()
     assert (bench.memory.used, bench.accumulator.state.incomplete) == (0, 0)

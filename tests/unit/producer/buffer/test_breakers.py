@@ -17,7 +17,7 @@ GOOD, RETRIED, FAILED = BatchOutcome
 NODE, OTHER = 1, 2
 
 
-def watch(each: Thresholds | None = None, job: Thresholds | None = None) -> CircuitBreakers:
+def breakers(each: Thresholds | None = None, job: Thresholds | None = None) -> CircuitBreakers:
     breaker = BreakerConfig(
         each=each or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
     )
@@ -25,7 +25,7 @@ def watch(each: Thresholds | None = None, job: Thresholds | None = None) -> Circ
 
 
 def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None:
-    one = watch(Thresholds(failures=2))
+    one = breakers(Thresholds(failures=2))
     for at in (10.0, 11.0):
         one.record(A, NODE, FAILED, "X", at)
         one.record(B, OTHER, GOOD, "NONE", at)
@@ -35,7 +35,7 @@ def test_a_partitions_failures_open_its_breaker_and_not_its_neighbours() -> None
 
 
 def test_a_brokers_failures_open_all_its_partitions() -> None:
-    one = watch(Thresholds(failures=2))
+    one = breakers(Thresholds(failures=2))
     one.record(A, NODE, FAILED, "X", 10.0)
     one.record(B, NODE, FAILED, "X", 10.0)
     assert one.is_open(TopicPartition("t", 7), NODE, 10.0)
@@ -43,7 +43,7 @@ def test_a_brokers_failures_open_all_its_partitions() -> None:
 
 
 def test_open_means_nothing_is_sent_and_half_open_one_at_a_time() -> None:
-    one = watch(Thresholds(failures=1))
+    one = breakers(Thresholds(failures=1))
     one.record(A, NODE, FAILED, "X", 10.0)
     for thing in (A, NODE):
         assert not one.may_send(thing, busy=False, now=14.0)
@@ -55,7 +55,7 @@ def test_open_means_nothing_is_sent_and_half_open_one_at_a_time() -> None:
 
 
 def test_nothing_opens_by_default() -> None:
-    one = watch()
+    one = breakers()
     for _ in range(100):
         assert one.record(A, NODE, FAILED, "X", 10.0) is None
     assert not one.is_open(A, NODE, 10.0)
@@ -64,7 +64,7 @@ def test_nothing_opens_by_default() -> None:
 
 
 def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
-    one = watch(job=Thresholds(retry_percent=60))
+    one = breakers(job=Thresholds(retry_percent=60))
     reasons: list[DeliveryError | None] = [
         one.record(A, NODE, outcome, error, 10.0)
         for outcome, error in [
@@ -84,7 +84,7 @@ def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
 
 
 def test_the_jobs_breaker_counts_over_all_partitions() -> None:
-    one = watch(each=Thresholds(failures=9), job=Thresholds(failures=3))
+    one = breakers(each=Thresholds(failures=9), job=Thresholds(failures=3))
     reasons = [
         one.record(TopicPartition("t", n), n, FAILED, "TOPIC_AUTHORIZATION_FAILED", 10.0)
         for n in range(3)
@@ -95,7 +95,7 @@ def test_the_jobs_breaker_counts_over_all_partitions() -> None:
 
 
 def test_a_storm_of_retries_brings_the_rates_down() -> None:
-    one = watch()
+    one = breakers()
     for number in range(9):
         one.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
     assert one.ramp.factor(11.0) == 1.0
@@ -105,20 +105,20 @@ def test_a_storm_of_retries_brings_the_rates_down() -> None:
 
 
 def test_a_few_retries_among_many_answers_are_no_storm() -> None:
-    one = watch()
+    one = breakers()
     for number in range(100):
         one.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
     assert one.ramp.factor(10.0) == 1.0
 
 
 def test_throttling_brings_the_rates_down() -> None:
-    one = watch()
+    one = breakers()
     one.throttled(10.0)
     assert one.ramp.factor(10.0) == 1 / 16
 
 
 def test_one_partition_in_trouble_among_others_is_no_storm() -> None:
-    one = watch()
+    one = breakers()
     for number in range(100):
         one.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
         if number % 10 == 0:

@@ -89,30 +89,28 @@ def cluster(*topics: TopicInfo) -> Cluster:
 
 
 def test_accounts() -> None:
-    shares = BufferQuotas()
-    shares.limit = LIMIT
-    shares.learn([WIDE])
-    shares.change(place(0), 80)
-    shares.change(place(1), 10)
-    assert shares.full(21, cluster(WIDE)).of(WIDE) == {0}
-    shares.change(place(0), -80)
-    assert shares.held == {place(1): 10}
-    assert shares.full(90, cluster(WIDE)) is NOTHING_FULL
+    quotas = BufferQuotas(LIMIT)
+    quotas.learn([WIDE])
+    quotas.change(place(0), 80)
+    quotas.change(place(1), 10)
+    assert quotas.full(21, cluster(WIDE)).of(WIDE) == {0}
+    quotas.change(place(0), -80)
+    assert quotas.held == {place(1): 10}
+    assert quotas.full(90, cluster(WIDE)) is NOTHING_FULL
 
 
 def test_only_topics_that_are_written_to_count_as_others() -> None:
-    shares = BufferQuotas()
-    shares.limit = LIMIT
-    shares.learn([topic("t", 1)])
-    shares.change(place(0), 1_000)
+    quotas = BufferQuotas(LIMIT)
+    quotas.learn([topic("t", 1)])
+    quotas.change(place(0), 1_000)
     there = cluster(topic("t", 1), topic("elsewhere", 9))
-    assert not shares.full(1, there)
-    shares.learn([topic("elsewhere", 9)])
-    assert shares.full(1, there)
+    assert not quotas.full(1, there)
+    quotas.learn([topic("elsewhere", 9)])
+    assert quotas.full(1, there)
 
 
 def test_no_limit() -> None:
-    shares = BufferQuotas()
-    shares.learn([WIDE])
-    shares.change(place(0), 1 << 40)
-    assert shares.full(1 << 40, cluster(WIDE)) is NOTHING_FULL
+    quotas = BufferQuotas()
+    quotas.learn([WIDE])
+    quotas.change(place(0), 1 << 40)
+    assert quotas.full(1 << 40, cluster(WIDE)) is NOTHING_FULL
