@@ -129,9 +129,9 @@ class BrokerConfig:
             if value < lowest:
                 raise ConfigError(f"{name} is {value}", hint=f"It must be at least {lowest}")
         self._check_copies()
-        if strangers := self.topic_configs.keys() - self.topics.keys():
+        if unknown := self.topic_configs.keys() - self.topics.keys():
             raise ConfigError(
-                f"there are configs of a topic that is not made: {', '.join(sorted(strangers))}",
+                f"there are configs of a topic that is not made: {', '.join(sorted(unknown))}",
                 hint="Name it among the topics to begin with",
             )
         if self.storage != LOG and self.data_dir is not None:

@@ -1,4 +1,4 @@
-"""Which versions of each API the releases of Kafka serve, for a broker that poses as an older one.
+"""Which versions of each API the releases of Kafka serve, for a broker that answers as one.
 
 As brokers of these releases answer ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and
 3.9.1 with ZooKeeper, 4.0.0, 4.1.1 and 4.3.1 with KRaft. Of the APIs that this broker serves.

@@ -1,7 +1,7 @@
 """The lock on a cluster's state, where requests are handled beside the event loop.
 
-Whoever holds it lets go of it while a storage that is a network away is asked: others may look at
-the state meanwhile, and those who change logs come one after the other, on one thread.
+It is released while a storage that is a network away is waited for: requests about the cluster are
+served meanwhile, and those that change logs are served one after the other, on one thread.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Brokers:
         return None
 
     def problem_with_new(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """The same for a new partition, which needs somebody to lead it."""
+        """The same for a new partition, which needs a leader."""
         problem = self.problem_with(replicas, size)
         if problem is None and not self.living(replicas):
             return "All brokers specified in the manual partition assignment are fenced."

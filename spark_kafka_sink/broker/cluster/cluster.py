@@ -1,4 +1,4 @@
-"""Everything a cluster knows; touched by the event loop's thread alone."""
+"""The state of a cluster, put together from its parts."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Cluster:
         return self._producer_id_manager.next()
 
     def coordinator(self, key: str) -> Node:
-        """Find the node that looks after a group: the same one while it lives, then the next."""
+        """The node that coordinates a group or transactional id: the same one while it lives."""
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)
         turn = (ids[(first + step) % len(ids)] for step in range(len(ids)))

@@ -58,10 +58,10 @@ class DynamicConfigs:
     def layers(self) -> tuple[Layer, ...]:
         """The brokers' part of every topic's configs."""
         only = self.of(BROKER, "1") if self._config.nodes == 1 else {}
-        everybody = self.of(BROKER, ALL_BROKERS)
+        for_all = self.of(BROKER, ALL_BROKERS)
         layers = [
             Layer(ConfigSource.DYNAMIC_BROKER, _topic_values(only)),
-            Layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, _topic_values(everybody)),
+            Layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, _topic_values(for_all)),
         ]
         started = str(self._config.message_max_bytes)
         if started != TOPIC_KEYS["max.message.bytes"].default:

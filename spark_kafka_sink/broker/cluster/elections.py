@@ -135,6 +135,8 @@ class Elections:
             end = partition.replica_states.end(node)
             if end < partition.log.end_offset:
                 partition.truncate(end)
+        if node != NO_LEADER:
+            partition.begin_leader_epoch()
         self._wake(partition)
 
     def _partitions(self) -> list[Partition]:

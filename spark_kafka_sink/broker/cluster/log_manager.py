@@ -15,7 +15,7 @@ FLUSH_LOOK_MS: Final = 100
 
 
 class LogManager:
-    """Looks after logs.
+    """Applies retention and flush.ms to all logs.
 
     Args:
         logs: all logs there are now.

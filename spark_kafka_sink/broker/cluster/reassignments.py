@@ -1,7 +1,7 @@
 """Partitions on their way to other nodes (KIP-455).
 
 As in Kafka's controller: the replicas that come are added first, behind those that stay; once all
-of them are in sync the others go, and whoever is left leads.
+of them are in sync the others go, and one of the rest leads.
 """
 
 from __future__ import annotations

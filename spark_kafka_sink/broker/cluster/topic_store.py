@@ -92,7 +92,7 @@ class TopicStore:
         )
         self._recover(partition, LogConfig.of(topic.config))
         partition.leader_epoch = max(known["leader_epoch"], partition.log.epochs.latest) + 1
-        partition.log.epochs.assign(partition.leader_epoch, partition.log.end_offset)
+        partition.begin_leader_epoch()
         return partition
 
     def _recover(self, partition: Partition, config: LogConfig) -> None:

@@ -193,7 +193,7 @@ class Topics:
             self._brokers.assign(index, replication_factor) if assigned is None else list(assigned)
         )
         living = self._brokers.living(replicas)
-        return Partition(
+        partition = Partition(
             topic=new.name,
             index=index,
             leader=living[0],
@@ -201,6 +201,8 @@ class Topics:
             in_sync=living,
             log=log,
         )
+        partition.begin_leader_epoch()
+        return partition
 
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its data."""

@@ -3,7 +3,7 @@
 As Kafka's ClassicGroup: a rebalance waits until every member has joined again, the leader's
 SyncGroup ends it. There is no initial delay, so that a test's only consumer starts at once. A
 static member (KIP-345) that comes back under its instance id takes the place of its former self;
-that one is fenced, and the others hear nothing of it.
+that one is fenced, and there is no rebalance.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ClassicGroup:
         return self.identify(joining.member_id, joining.instance_id)
 
     def _give_id(self, joining: JoinRequest, reply: Reply, now: float) -> None:
-        """A new client gets its id first, so that a lost answer leaves no ghost (KIP-394)."""
+        """Give a new client its id first: a lost answer leaves no member behind (KIP-394)."""
         member_id = _new_id(joining)
         self.pending[member_id] = now + joining.session_timeout
         reply({"error_code": ErrorCode.member_id_required, "member_id": member_id})
@@ -178,7 +178,7 @@ class ClassicGroup:
         return bool(joined)
 
     def _complete(self, now: float) -> None:
-        """Answer all who joined; then everybody has to ask for an assignment."""
+        """Answer all members that joined; each has to ask for its assignment then."""
         self.state = ClassicGroupState.COMPLETING_REBALANCE
         self.protocol = self._vote()
         self.unsynced = set(self.members)
@@ -213,7 +213,7 @@ class ClassicGroup:
         }
 
     def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Judge whether somebody is a member, and not one whose place another has taken."""
+        """Judge whether an id is a member's, and not that of a static member that was replaced."""
         if instance_id is not None:
             known = self.instance(instance_id)
             if known is not None and known.id != member_id:
@@ -231,7 +231,7 @@ class ClassicGroup:
         return any(topics is None or topic in topics for topics in told)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
-        """Judge whether a member speaks for the current generation."""
+        """Judge whether a member is one of the current generation."""
         if error := self.identify(member_id, instance_id):
             return error
         return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation

@@ -35,7 +35,7 @@ class GroupCoordinator:
         return self._groups.get(group_id)
 
     def peek(self, group_id: str) -> ClassicGroup:
-        """Find a group, or an empty one that is not kept: strangers do not begin groups."""
+        """Find a group, or an empty one that is not kept: not every request creates groups."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get(self, group_id: str) -> ClassicGroup:
@@ -70,7 +70,8 @@ class GroupCoordinator:
     def next_deadline(self) -> float | None:
         """When the first group has something to do, in monotonic seconds; None for never.
 
-        Whoever changes a group has found it here, so it is asked again only then.
+        A group is changed only by those who have found it here, so the time is computed anew only
+        after `find`, `get` or `all`.
         """
         if self._touched:
             times = (group.next_deadline() for group in self._groups.values())

@@ -1,4 +1,4 @@
-"""Members of a consumer group, and what they say and hear."""
+"""Members of a consumer group: their JoinGroup requests, and the answers that they wait for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GroupMember:
 
     @property
     def waits(self) -> bool:
-        """Whether the broker owes it an answer: it can't be late meanwhile."""
+        """Whether a request of it is not answered yet: its session does not end meanwhile."""
         return self.join is not None or self.sync is not None
 
     def seen(self, now: float) -> None:

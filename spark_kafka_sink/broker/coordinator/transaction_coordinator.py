@@ -131,7 +131,7 @@ class TransactionCoordinator:
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        error = transitions.speaks_for(txn, producer)
+        error = transitions.check_producer(txn, producer)
         if txn is not None and not error:
             self._keep(transitions.add(txn, topic_partitions, self._now()))
         return error
@@ -143,7 +143,7 @@ class TransactionCoordinator:
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
-        if error := transitions.speaks_for(txn, producer):
+        if error := transitions.check_producer(txn, producer):
             return error
         known = txn is not None and topic_partition in txn.partitions
         return ErrorCode.none if known else ErrorCode.transaction_abortable

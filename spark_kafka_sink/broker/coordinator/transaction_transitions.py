@@ -44,7 +44,7 @@ def initialize(
 ) -> Decision:
     """Decide about an InitProducerId of an id at rest: a new epoch, or a new producer id.
 
-    `expected` is what the producer believes to be (KIP-360).
+    `expected` is the producer id and epoch that the request names (KIP-360).
     """
     settled = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
     settled["updated_ms"] = now.ms
@@ -67,7 +67,7 @@ def initialize(
 
 
 def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
-    """Judge who asks for a producer id, and whether it is a good moment."""
+    """Judge whether an InitProducerId may be served: its producer, and the transaction's state."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
         if expected.producer_id != txn.producer_id and not rotated:
@@ -75,8 +75,8 @@ def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None
     return ErrorCode.concurrent_transactions if txn.is_prepared else ErrorCode.none
 
 
-def speaks_for(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
-    """Judge whether a producer may go on with a transaction."""
+def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
+    """Judge whether a producer is the current one and no end is under way."""
     if txn is None or txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:
@@ -169,7 +169,7 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
 
 
 def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
-    """Abort an ongoing transaction that timed out, or whose id somebody else wants.
+    """Abort an ongoing transaction that timed out, or whose id a new producer initializes.
 
     The epoch is bumped, so that the markers fence its producer. With `bumps` (transactions V2) that
     is the bump of every end, and its producer may ask for the new epoch (KIP-360).

@@ -48,6 +48,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        # Guarded by the lock:
         self._armed: list[ActiveFault] = []
 
     def add(self, fault: Fault | str) -> ActiveFault:

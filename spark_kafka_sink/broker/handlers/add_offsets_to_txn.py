@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PARTITION
-from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -21,7 +21,7 @@ def handle(context: RequestContext) -> Answer:
     """See the module."""
     request = context.request
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    error = coordinates(context, request.transactional_id)
+    error = check_transaction_coordinator(context, request.transactional_id)
     error = error or context.cluster.transaction_coordinator.add(
         request.transactional_id, producer, [OFFSETS_PARTITION]
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
-from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -91,7 +91,7 @@ def _unservable(
             else ErrorCode.operation_not_attempted
             for topic_partition in topic_partitions
         }
-    error = coordinates(context, transactional_id)
+    error = check_transaction_coordinator(context, transactional_id)
     return dict.fromkeys(topic_partitions, error) if error else {}
 
 

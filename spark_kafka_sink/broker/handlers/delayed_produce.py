@@ -59,7 +59,7 @@ class DelayedProduce:
             return True
         if partition.high_watermark < one.required_offset:
             return False
-        if not partition.log.storage.is_replicated(one.required_offset):
+        if not partition.log.storage.request_replication(one.required_offset):
             return False
         if len(partition.in_sync) < self._least(partition):
             one.response["error_code"] = ErrorCode.not_enough_replicas_after_append

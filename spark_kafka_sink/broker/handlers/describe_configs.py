@@ -119,7 +119,7 @@ def _broker_configs(context: RequestContext) -> Iterable[Values]:
 
 
 def _broker_entry(name: str, started: Setting | None, said: list[Values]) -> Values:
-    """One config; whoever knows its name only must not see its value, as in Kafka."""
+    """One config; the value of one with an unknown name is not told, as in Kafka."""
     if started is None:
         first = said[0]
         entry = _entry(name, None, UNKNOWN_TYPE, first["source"])

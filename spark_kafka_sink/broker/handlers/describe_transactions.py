@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -26,7 +26,7 @@ def handle(context: RequestContext) -> Answer:
 
 
 def _describe(context: RequestContext, name: str) -> Values:
-    error = coordinates(context, name) if name else ErrorCode.invalid_request
+    error = check_transaction_coordinator(context, name) if name else ErrorCode.invalid_request
     txn = context.cluster.transaction_coordinator.find(name)
     if error or txn is None:
         missing = error or ErrorCode.transactional_id_not_found

@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     NO_ID,
     ProducerIdAndEpoch,
 )
-from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -26,7 +26,7 @@ BUMPING_VERSION = 5
 def handle(context: RequestContext) -> Answer:
     """See the module."""
     request = context.request
-    named = coordinates(
+    named = check_transaction_coordinator(
         context, request.transactional_id
     ) or context.cluster.transaction_coordinator.end(
         request.transactional_id,

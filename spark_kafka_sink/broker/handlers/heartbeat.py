@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafka_sink.broker.handlers.membership import coordinated, speaks
+from spark_kafka_sink.broker.handlers.membership import check_coordinator, check_member
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -10,10 +10,10 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 def handle(context: RequestContext) -> Answer:
     """See the module."""
     request = context.request
-    if error := coordinated(context):
+    if error := check_coordinator(context):
         return {"error_code": error}
     group = context.cluster.group_coordinator.peek(request.group_id)
-    error = speaks(context, group, request.generation_id)
+    error = check_member(context, group, request.generation_id)
     if not error:
         error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())
     return {"error_code": error}

@@ -1,9 +1,9 @@
-"""InitProducerId 0-5: a new producer id at epoch 0 for whoever asks (KIP-98).
+"""InitProducerId 0-5: without a transactional id, a new producer id at epoch 0 (KIP-98).
 
 With a transactional id: its producer id at the next epoch, which fences its older producers. A
 transaction that they left open is aborted first, and CONCURRENT_TRANSACTIONS asks to come again.
 Since version 3 a producer may name the id and epoch that it has (KIP-360): it is refused if
-somebody else has a newer one. Without a transactional id that is ignored.
+there is a newer one. Without a transactional id that is ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     NO_ID,
     ProducerIdAndEpoch,
 )
-from spark_kafka_sink.broker.handlers.lookup import coordinates
+from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -48,7 +48,7 @@ def handle(context: RequestContext) -> Answer:
 
 def _initialize(context: RequestContext, expected: ProducerIdAndEpoch | None) -> ProducerIdOrError:
     transactional_id = context.request.transactional_id
-    if error := coordinates(context, transactional_id):
+    if error := check_transaction_coordinator(context, transactional_id):
         return error
     timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
     return context.cluster.transaction_coordinator.initialize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_member import JoinRequest
-from spark_kafka_sink.broker.handlers.membership import coordinated
+from spark_kafka_sink.broker.handlers.membership import check_coordinator
 from spark_kafka_sink.broker.handlers.request_context import (
     Answer,
     Handler,
@@ -28,7 +28,7 @@ def handle(context: RequestContext) -> Answer:
     request = context.request
     config = context.cluster.config
     session = request.session_timeout.total_seconds()
-    error = coordinated(context)
+    error = check_coordinator(context)
     if (
         not config.group_min_session_timeout_ms
         <= session * 1000

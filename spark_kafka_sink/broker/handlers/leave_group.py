@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.handlers.membership import coordinated
+from spark_kafka_sink.broker.handlers.membership import check_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def handle(context: RequestContext) -> Answer:
     """See the module."""
     request = context.request
-    if error := coordinated(context):
+    if error := check_coordinator(context):
         return {"error_code": error}
     group = context.cluster.group_coordinator.peek(request.group_id)
     leaving = request.members if context.version >= 3 else [request]

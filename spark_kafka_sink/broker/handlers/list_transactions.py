@@ -1,4 +1,4 @@
-"""ListTransactions 0-2: the transactional ids that the asked node looks after (KIP-664).
+"""ListTransactions 0-2: the transactional ids that the asked node coordinates (KIP-664).
 
 Filters by state and producer id, since version 1 by how long they are open (KIP-994), since
 version 2 by a regular expression that has to match the whole id (KIP-1152).

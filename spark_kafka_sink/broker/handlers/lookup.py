@@ -42,8 +42,8 @@ def missing(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
-def coordinates(context: RequestContext, transactional_id: str) -> ErrorCode:
-    """Judge whether the node that was asked looks after a transactional id."""
+def check_transaction_coordinator(context: RequestContext, transactional_id: str) -> ErrorCode:
+    """Judge whether the node that was asked coordinates a transactional id."""
     here = not transactional_id or context.cluster.coordinator(transactional_id).id == context.node
     return ErrorCode.none if here else ErrorCode.not_coordinator
 

@@ -1,4 +1,4 @@
-"""What the APIs of group members share: who may speak, and for which generation."""
+"""What the APIs of group members share: checks of coordinator, member and generation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 NO_GENERATION = -1
 
 
-def coordinated(context: RequestContext) -> ErrorCode:
-    """Judge whether the node that was asked looks after the group."""
+def check_coordinator(context: RequestContext) -> ErrorCode:
+    """Judge whether the node that was asked coordinates the group."""
     group_id = context.request.group_id
     if not group_id:
         return ErrorCode.invalid_group_id
@@ -24,7 +24,7 @@ def coordinated(context: RequestContext) -> ErrorCode:
     return ErrorCode.none if here else ErrorCode.not_coordinator
 
 
-def speaks(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
+def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
     """Judge whether a request's member belongs to the group's generation.
 
     A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
@@ -50,7 +50,7 @@ def may_commit(
         return ErrorCode.none
     instance_id = context.get("group_instance_id", None)
     if generation >= 0 or context.get("member_id", "") or instance_id is not None:
-        error = speaks(context, group, generation)
+        error = check_member(context, group, generation)
     else:
         error = ErrorCode.none if in_transaction or empty else ErrorCode.unknown_member_id
     completing = group.state is ClassicGroupState.COMPLETING_REBALANCE

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.lookup import id_of, missing, name_of, topic_of
-from spark_kafka_sink.broker.handlers.membership import coordinated, may_commit
+from spark_kafka_sink.broker.handlers.membership import check_coordinator, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -28,7 +28,7 @@ def handle(context: RequestContext) -> Answer:
     """See the module."""
     request = context.request
     generation = request.generation_id_or_member_epoch
-    error = coordinated(context) or may_commit(context, generation)
+    error = check_coordinator(context) or may_commit(context, generation)
     groups = context.cluster.group_coordinator
     group = groups.peek(request.group_id) if error else groups.get(request.group_id)
     if not error and request.member_id:

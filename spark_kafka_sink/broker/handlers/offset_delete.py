@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.membership import coordinated
+from spark_kafka_sink.broker.handlers.membership import check_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -22,7 +22,7 @@ CONSUMER = "consumer"
 
 def handle(context: RequestContext) -> Answer:
     """See the module."""
-    if error := coordinated(context):
+    if error := check_coordinator(context):
         return {"error_code": error}
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:

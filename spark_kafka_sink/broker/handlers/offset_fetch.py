@@ -1,6 +1,6 @@
 """OffsetFetch 1-10: where a group goes on; several groups at once since version 8 (KIP-709).
 
-Topics by id since version 10 (KIP-848). Whoever wants stable offsets (KIP-447, version 7) gets
+Topics by id since version 10 (KIP-848). A request for stable offsets (KIP-447, version 7) gets
 UNSTABLE_OFFSET_COMMIT while a transaction may change one.
 """
 

@@ -34,7 +34,6 @@ def _end(context: RequestContext, name: str, asked: Any) -> Values:
         return _failed(asked, ErrorCode.unknown_topic_or_partition)
     if error := partition.leadership_error(context.node, asked.current_leader_epoch):
         return _failed(asked, error)
-    partition.log.epochs.assign(partition.leader_epoch, partition.log.end_offset)
     found = partition.log.epochs.end_of(asked.leader_epoch, partition.log.end_offset)
     return {
         "partition": asked.partition,

@@ -18,7 +18,7 @@ from spark_kafka_sink.broker.coordinator.transaction_verification import (
     verify,
 )
 from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PARTITION
-from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, coordinated, may_commit
+from spark_kafka_sink.broker.handlers.membership import NO_GENERATION, check_coordinator, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
@@ -61,7 +61,7 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
 def _refusal(context: RequestContext) -> ErrorCode:
     """What keeps all offsets from being committed."""
     offsets, producer = context.cluster.transactional_offsets, _producer(context)
-    error = coordinated(context)
+    error = check_coordinator(context)
     if not error and not offsets.is_ongoing(producer):
         supported_operation = (
             TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED

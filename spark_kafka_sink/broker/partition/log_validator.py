@@ -118,7 +118,7 @@ def _is_older(records: memoryview | bytes) -> bool:
 
 
 def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
-    """The error for bytes behind a batch: another batch, or rubbish."""
+    """The error for bytes behind a batch: another batch, or anything else."""
     header = BatchHeader.parse(rest) if len(rest) >= HEADER_SIZE else None
     if header is not None and header.length >= _SMALLEST_LENGTH and header.size <= len(rest):
         return RefusedBatchError.early("Produce requests must have exactly one record batch")
@@ -128,7 +128,7 @@ def _too_many(rest: memoryview | bytes) -> RefusedBatchError:
 def _codec(header: BatchHeader) -> Codec:
     try:
         return header.codec
-    except ProtocolError as error:  # Kafka's own reader stumbles over it, and says so.
+    except ProtocolError as error:  # Kafka's own reader fails at it, and tells so.
         raise RefusedBatchError(ErrorCode.unknown_server_error, error.message) from error
 
 

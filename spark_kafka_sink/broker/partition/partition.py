@@ -68,6 +68,10 @@ class Partition:
         """The offset up to which every transaction is decided."""
         return self.transactions.stable_offset(self.high_watermark)
 
+    def begin_leader_epoch(self) -> None:
+        """Note that the leader's epoch begins at the log's end (Partition.makeLeader of Kafka)."""
+        self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
+
     def truncate(self, offset: int) -> None:
         """Drop what a new leader does not have, and what producers are remembered for it."""
         self.log.truncate(offset)

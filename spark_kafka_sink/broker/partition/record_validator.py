@@ -89,7 +89,7 @@ def _has_to_be_numbered(header: BatchHeader, options: AppendOptions) -> bool:
 
 
 def _check_numbers(*, in_order: bool) -> None:
-    """Kafka stumbles over compressed records that are not numbered from 0, without a word."""
+    """Kafka fails at compressed records that are not numbered from 0, and tells no reason."""
     if not in_order:
         raise RefusedBatchError(
             ErrorCode.unknown_server_error, "Compressed records that are not numbered from 0"

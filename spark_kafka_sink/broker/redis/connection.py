@@ -19,7 +19,7 @@ Command: TypeAlias = tuple[RedisValue, ...]
 
 LOG = logging.getLogger(__name__)
 REST_SECONDS = 0.5
-"""After Redis kept somebody waiting in vain, everybody is refused for so long without asking."""
+"""After a timeout, commands fail at once for so long."""
 
 
 class RedisFailedError(OSError):
@@ -30,7 +30,7 @@ class RedisConnection:
     """Sends commands over one connection, made when it is needed and again after a failure.
 
     It is used by one thread, which lets go of the lock on the cluster's state while it waits for
-    replies. Commands are never repeated: whoever sent them decides.
+    replies. Commands are never repeated: the caller decides.
 
     Raises:
         ConfigError: redis-py is not installed, or it can't use the URL.

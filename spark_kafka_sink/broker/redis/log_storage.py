@@ -101,9 +101,9 @@ class RedisLogStorage:
         """See `LogStorage`: the time of day, shifted, or what follows the last offset."""
         return self._allocation.next_offset(max(self.end_offset, self._streams.reserved))
 
-    def is_replicated(self, offset: int) -> bool:
+    def request_replication(self, offset: int) -> bool:
         """See `LogStorage`."""
-        return self._replicas is None or self._replicas.have(offset)
+        return self._replicas is None or self._replicas.request(offset)
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogStorage`.

@@ -46,14 +46,18 @@ class RedisReplicas:
         self._counter = counter
         self._replicas = replicas
         self._news = news
+        self._changed = threading.Condition()
+        # Guarded by the condition:
         self._asked: dict[TopicPartition, int] = {}
         self._reached: dict[TopicPartition, int] = {}
-        self._changed = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
 
-    def have(self, topic_partition: TopicPartition, offset: int) -> bool:
-        """Whether they have a partition up to before an offset; if not, there will be news."""
+    def request(self, topic_partition: TopicPartition, offset: int) -> bool:
+        """Ask for a partition up to before an offset; return whether they have it already.
+
+        If not, there will be news. The first request that waits starts the thread.
+        """
         with self._changed:
             if self._reached.get(topic_partition, 0) >= offset:
                 return True
@@ -113,6 +117,6 @@ class PartitionReplicas:
     replicas: RedisReplicas
     topic_partition: TopicPartition
 
-    def have(self, offset: int) -> bool:
-        """See `RedisReplicas.have`."""
-        return self.replicas.have(self.topic_partition, offset)
+    def request(self, offset: int) -> bool:
+        """See `RedisReplicas.request`."""
+        return self.replicas.request(self.topic_partition, offset)

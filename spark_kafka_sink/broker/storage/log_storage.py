@@ -1,6 +1,6 @@
 """Where a partition's batches lie: the seam behind `UnifiedLog`, and what it works with.
 
-In memory, on disk or elsewhere: whoever keeps batches in offset order can stand here.
+Implementations: segmented_storage.py in memory and on disk, and redis/log_storage.py.
 """
 
 from __future__ import annotations
@@ -82,8 +82,11 @@ class LogStorage(Protocol):
         """
         ...
 
-    def is_replicated(self, offset: int) -> bool:
-        """Whether the storage's own replicas, if it has any, have all before an offset."""
+    def request_replication(self, offset: int) -> bool:
+        """Ask the storage's own replicas, if it has any, for all before an offset.
+
+        Returns whether they have it; if not, there will be news of the partition.
+        """
         ...
 
     def bytes_between(self, span: tuple[int, int]) -> int:

@@ -73,7 +73,7 @@ class SegmentedStorage:
         """See `LogStorage`: offsets have no gaps."""
         return self.end_offset
 
-    def is_replicated(self, offset: int) -> bool:  # noqa: ARG002
+    def request_replication(self, offset: int) -> bool:  # noqa: ARG002
         """See `LogStorage`: what there is, is here."""
         return True
 

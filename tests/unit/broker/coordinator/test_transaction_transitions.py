@@ -113,7 +113,7 @@ class TestMarkersOnTheirWay:
                 is error
             )
         assert (
-            transitions.speaks_for(prepared, ProducerIdAndEpoch(1, 1))
+            transitions.check_producer(prepared, ProducerIdAndEpoch(1, 1))
             is ErrorCode.concurrent_transactions
         )
         assert transitions.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
