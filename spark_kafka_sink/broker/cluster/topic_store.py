@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.broker.topic_config import Layer
-    from spark_kafka_sink.records.record_batch import BatchHeader
 
 TOPIC = "topic"
 LOG_START = "log start"
@@ -90,27 +88,14 @@ class TopicStore:
             replicas=replicas,
             in_sync=list(replicas),
         )
-        self._recover(partition, LogConfig.of(topic.config))
+        config = LogConfig.of(topic.config)
+        partition.recover(
+            lambda on_batch: self._backend.load(topic.name, index, config, on_batch),
+            self._journal.all(LOG_START).get((topic.name, index), 0),
+        )
         partition.leader_epoch = max(known["leader_epoch"], partition.log.epochs.latest) + 1
         partition.begin_leader_epoch()
         return partition
-
-    def _recover(self, partition: Partition, config: LogConfig) -> None:
-        """Read a log again; every copy has all of it, as the nodes share one process."""
-        epochs = LeaderEpochCache()
-        key = (partition.topic, partition.index)
-
-        def on_batch(header: BatchHeader, batch: memoryview) -> None:
-            epochs.assign(header.leader_epoch, header.base_offset)
-            partition.replay(batch)
-
-        log = partition.log = UnifiedLog(self._backend.load(*key, config, on_batch))
-        log.epochs = epochs
-        log.delete_records(self._journal.all(LOG_START).get(key, 0))
-        partition.replica_states.seen_end = partition.replica_states.high_watermark = log.end_offset
-        for node in partition.replicas:
-            partition.replica_states.catch_up(node, log.end_offset)
-        partition.transactions.replicated(partition.high_watermark)
 
     def close(self, topics: Sequence[Topic]) -> None:
         """Flush everything and let go of it."""

@@ -66,8 +66,8 @@ class Connection:
         """Whether it was to end once everything is sent, and everything is."""
         return self.ending and not self.unsent
 
-    def next_request(self) -> memoryview | None:
-        """The request to look at now, if any."""
+    def take_request(self) -> memoryview | None:
+        """Take the request to serve now, if any; the next one waits until it is answered."""
         if self.busy or self.closed or not self.backlog or self.unsent >= MAX_UNSENT:
             return None
         self.busy = True

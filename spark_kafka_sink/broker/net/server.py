@@ -121,7 +121,7 @@ class Server:
             sockets.close(connection)
 
     def _answer_all(self, connection: Connection) -> bool:
-        while (frame := connection.next_request()) is not None:
+        while (frame := connection.take_request()) is not None:
             try:
                 request = self._dispatcher.read(frame, connection)
                 if request is not None:

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.append_options import AppendOptions
 from spark_kafka_sink.broker.partition.control_batch import control_batch, read_marker
+from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.partition.log_validator import validate
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.partition.producer_state_manager import (
@@ -23,7 +24,10 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
+    from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import TopicConfig
 
 NO_TIME = -1
@@ -152,6 +156,28 @@ class Partition:
             self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
         elif marker := read_marker(batch, header):
             self._end(marker, header.base_offset, header.max_timestamp)
+
+    def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
+        """Open the log that an earlier broker left, and learn from its batches.
+
+        Every replica has all of it, as the nodes share one process.
+
+        Args:
+            load: opens it, and calls what it gets with each batch.
+            start_offset: the first offset that may be read.
+        """
+        epochs = LeaderEpochCache()
+
+        def on_batch(header: BatchHeader, batch: memoryview) -> None:
+            epochs.assign(header.leader_epoch, header.base_offset)
+            self.replay(batch)
+
+        self.log = UnifiedLog(load(on_batch), epochs)
+        self.log.delete_records(start_offset)
+        self.replica_states.begin(self.log.end_offset)
+        for node in self.replicas:
+            self.replica_states.catch_up(node, self.log.end_offset)
+        self.transactions.replicated(self.high_watermark)
 
     def forget_producers(self) -> None:
         """Begin a replay of the log."""

@@ -56,13 +56,16 @@ class UnifiedLog:
 
     Args:
         storage: where they lie; in memory if nothing else is said.
+        epochs: which leader wrote what is in the storage.
     """
 
     __slots__ = ("_start_offset", "end_offset", "epochs", "storage")
 
-    def __init__(self, storage: LogStorage | None = None) -> None:
+    def __init__(
+        self, storage: LogStorage | None = None, epochs: LeaderEpochCache | None = None
+    ) -> None:
         self.storage: LogStorage = SegmentedStorage() if storage is None else storage
-        self.epochs = LeaderEpochCache()
+        self.epochs = LeaderEpochCache() if epochs is None else epochs
         self.end_offset = self.storage.end_offset
         self._start_offset = 0
 
@@ -110,14 +113,13 @@ class UnifiedLog:
         A piece may hold several of them. With `at_least_one` the first batch comes whatever its
         size (KIP-74). Only batches that end before offset `end` are read.
         """
-        span = (offset, end)
-        found = self.storage.read(span, max(max_bytes, 0))
-        return found if found or not at_least_one else self.storage.read(span, -1)
+        found = self.storage.read(offset, end, max(max_bytes, 0))
+        return found if found or not at_least_one else self.storage.read(offset, end, -1)
 
     def bytes_from(self, offset: int, enough: int, end: int = END) -> int:
         """Bytes that a reader at `offset` would get; counting may stop at `enough`."""
         del enough
-        return self.storage.bytes_between((offset, end))
+        return self.storage.bytes_between(offset, end)
 
     def first_at(self, timestamp: int) -> TimedOffset | None:
         """Find the first record that is not older than `timestamp` (ListOffsets)."""

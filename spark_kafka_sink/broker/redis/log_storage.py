@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.redis.batches import BatchNote
 from spark_kafka_sink.broker.redis.entries import write_fields
+from spark_kafka_sink.broker.redis.streams import OffsetSpan
 from spark_kafka_sink.broker.storage.batch_table import BatchTable
 from spark_kafka_sink.broker.storage.log_config import UNLIMITED, LogConfig
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, StoredBatch
@@ -119,7 +120,7 @@ class RedisLogStorage:
         first = self._allocation.ids.text(facts.base_offset)
         commands.append(("XADD", self._streams.keys.batches, first, *note.fields(stamped)))
         self._streams.settle()
-        self._streams.write(commands, (facts.base_offset, facts.last_offset))
+        self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
         self._table.add(_facts(note))
 
     def _entries(self, note: BatchNote, section: memoryview) -> list[Command]:
@@ -130,12 +131,12 @@ class RedisLogStorage:
             for offset, record in enumerate(read_records(plain), note.header.base_offset)
         ]
 
-    def read(self, span: tuple[int, int], max_bytes: int) -> list[memoryview]:
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """See `LogStorage`."""
-        first, end = self._between(span)
+        first, behind = self._between(start, end)
         if max_bytes < 0:
-            return self._build(first, min(first + 1, end))
-        found = self._build(first, min(end, self._within(first, max_bytes)))
+            return self._build(first, min(first + 1, behind))
+        found = self._build(first, min(behind, self._within(first, max_bytes)))
         while found and sum(map(len, found)) > max_bytes:
             found.pop()
         return found
@@ -145,10 +146,10 @@ class RedisLogStorage:
         number = self._table.within(first, min(max_bytes, READ_BYTES))
         return max(number, min(first + 1, self._table.within(first, max_bytes)))
 
-    def _between(self, span: tuple[int, int]) -> tuple[int, int]:
-        """The numbers of the first batch in a span, and of the one behind its last."""
-        first = max(self._table.holding(span[0]), self._first)
-        return first, max(first, self._table.holding(span[1]))
+    def _between(self, start: int, end: int) -> tuple[int, int]:
+        """The numbers of the first batch between two offsets, and of the one behind the last."""
+        first = max(self._table.holding(start), self._first)
+        return first, max(first, self._table.holding(end))
 
     def _begin(self, number: int) -> int:
         """The offset behind the batch before this one: no record lies between the two."""
@@ -157,16 +158,16 @@ class RedisLogStorage:
     def _build(self, first: int, end: int) -> list[memoryview]:
         if first >= end:
             return []
-        return self._streams.read((self._begin(first), self._begin(end) - 1))
+        return self._streams.read(OffsetSpan(self._begin(first), self._begin(end) - 1))
 
-    def bytes_between(self, span: tuple[int, int]) -> int:
+    def bytes_between(self, start: int, end: int) -> int:
         """See `LogStorage`."""
-        first, end = self._between(span)
-        return self._table.position(end) - self._table.position(first)
+        first, behind = self._between(start, end)
+        return self._table.position(behind) - self._table.position(first)
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """See `LogStorage`."""
-        while found := self.read((offset, END), READ_BYTES) or self.read((offset, END), -1):
+        while found := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
             for data in found:
                 header = BatchHeader.parse(data)
                 offset = header.last_offset + 1
@@ -203,7 +204,7 @@ class RedisLogStorage:
         number = max(self._table.holding(offset), self._first)
         if number < len(self._table):
             self._streams.reserved = max(self._streams.reserved, self.end_offset)
-            self._streams.delete((self._begin(number), self.end_offset - 1))
+            self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
             self._table.keep(number)
 
     def expire(self, now_ms: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
 from spark_kafka_sink.broker.redis.connection import RedisFailedError
@@ -37,8 +37,15 @@ class StreamKeys:
         return self.records, self.batches
 
 
+class OffsetSpan(NamedTuple):
+    """Offsets from the first to the last, both included."""
+
+    first: int
+    last: int
+
+
 class RedisStreams:
-    """Writes and reads spans of offsets, (first, last) each.
+    """Writes and reads batches by their offsets.
 
     Every method raises RedisFailedError, an OSError, when Redis can't.
     """
@@ -51,7 +58,7 @@ class RedisStreams:
         self.keys = keys
         self.reserved = 0
         """Redis takes no id below that of this offset."""
-        self._unsure: tuple[int, int] | None = None
+        self._unsure: OffsetSpan | None = None
 
     def drop(self) -> None:
         """Delete both streams."""
@@ -91,14 +98,14 @@ class RedisStreams:
             dropped = dropped or found.get(b"entries-added") != found[b"length"]
         return dropped
 
-    def write(self, commands: list[Command], span: tuple[int, int]) -> None:
+    def write(self, commands: list[Command], span: OffsetSpan) -> None:
         """Add a batch, all of it or nothing; `settle` has to come before."""
         try:
             replies = self._connection.transaction(commands)
         except RedisFailedError:
             # Whether it was applied is not known when only the answer is lost.
             self._unsure = span
-            if not self._is_kept(span):
+            if not self._resolve(span):
                 raise
             self._unsure = None
             return
@@ -109,7 +116,8 @@ class RedisStreams:
             self.learn()
             raise
 
-    def _is_kept(self, span: tuple[int, int]) -> bool:
+    def _resolve(self, span: OffsetSpan) -> bool:
+        """Find out whether a batch is there after its answer was lost; False if nobody knows."""
         try:
             kept = self._fence(span)
         except RedisFailedError as error:
@@ -119,13 +127,13 @@ class RedisStreams:
             self._unsure = None
         return kept
 
-    def _fence(self, span: tuple[int, int]) -> bool:
-        """Whether a batch is there; if not, it can't come any more: its ids are too low then."""
+    def _fence(self, span: OffsetSpan) -> bool:
+        """Let a batch that is not there never come: its ids are too low then. Returns if it is."""
         base, last = (self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
         commands += [("XSETID", key, last) for key in self.keys.both]
         found = self._connection.transaction(commands)[:1]
-        self.reserved = max(self.reserved, span[1] + 1)
+        self.reserved = max(self.reserved, span.last + 1)
         return bool(_checked(found)[0])
 
     def settle(self) -> None:
@@ -135,7 +143,7 @@ class RedisStreams:
                 self.delete(self._unsure)
             self._unsure = None
 
-    def delete(self, span: tuple[int, int]) -> None:
+    def delete(self, span: OffsetSpan) -> None:
         """Delete what lies in a span."""
         first, last = (self._ids.text(offset) for offset in span)
         for key in self.keys.both:
@@ -148,7 +156,7 @@ class RedisStreams:
         commands: list[Command] = [("XTRIM", key, "MINID", least) for key in self.keys.both]
         _checked(self._connection.transaction(commands))
 
-    def read(self, span: tuple[int, int]) -> list[memoryview]:
+    def read(self, span: OffsetSpan) -> list[memoryview]:
         """The batches in a span, one piece each."""
         ends = tuple(self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys.both]

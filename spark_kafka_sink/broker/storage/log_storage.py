@@ -74,8 +74,8 @@ class LogStorage(Protocol):
         """Keep one stamped batch, given in parts, at the end; nobody changes the parts later."""
         ...
 
-    def read(self, span: tuple[int, int], max_bytes: int) -> list[memoryview]:
-        """Whole batches from the one that holds `span[0]` on, ending before `span[1]`.
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
+        """Whole batches from the one that holds offset `start` on, that end before `end`.
 
         At most `max_bytes`, but at least one batch if `max_bytes` is negative: then one of any
         size. A piece may hold several batches.
@@ -89,7 +89,7 @@ class LogStorage(Protocol):
         """
         ...
 
-    def bytes_between(self, span: tuple[int, int]) -> int:
+    def bytes_between(self, start: int, end: int) -> int:
         """Bytes that `read` could return in all."""
         ...
 

@@ -117,29 +117,28 @@ class SegmentedStorage:
         found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset)
         return max(found - 1, 0)
 
-    def read(self, span: tuple[int, int], max_bytes: int) -> list[memoryview]:
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """See `LogStorage`."""
         found: list[memoryview] = []
         left = max_bytes
-        for segment, first, end in self._spans(span):
-            stop = first + 1 if left < 0 else min(end, segment.table.within(first, left))
+        for segment, first, behind in self._spans(start, end):
+            stop = first + 1 if left < 0 else min(behind, segment.table.within(first, left))
             if stop > first:
                 found += segment.read(first, stop)
                 left -= segment.table.position(stop) - segment.table.position(first)
-            if stop < end or left <= 0:
+            if stop < behind or left <= 0:
                 break
         return found
 
-    def bytes_between(self, span: tuple[int, int]) -> int:
+    def bytes_between(self, start: int, end: int) -> int:
         """See `LogStorage`."""
         return sum(
-            segment.table.position(end) - segment.table.position(first)
-            for segment, first, end in self._spans(span)
+            segment.table.position(behind) - segment.table.position(first)
+            for segment, first, behind in self._spans(start, end)
         )
 
-    def _spans(self, span: tuple[int, int]) -> Iterator[tuple[LogSegment, int, int]]:
-        """The segments with batches of a span of offsets, and from which number to before which."""
-        start, stop = span
+    def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
+        """The segments with batches between two offsets: the first number, and the one behind."""
         for segment in self._segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
@@ -149,7 +148,7 @@ class SegmentedStorage:
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """See `LogStorage`."""
-        for segment, first, end in self._spans((offset, END)):
+        for segment, first, end in self._spans(offset, END):
             for number in range(first, end):
                 yield _stored(segment, number)
 
