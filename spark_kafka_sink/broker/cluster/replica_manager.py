@@ -63,7 +63,7 @@ class ReplicaManager:
         for node in partition.in_sync:
             if node != partition.leader and states.end(node) < states.seen_end:
                 states.track(node, now)
-        self._judge(partition, now)
+        self._update_in_sync(partition, now)
         self._raise_watermark(partition)
         if before != (states.high_watermark, partition.in_sync):
             self._purgatory.wake((partition.topic, partition.index))
@@ -83,7 +83,7 @@ class ReplicaManager:
         others = (node for node in partition.replicas if node != partition.leader)
         return [node for node in others if self._nodes[node].fetches]
 
-    def _judge(self, partition: Partition, now: float) -> None:
+    def _update_in_sync(self, partition: Partition, now: float) -> None:
         """Shrink and expand the in-sync replicas; their order is that of the replicas."""
         partition.in_sync = [
             node

@@ -213,7 +213,7 @@ class ClassicGroup:
         }
 
     def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Judge whether an id is a member's, and not that of a static member that was replaced."""
+        """Check whether an id is a member's, and not that of a static member that was replaced."""
         if instance_id is not None:
             known = self.instance(instance_id)
             if known is not None and known.id != member_id:
@@ -231,7 +231,7 @@ class ClassicGroup:
         return any(topics is None or topic in topics for topics in told)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
-        """Judge whether a member is one of the current generation."""
+        """Check whether a member is one of the current generation."""
         if error := self.identify(member_id, instance_id):
             return error
         return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation

@@ -139,7 +139,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition
     ) -> ErrorCode:
-        """Judge whether a partition is part of a producer's transaction (KIP-890)."""
+        """Check whether a partition is part of a producer's transaction (KIP-890)."""
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)

@@ -67,7 +67,7 @@ def initialize(
 
 
 def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> ErrorCode:
-    """Judge whether an InitProducerId may be served: its producer, and the transaction's state."""
+    """Check whether an InitProducerId may be served: its producer, and the transaction's state."""
     if expected is not None and txn.epoch != NO_EPOCH:
         rotated = txn.previous_producer_id == expected.producer_id and expected.epoch >= LAST_EPOCH
         if expected.producer_id != txn.producer_id and not rotated:
@@ -76,7 +76,7 @@ def may_initialize(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None
 
 
 def check_producer(txn: TransactionMetadata | None, producer: ProducerIdAndEpoch) -> ErrorCode:
-    """Judge whether a producer is the current one and no end is under way."""
+    """Check whether a producer is the current one and no end is under way."""
     if txn is None or txn.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if txn.epoch != producer.epoch:

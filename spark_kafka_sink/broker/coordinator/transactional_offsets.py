@@ -50,7 +50,7 @@ class TransactionalOffsets:
         same = self._epochs.get(producer.producer_id) == producer.epoch
         return same and producer.producer_id in self._pending
 
-    def judge(self, producer: ProducerIdAndEpoch) -> ErrorCode:
+    def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
         """Refuse an epoch that is older than the newest."""
         late = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
         return ErrorCode.invalid_producer_epoch if late else ErrorCode.none

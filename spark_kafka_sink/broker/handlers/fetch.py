@@ -42,7 +42,7 @@ INDEX_INTERVAL = 4096
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """One partition of a request, judged."""
+    """One partition of a request: what is asked, and the error that it meets."""
 
     asked: Any
     partition: Partition | None
@@ -86,10 +86,12 @@ def handle(context: RequestContext) -> Answer:
 
 def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[PartitionFetch]]]:
     topics = context.request.topics
-    return [(item, [_judge(context, item, p) for p in item.partitions]) for item in topics]
+    return [
+        (item, [_partition_fetch(context, item, p) for p in item.partitions]) for item in topics
+    ]
 
 
-def _judge(context: RequestContext, item: Any, asked: Any) -> PartitionFetch:
+def _partition_fetch(context: RequestContext, item: Any, asked: Any) -> PartitionFetch:
     topic = topic_of(context, item)
     committed = reads_committed(context)
     if topic is None:

@@ -43,7 +43,7 @@ def missing(item: Any) -> ErrorCode:
 
 
 def check_transaction_coordinator(context: RequestContext, transactional_id: str) -> ErrorCode:
-    """Judge whether the node that was asked coordinates a transactional id."""
+    """Check whether the node that was asked coordinates a transactional id."""
     here = not transactional_id or context.cluster.coordinator(transactional_id).id == context.node
     return ErrorCode.none if here else ErrorCode.not_coordinator
 

@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 def check_coordinator(context: RequestContext) -> ErrorCode:
-    """Judge whether the node that was asked coordinates the group."""
+    """Check whether the node that was asked coordinates the group."""
     group_id = context.request.group_id
     if not group_id:
         return ErrorCode.invalid_group_id
@@ -25,7 +25,7 @@ def check_coordinator(context: RequestContext) -> ErrorCode:
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
-    """Judge whether a request's member belongs to the group's generation.
+    """Check whether a request's member belongs to the group's generation.
 
     A static member whose place was taken by a newer one is FENCED_INSTANCE_ID (KIP-345).
     """
@@ -37,7 +37,7 @@ def check_member(context: RequestContext, group: ClassicGroup, generation: int) 
 def may_commit(
     context: RequestContext, generation: int, *, in_transaction: bool = False
 ) -> ErrorCode:
-    """Judge whether offsets may be committed: by a member, or by anyone while there is none.
+    """Check whether offsets may be committed: by a member, or by anyone while there is none.
 
     As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
     member are believed, and a rebalance disturbs nobody.

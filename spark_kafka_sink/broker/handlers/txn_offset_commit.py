@@ -80,7 +80,11 @@ def _refusal(context: RequestContext) -> ErrorCode:
         )
         error = verify(context.cluster.transaction_coordinator, writer, OFFSETS_PARTITION)
     generation = context.get("generation_id", NO_GENERATION)
-    error = error or may_commit(context, generation, in_transaction=True) or offsets.judge(producer)
+    error = (
+        error
+        or may_commit(context, generation, in_transaction=True)
+        or offsets.check_epoch(producer)
+    )
     if not error:
         offsets.begin(producer)
     return error

@@ -64,13 +64,15 @@ def _write(
     partition = topic.partition(topic_partition[1]) if topic else None
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
-    error = partition.leadership_error(context.node, -1) or _judge(partition, marker, bumps=bumps)
+    error = partition.leadership_error(context.node, -1) or _check_marker(
+        partition, marker, bumps=bumps
+    )
     if not error and not context.cluster.marker_writer.write(topic_partition, marker):
         return ErrorCode.kafka_storage_error
     return error
 
 
-def _judge(partition: Partition, marker: EndTransactionMarker, *, bumps: bool) -> ErrorCode:
+def _check_marker(partition: Partition, marker: EndTransactionMarker, *, bumps: bool) -> ErrorCode:
     entry = partition.producers.entries.get(marker.producer_id)
     if entry is None:
         return ErrorCode.none

@@ -1,6 +1,6 @@
 """Whether a produced batch may enter a log, as Kafka's ProduceRequest and LogValidator decide.
 
-Counts, sizes and the checksum are judged here, records in record_validator.py.
+Counts, sizes and the checksum are checked here, records in record_validator.py.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _invalid(message: str, records: dict[int, str] | None = None) -> RefusedBatc
 
 
 def single_batch(records: memoryview | bytes | None) -> BatchHeader:
-    """The header of what looks like one batch, as ``ProduceRequest.validateRecords`` judges.
+    """The header of what looks like one batch, as ``ProduceRequest.validateRecords`` checks.
 
     Raises:
         RefusedBatchError: it is none, or more than one.

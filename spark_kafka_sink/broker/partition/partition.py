@@ -93,17 +93,19 @@ class Partition:
         batch, header = validate(records, options)
         if header.producer_id < 0:
             return self._append(batch, header, options)
-        verdict = self.producers.judge(header)
+        verdict = self.producers.check_sequence(header)
         if isinstance(verdict, BatchMetadata):
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
-        if error := self._judge(header, verdict, verified=options.verified):
+        if error := self._check_transaction(header, verdict, verified=options.verified):
             raise RefusedBatchError(error, _explain(self, header))
         result = self._append(batch, header, options)
         self._remember(header, result)
         return result
 
-    def _judge(self, header: BatchHeader, verdict: ErrorCode, *, verified: bool) -> ErrorCode:
-        """Judge a batch of a transaction, or one beside it."""
+    def _check_transaction(
+        self, header: BatchHeader, verdict: ErrorCode, *, verified: bool
+    ) -> ErrorCode:
+        """Check a batch of a transaction, or one beside it."""
         if header.is_transactional and not (verified or self.is_ongoing(header)):
             return ErrorCode.invalid_txn_state
         if verdict:
@@ -199,7 +201,7 @@ class Partition:
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:
-        """Judge whether `node` may answer for the partition at the client's leader epoch (KIP-320).
+        """Check whether `node` may answer for the partition at the client's leader epoch (KIP-320).
 
         A negative epoch is not checked.
         """

@@ -62,7 +62,7 @@ class ProducerStateManager:
     def __init__(self) -> None:
         self.entries: dict[int, ProducerStateEntry] = {}
 
-    def judge(self, header: BatchHeader) -> Verdict:
+    def check_sequence(self, header: BatchHeader) -> Verdict:
         """Decide about a batch with a producer id before it is appended.
 
         INVALID_PRODUCER_EPOCH is an epoch older than the newest; OUT_OF_ORDER_SEQUENCE_NUMBER a

@@ -34,7 +34,7 @@ LOG_APPEND_TIME = 0x08
 
 
 def check_records(records: memoryview | bytes, header: BatchHeader, options: AppendOptions) -> int:
-    """Judge every record of a batch.
+    """Check every record of a batch.
 
     Returns:
         The largest time of the records, in milliseconds since 1970.

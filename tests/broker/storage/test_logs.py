@@ -73,17 +73,17 @@ def test_sequences_in_order_pass_and_the_last_five_are_known(start, counts):
     table, sent, sequence, offset = ProducerStateManager(), [], start, 0
     for count in counts:
         one = header(sequence, count)
-        assert table.judge(one) is ErrorCode.none
+        assert table.check_sequence(one) is ErrorCode.none
         table.remember(one, offset, -1)
         sent.append((one, offset))
         sequence = (sequence + count) % (MAX_SEQUENCE + 1)
         offset += count
     for one, base in sent[-5:]:
-        verdict = table.judge(one)
+        verdict = table.check_sequence(one)
         assert isinstance(verdict, BatchMetadata)
         assert verdict.base_offset == base
     for one, _ in sent[:-5]:
-        assert table.judge(one) is ErrorCode.out_of_order_sequence_number
+        assert table.check_sequence(one) is ErrorCode.out_of_order_sequence_number
 
 
 def test_it_starts_and_stops_fast_and_leaves_nothing():
