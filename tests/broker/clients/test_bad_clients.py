@@ -125,7 +125,7 @@ def test_many_connections_opened_and_dropped(shared):
 def test_clients_that_leave_while_they_wait(shared):
     from datetime import timedelta
 
-    from tests.broker.produce_fetch.test_fetch import fetch_values
+    from tests.broker.support.fetching import fetch_values
 
     waiting = [connect(shared) for _ in range(20)]
     end = shared.end_offsets("t")[0]
@@ -146,7 +146,7 @@ def test_a_client_that_does_not_read(shared):
     with connect(shared) as client:
         for _ in range(20):
             produce(client, "t", big)
-    from tests.broker.produce_fetch.test_fetch import fetch_values
+    from tests.broker.support.fetching import fetch_values
 
     with connect(shared) as lazy, connect(shared) as busy:
         for _ in range(20):
@@ -234,7 +234,7 @@ def test_frames_of_absurd_lengths_cost_nothing(broker_process):
 def test_readers_that_wait_and_leave_cost_nothing(broker_process):
     from datetime import timedelta
 
-    from tests.broker.produce_fetch.test_fetch import fetch_values
+    from tests.broker.support.fetching import fetch_values
 
     process, address = broker_process
     before = memory_of(process)

@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.handlers.delayed_produce import DelayedProduce, Unc
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.produce_fetch.test_fetch import fetch, offsets
+from tests.broker.support.fetching import fetch, offsets
 from tests.broker.support.raw import (
     RawClient,
     batch,

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.produce_fetch.test_fetch import fetch, offsets
+from tests.broker.support.fetching import fetch, offsets
 from tests.broker.support.raw import TIMEOUT, RawClient, batch, produce
 
 NO_ERROR = ErrorCode.none

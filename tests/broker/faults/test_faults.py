@@ -19,7 +19,7 @@ from spark_kafka_sink.broker.faults.parser import parse_fault
 from spark_kafka_sink.broker.handlers import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.produce_fetch.test_fetch import fetch, offsets
+from tests.broker.support.fetching import fetch, offsets
 from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
 
 NOT_LEADER = ErrorCode.not_leader_or_follower

@@ -15,8 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.repeat_log import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.produce_fetch.test_produce import old_messages
-from tests.broker.support.raw import RawClient, batch, produce, produce_values
+from tests.broker.support.raw import RawClient, batch, old_messages, produce, produce_values
 
 LOGGER = "spark_kafka_sink.broker"
 

@@ -11,49 +11,9 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
+from tests.broker.support.fetching import batches, fetch, fetch_values, list_offset, offsets
 from tests.broker.support.raw import RawClient, batch, create, produce
-
-
-def fetch_values(topic, offset, **changes):
-    partition = {
-        "partition": 0,
-        "fetch_offset": offset,
-        "current_leader_epoch": changes.pop("epoch", -1),
-        "partition_max_bytes": changes.pop("partition_max_bytes", 1 << 20),
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-    }
-    item = {"topic": topic, "topic_id": changes.pop("topic_id", None), "partitions": [partition]}
-    return {
-        "max_wait": timedelta(0),
-        "min_bytes": 1,
-        "max_bytes": 1 << 20,
-        "replica_id": -1,
-        "session_epoch": -1,
-        "topics": [item],
-        **changes,
-    }
-
-
-def fetch(client, topic, offset, version=11, **changes):
-    answer = client.call(ApiKey.FETCH, version, **fetch_values(topic, offset, **changes))
-    return answer.responses[0].partitions[0]
-
-
-def batches(data):
-    """Whole batches; Kafka may cut the last one short."""
-    found = []
-    data = bytes(data or b"")
-    while len(data) > 61 and (header := BatchHeader.parse(data)).size <= len(data):
-        found.append(data[: header.size])
-        data = data[header.size :]
-    return found
-
-
-def offsets(data):
-    return [record.offset for one in batches(data) for record in read_records(one)]
 
 
 @pytest.mark.parametrize("version", range(4, 18))
@@ -169,14 +129,6 @@ def test_it_waits_for_min_bytes(any_raw, topic):
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300), min_bytes=100_000)
     assert time.monotonic() - started > 0.25
     assert offsets(got.records) == [0]
-
-
-def list_offset(client, topic, timestamp, version=9):
-    partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
-    values = {"replica_id": -1, "topics": [{"name": topic, "partitions": [partition]}]}
-    answer = client.call(ApiKey.LIST_OFFSETS, version, **values).topics[0].partitions[0]
-    assert answer.error_code is ErrorCode.none
-    return answer.offset, answer.timestamp
 
 
 @pytest.mark.parametrize("version", range(1, 11))

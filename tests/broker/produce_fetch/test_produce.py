@@ -6,11 +6,17 @@ import struct
 import time
 
 import pytest
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import batch, create, new_producer_id, produce, produce_values
+from tests.broker.support.raw import (
+    batch,
+    create,
+    new_producer_id,
+    old_messages,
+    produce,
+    produce_values,
+)
 
 MAX_SEQUENCE = 2**31 - 1
 
@@ -228,14 +234,6 @@ class TestIdempotence:
         producer = new_producer_id(any_raw)
         answer = produce(any_raw, topic, batch(1, producer=(producer, 0, -1)))
         assert answer.error_code is ErrorCode.invalid_record
-
-
-def old_messages(magic, count=1):
-    """A message set of kafka-python's writer of formats 0 and 1."""
-    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
-    for offset in range(count):
-        builder.append(offset, 1_000, b"k", b"v")
-    return bytes(builder.build())
 
 
 @pytest.mark.parametrize("version", [3, 7, 8, 12])

@@ -14,7 +14,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
-from tests.broker.redis.test_redis_storage import fetch, list_offset
+from tests.broker.redis.reading import fetch, list_offset, values
 from tests.broker.support.raw import (
     TIMEOUT,
     RawClient,
@@ -27,10 +27,6 @@ from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
 
 SECONDS = 20
-
-
-def values(server, key="korvet:t:0"):
-    return [fields[b"value"] for _, fields in server.client.xrange(key)]
 
 
 def stored(kafka):

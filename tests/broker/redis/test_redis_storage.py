@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,8 +11,8 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.new_topic import NewTopic
 from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.broker.redis.reading import batches_of, fetch, list_offset
 from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
 
 IDS = EntryIds()
@@ -24,37 +23,6 @@ def stream(redis_server, unique_topic):
     """Entries of partition 0 of topic t, as redis-py has them: ids and fields."""
     client = redis_server.client
     return lambda partition=0: client.xrange(f"{unique_topic}:t:{partition}")
-
-
-def list_offset(raw, timestamp):
-    topic = {"name": "t", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
-    response = raw.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[topic])
-    found = response.topics[0].partitions[0]
-    assert found.error_code is ErrorCode.none
-    return found.offset
-
-
-def fetch(raw, offset, max_bytes=1 << 20):
-    asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
-    response = raw.call(
-        ApiKey.FETCH,
-        11,
-        max_wait=timedelta(0),
-        min_bytes=1,
-        max_bytes=1 << 24,
-        session_epoch=-1,
-        topics=[{"topic": "t", "partitions": [asked]}],
-    )
-    return response.responses[0].partitions[0]
-
-
-def batches_of(data):
-    data, found = memoryview(data or b""), []
-    while data:
-        size = BatchHeader.parse(data).size
-        found.append(list(read_records(data[:size])))
-        data = data[size:]
-    return found
 
 
 def test_one_entry_per_record(redis_raw, stream):

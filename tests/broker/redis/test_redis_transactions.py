@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.raw import RawClient
+from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player
-from tests.broker.transactions.test_transaction_clients import SECONDS, transactional, values
 from tools.compat.scenarios.plain import batches
 
 

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.messages import read_correlation_id
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.redis.test_redis_failures import values
+from tests.broker.redis.reading import values
 from tests.broker.support.raw import RawClient, batch, produce, produce_values
 
 HANGS_MS = 4000

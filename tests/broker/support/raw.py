@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
@@ -94,6 +95,14 @@ def batch(count: int = 1, **changes: Any) -> bytearray:
     for offset in range(count):
         builder.append(offset, now, of.key, of.value, [])
     return builder.build()
+
+
+def old_messages(magic, count=1):
+    """A message set of kafka-python's writer of formats 0 and 1."""
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    for offset in range(count):
+        builder.append(offset, 1_000, b"k", b"v")
+    return bytes(builder.build())
 
 
 def produce_values(topic: str, records: bytes | None, acks: int = -1, partition: int = 0) -> Any:

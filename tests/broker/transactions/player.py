@@ -34,10 +34,10 @@ class Player(Views):
         return str(getattr(self, "do_" + command)(step))
 
     def do_init(self, step: Step) -> str:
-        """`init [claim] [timeout=ms] [id=other] [v=]`"""
+        """`init [producer] [timeout=ms] [id=other] [v=]`"""
         values: dict[str, Any] = {"producer_id": -1, "producer_epoch": -1}
         if step.words:
-            values["producer_id"], values["producer_epoch"] = self.claim(step.words[0])
+            values["producer_id"], values["producer_epoch"] = self.producer(step.words[0])
         timeout = timedelta(milliseconds=int(step.flags.get("timeout", 60_000)))
         name = step.flags.get("id", self.id)
         values |= {"transactional_id": None if name == "none" else name}
@@ -59,8 +59,8 @@ class Player(Views):
         return f"{int(answer.error_code)} {self.name(answer.producer_id, answer.producer_epoch)}"
 
     def do_write(self, step: Step) -> str:
-        """`write claim [+count] [seq=] [p=] [v=] [id=] [plain] [corrupt]`: error and offset."""
-        producer_id, epoch = self.claim(step.words[0])
+        """`write producer [+count] [seq=] [p=] [v=] [id=] [plain] [corrupt]`: error and offset."""
+        producer_id, epoch = self.producer(step.words[0])
         count = next((int(word) for word in step.words if word.startswith("+")), 1)
         partition = int(step.flags.get("p", 0))
         key = (producer_id, epoch, partition)
@@ -92,8 +92,8 @@ class Player(Views):
         return f"{int(found.error_code)} @{found.base_offset}"
 
     def do_add(self, step: Step) -> str:
-        """`add claim [p=0,1] [v=] [id=] [verify]`: an error per partition."""
-        producer_id, epoch = self.claim(step.words[0])
+        """`add producer [p=0,1] [v=] [id=] [verify]`: an error per partition."""
+        producer_id, epoch = self.producer(step.words[0])
         places = [int(p) for p in step.flags.get("p", "0").split(",")]
         version, name = int(step.flags.get("v", 3)), step.flags.get("id", self.id)
         topics = [{"name": step.flags.get("topic", self.topic), "partitions": places}]
@@ -120,8 +120,8 @@ class Player(Views):
         return " ".join(str(int(one.partition_error_code)) for one in results)
 
     def do_end(self, step: Step) -> str:
-        """`end commit|abort claim [v=] [id=]`"""
-        producer_id, epoch = self.claim(step.words[1])
+        """`end commit|abort producer [v=] [id=]`"""
+        producer_id, epoch = self.producer(step.words[1])
         version = int(step.flags.get("v", 5))
         answer = self.client.call(
             ApiKey.END_TXN,
@@ -137,8 +137,8 @@ class Player(Views):
         return f"{int(answer.error_code)} {self.name(answer.producer_id, answer.producer_epoch)}"
 
     def do_marker(self, step: Step) -> str:
-        """`marker commit|abort claim [coordinator=] [v=] [version=] [p=]`: WriteTxnMarkers"""
-        producer_id, epoch = self.claim(step.words[1])
+        """`marker commit|abort producer [coordinator=] [v=] [version=] [p=]`: WriteTxnMarkers"""
+        producer_id, epoch = self.producer(step.words[1])
         partitions = [int(step.flags.get("p", 0))]
         marker = {
             "producer_id": producer_id,
@@ -155,8 +155,8 @@ class Player(Views):
         return str(int(answer.markers[0].topics[0].partitions[0].error_code))
 
     def do_addoffsets(self, step: Step) -> str:
-        """`addoffsets claim [v=]`"""
-        producer_id, epoch = self.claim(step.words[0])
+        """`addoffsets producer [v=]`"""
+        producer_id, epoch = self.producer(step.words[0])
         answer = self.client.call(
             ApiKey.ADD_OFFSETS_TO_TXN,
             int(step.flags.get("v", 4)),
@@ -168,8 +168,8 @@ class Player(Views):
         return str(int(answer.error_code))
 
     def do_offset(self, step: Step) -> str:
-        """`offset claim value [p=] [v=] [generation=] [member=] [id=] [meta=]`"""
-        producer_id, epoch = self.claim(step.words[0])
+        """`offset producer value [p=] [v=] [generation=] [member=] [id=] [meta=]`"""
+        producer_id, epoch = self.producer(step.words[0])
         partition = {
             "partition_index": int(step.flags.get("p", 0)),
             "committed_offset": int(step.words[1]),
@@ -226,7 +226,7 @@ class Player(Views):
         time.sleep(int(step.words[0]) / 1000)
         return "0"
 
-    def claim(self, word: str) -> tuple[int, int]:
+    def producer(self, word: str) -> tuple[int, int]:
         if ":" not in word:
             return self.producers[-1], int(word)
         name, epoch = word.split(":")

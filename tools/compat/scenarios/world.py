@@ -101,7 +101,7 @@ class World:
         self.ask(ApiKey.METADATA, 9, topics=[])
 
     def fetch(self, offset: int = 0, version: int = 11, **changes: Any) -> Any:
-        from tests.broker.produce_fetch.test_fetch import fetch_values
+        from tests.broker.support.fetching import fetch_values
 
         if version >= 13 and "topic_id" not in changes:
             changes["topic_id"] = self.topic_id()

@@ -1,4 +1,4 @@
-"""Segments, retention, the journal and the inbox, without a broker round them."""
+"""Segments, retention and the journal, without a broker round them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
 from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
@@ -20,7 +19,6 @@ from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.storage.log_segment import MemorySegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import TopicConfig
-from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.support.raw import batch
 
@@ -226,31 +224,6 @@ def test_a_journal_without_a_file_keeps_nothing():
     journal = Journal()
     journal.put("kind", ("key",), 1)
     assert journal.all("kind") == {}
-
-
-@QUICK
-@given(
-    sizes=st.lists(st.sampled_from([0, 1, 30, 4000, 65_000, 70_000, 200_000]), max_size=8),
-    data=st.data(),
-)
-def test_an_inbox_puts_frames_together(sizes, data):
-    frames = [bytes([number]) * size for number, size in enumerate(sizes)]
-    stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
-    shared, inbox, got, at = memoryview(bytearray(50_000)), FrameBuffer(), [], 0
-    while at < len(stream):
-        room = inbox.room(shared)
-        count = min(data.draw(st.integers(1, 90_000)), len(room), len(stream) - at)
-        room[:count] = stream[at : at + count]
-        got += inbox.received(room, count)
-        at += count
-    assert [bytes(one) for one in got] == frames
-
-
-def test_an_inbox_refuses_absurd_sizes():
-    inbox, shared = FrameBuffer(limit=1000), memoryview(bytearray(100))
-    shared[:4] = (1001).to_bytes(4, "big")
-    with pytest.raises(ProtocolError):
-        inbox.received(shared, 4)
 
 
 def test_in_memory_a_fast_writer_is_kept_in_bounds():

@@ -1,0 +1,37 @@
+"""Frames out of bytes that come in any pieces."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
+from spark_kafka_sink.common.errors import ProtocolError
+
+QUICK = settings(max_examples=200, deadline=None, database=None)
+
+
+@QUICK
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 30, 4000, 65_000, 70_000, 200_000]), max_size=8),
+    data=st.data(),
+)
+def test_frames_are_put_together(sizes, data):
+    frames = [bytes([number]) * size for number, size in enumerate(sizes)]
+    stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
+    shared, buffer, got, at = memoryview(bytearray(50_000)), FrameBuffer(), [], 0
+    while at < len(stream):
+        room = buffer.room(shared)
+        count = min(data.draw(st.integers(1, 90_000)), len(room), len(stream) - at)
+        room[:count] = stream[at : at + count]
+        got += buffer.received(room, count)
+        at += count
+    assert [bytes(one) for one in got] == frames
+
+
+def test_absurd_sizes_are_refused():
+    buffer, shared = FrameBuffer(limit=1000), memoryview(bytearray(100))
+    shared[:4] = (1001).to_bytes(4, "big")
+    with pytest.raises(ProtocolError):
+        buffer.received(shared, 4)
