@@ -1,0 +1,38 @@
+"""What is asked of a partition's state changes nothing: the same question has the same answer."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.broker.partition.partition import Partition
+from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
+from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
+
+
+def test_the_last_stable_offset():
+    transactions = PartitionTransactions()
+    transactions.begin(producer_id=1, first_offset=2)
+    transactions.end(1, 5, commit=True)
+    for _ in range(2):
+        assert [transactions.stable_offset(mark) for mark in (6, 5)] == [6, 2]
+    transactions.replicated(6)
+    assert transactions.stable_offset(5) == 5
+
+
+def test_how_late_a_follower_is():
+    states = ReplicaStates()
+    states.appended(10, now=0.0)
+    assert not any(states.is_late(2, now, allowed=1.0) for now in (1.0, 50.0))
+    states.track(2, now=50.0)
+    assert [states.is_late(2, now, allowed=1.0) for now in (51.0, 51.5)] == [False, True]
+    states.catch_up(2, 10)
+    assert not states.is_late(2, 99.0, allowed=1.0)
+
+
+def test_an_epoch_begins_with_its_leader():
+    partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
+    assert partition.log.epochs.latest == -1
+    for _ in range(2):
+        partition.begin_leader_epoch()
+        assert [tuple(one) for one in partition.log.epochs.entries()] == [(0, 0)]
+    partition.leader_epoch = 3
+    partition.begin_leader_epoch()
+    assert [tuple(one) for one in partition.log.epochs.entries()] == [(3, 0)]
