@@ -1,4 +1,4 @@
-"""Time, passed in so that a test can turn the hands itself."""
+"""Time, passed in as an object, so that a test decides how it passes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; both readings move together."""
+    """A clock for tests: it advances only when told to, both readings together."""
 
     __slots__ = ("_seconds", "_start_ms")
 
@@ -50,7 +50,7 @@ class ManualClock:
         return self._start_ms + int(self._seconds * 1_000)
 
     def advance(self, seconds: float) -> None:
-        """Move on.
+        """Let time pass.
 
         Raises:
             ValueError: `seconds` is negative.

@@ -1,4 +1,4 @@
-"""Keeps credentials out of the places where a URI is kept, shown or sent."""
+"""Recognises credentials in URIs and names, so that they are neither stored, logged nor sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECRET = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value under a name is to be kept out of sight."""
+    """Whether the value under a name is a secret, which no text may contain."""
     return _SECRET.search(name) is not None
 
 

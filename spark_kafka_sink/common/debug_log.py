@@ -34,18 +34,18 @@ _numbers = count(1)
 
 
 class Context(StrEnum):
-    """What can be looked at."""
+    """A group of events that can be logged."""
 
     BROKER = "broker"
     """Connections: opened, ready, closed and why, throttled."""
     METADATA = "metadata"
-    """Metadata requests and what they taught."""
+    """Metadata requests and what changed with their answers."""
     TOPIC = "topic"
     """Partitions that a topic has and their leaders, when they change."""
     QUEUE = "queue"
     """The buffer: waits for room, batches compressed, split or expired."""
     MSG = "msg"
-    """The way of a batch: append, close, designate, send, answer."""
+    """A batch from append to answer: append, close, designate, send, answer."""
     PROTOCOL = "protocol"
     """Every request and response with its size and time."""
     EOS = "eos"
@@ -62,7 +62,7 @@ class Emit(Protocol):
 
 
 class Debug:
-    """One emitter per context, None where the context is off: asking costs next to nothing.
+    """One emitter per context, None where it is off, so that a disabled context costs one check.
 
     Args:
         contexts: those that are on.
@@ -108,7 +108,7 @@ def new_id() -> str:
 
 
 def visible_logger(name: str, level: int) -> logging.Logger:
-    """A logger that somebody reads: on stderr, where the process has set up no logging at all."""
+    """A logger at this level, with a handler to stderr where the process has configured none."""
     logger = logging.getLogger(name)
     logger.setLevel(level)
     if not logger.hasHandlers():

@@ -18,11 +18,11 @@ class DeliveryStatus(StrEnum):
     PERSISTED = "persisted"
     """Acknowledged by the broker with the acks that were asked for."""
     POSSIBLY_PERSISTED = "possibly_persisted"
-    """Was on its way when the answer was lost: it may or may not be in the log."""
+    """Was sent, and no answer came: it may or may not be in the log."""
     NOT_PERSISTED = "not_persisted"
     """Never sent, or refused: it is not in the log."""
     SENT = "sent"
-    """Sent with acks=0: nobody will ever confirm it, and it never counts as delivered."""
+    """Sent with acks=0: the broker confirms nothing, so it never counts as delivered."""
 
 
 _WORDS = {

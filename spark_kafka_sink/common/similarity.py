@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CLOSE = 0.8
-"""Likeness (difflib's ratio) of a typo; names with less in common are different names."""
+"""difflib's ratio from which on a name counts as a typo of another."""
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:

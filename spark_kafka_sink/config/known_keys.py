@@ -49,7 +49,7 @@ IGNORED_CONSUMER_KEYS = frozenset(
         "value.deserializer",
     }
 )
-"""Options of a reader: they come along where one set of options serves reading and writing."""
+"""Consumer options: present where one set of options serves both reading and writing."""
 
 IGNORED_LIBRDKAFKA_KEYS = frozenset(
     {
@@ -170,7 +170,7 @@ UNSAFE_PREFIXES = (
     "oauthbearer_",
     "ssl_",
 )
-"""Ignoring these would send data unprotected, or without the guarantee that was asked for."""
+"""Ignoring these would send data unprotected, or without the guarantee asked for."""
 
 UNSAFE_KEYS = frozenset(
     {"config.providers", "interceptor.classes", "interceptors", "plugin.library.paths"}

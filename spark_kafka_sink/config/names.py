@@ -59,7 +59,7 @@ def check_producer_name(name: str, value: str) -> bool:
     """Whether a `kafka.` option is ours; False for one that is ignored, with a warning.
 
     Raises:
-        ConfigError: nobody knows the name, or ignoring it would not be safe.
+        ConfigError: the name is unknown, or ignoring it would not be safe.
     """
     if name in PRODUCER_NAMES or name in ALIASES:
         return True

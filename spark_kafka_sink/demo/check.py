@@ -1,4 +1,4 @@
-"""Whether what a reader found is what Spark was given, and what the delivery report says."""
+"""Compares what a consumer read with what Spark was given, and with the delivery report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence, and whether it is good news."""
+    """The result of one check: whether all is well, and a sentence."""
 
     good: bool
     text: str

@@ -170,7 +170,7 @@ class _Demo:
 
     @contextmanager
     def _bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A bar that goes away when it is full; nothing where there is no terminal."""
+        """A progress bar, removed when it is full; none without a terminal."""
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())

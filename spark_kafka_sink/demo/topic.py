@@ -30,7 +30,7 @@ BATCH = 10_000
 
 @dataclass(slots=True)
 class Received:
-    """What came back: the documents of each key in the order read, and where they lay."""
+    """What was read: the documents of each key in the order read, and their partitions."""
 
     fields: tuple[str, ...]
     rows: defaultdict[str | None, list[Row]] = field(default_factory=lambda: defaultdict(list))
@@ -40,7 +40,7 @@ class Received:
     """Records that are no JSON object with exactly these fields."""
 
     def add(self, message: Message) -> None:
-        """Take one record over."""
+        """Add one record."""
         self.count += 1
         key = message.key()
         name = None if key is None else _bytes(key).decode()

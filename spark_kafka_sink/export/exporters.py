@@ -23,17 +23,17 @@ TIMEOUT_S = 30.0
 
 
 class Exporter(Protocol):
-    """A place that metrics go to; it lives as long as the process and adds up counters."""
+    """Hands metrics to one system; it lives as long as the process and adds up counters."""
 
     def export(self, report: DeliveryReport) -> None:
         """Hand over the metrics of one more write."""
 
 
 def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
-    """Hand a write's metrics to every place that the options name.
+    """Hand a write's metrics to every system that the options name.
 
-    A place that fails is logged and passed over: the records are in Kafka, and a write that has
-    succeeded must not be run again for its metrics' sake.
+    One that fails is logged and skipped: the records are in Kafka, and a write that has succeeded
+    must not fail for its metrics.
     """
     client_id = config.producer.client_id
     places: dict[str, str | None] = {

@@ -1,1 +1,1 @@
-"""What a running producer counts: histograms, the recorder, and the sums of a task."""
+"""What a running producer measures: recorder counts, producer_metrics adds up, in histograms."""

@@ -31,7 +31,7 @@ class CloseReason(StrEnum):
 
 
 class BatchSent(NamedTuple):
-    """A batch that goes out for the first time; times in seconds, sizes in bytes.
+    """A batch that is sent for the first time; times in seconds, sizes in bytes.
 
     `queued` is how long its records have waited, and how many so long. `compression` is None where
     it was not compressed.
@@ -153,7 +153,7 @@ class MetricsRecorder:
             self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
 
     def retried(self, topic: str, records: int) -> None:
-        """A batch of so many records goes out again."""
+        """A batch of so many records is sent again."""
         self._topic(topic).retried_records += records
 
     def request(self, records: int) -> None:

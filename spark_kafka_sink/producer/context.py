@@ -59,7 +59,7 @@ def make_context(
         client=client,
         producer_state=producer_state,
         settings=settings,
-        report=ReportBuilder(config.pipeline() + settings.hand_over),
+        report=ReportBuilder(config.pipeline() + settings.arrow_batch_limits),
         events=ProducerEvents(new_id(), config.debug),
         bad_rows=BadRows(settings.dead_letters),
         dead_letters=_dead_letter_topic(settings, largest_record(config)),

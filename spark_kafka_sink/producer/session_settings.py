@@ -15,5 +15,5 @@ class SessionSettings:
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     task: int = 0
-    hand_over: tuple[tuple[str, str], ...] = ()
+    arrow_batch_limits: tuple[tuple[str, str], ...] = ()
     """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

@@ -1,9 +1,9 @@
 """Says from a finished report which setting holds the job back, and on what figure that rests.
 
 Pure: a report (which carries the settings it was made with) goes in, advice comes out, what
-matters most first. Nothing is said where too little was written to tell. The rules are those of
-the seed "Throughput Without Latency Spikes": rate x linger against batch.size, compression time
-against queue time, buffer.memory against batch.size x partitions.
+matters most first. Nothing is said where too little was written to tell. The rules compare rate x
+linger.ms with batch.size, compression time with queue time, buffer.memory with batch.size x
+partitions, and so on.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone:
-    """A batch that left: its place, its records, and its bytes before and after compression."""
+    """A batch that was sent: its partition, its records, its bytes before and after compression."""
 
     topic: str
     partition: int
@@ -115,7 +115,7 @@ class ReportBuilder:
             tally.append_time(batch.append_time)
 
     def sent(self, batch: BatchDone) -> None:
-        """The batch left with acks=0: nobody will say what became of it."""
+        """The batch was sent with acks=0, so that no answer will come."""
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.SENT)
 
     def failed(
@@ -139,12 +139,12 @@ class ReportBuilder:
         self._errors[error_name] += 1
 
     def retried(self, error_name: str) -> None:
-        """A batch goes out again."""
+        """A batch is sent again."""
         self._retries += 1
         self._errors[error_name] += 1
 
     def split(self) -> None:
-        """A batch was too large for the broker and goes out in parts."""
+        """A batch was too large for the broker and is sent again in parts."""
         self._splits += 1
 
     def request_latency(self, seconds: float) -> None:

@@ -25,18 +25,18 @@ _FOLDERS = frozenset({"hdfs", "viewfs", "mock"})
 
 
 @dataclass(frozen=True, slots=True)
-class ReportPlace:
-    """A place by its scheme; `file` is a local path."""
+class ReportLocation:
+    """A path or URI and its scheme; `file` is a local path."""
 
     path: str
     scheme: str
 
     @classmethod
-    def of(cls, path: str) -> ReportPlace:
-        """The place that a user names; nothing is looked up.
+    def of(cls, path: str) -> ReportLocation:
+        """The location that a user gives; nothing is looked up.
 
         Raises:
-            ReportError: nobody here can write to such a place; it says what to use instead.
+            ReportError: the scheme is of no known file system; it says what to use instead.
         """
         found = _SCHEME.match(path)
         scheme = found[1].lower() if found else "file"
@@ -51,7 +51,7 @@ class ReportPlace:
 
     @property
     def local(self) -> Path | None:
-        """The local path, None where the place is remote."""
+        """The local path, None where the location is remote."""
         if self.scheme != "file":
             return None
         path = self.path
@@ -61,7 +61,7 @@ class ReportPlace:
 
     @property
     def has_folders(self) -> bool:
-        """Whether folders are made there; object stores have none."""
+        """Whether folders must be created; object stores have none."""
         return self.scheme in _FOLDERS
 
     def connect(self) -> tuple[FileSystem, str]:

@@ -1,4 +1,4 @@
-"""What the advisor reckons with: a report's figures put in relation, per task on average."""
+"""The figures that the advisor compares, derived from a report; averages are per task."""
 
 from __future__ import annotations
 

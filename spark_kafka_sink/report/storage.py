@@ -15,7 +15,7 @@ from pyarrow import ArrowException
 from spark_kafka_sink.common.credentials import redacted
 from spark_kafka_sink.common.deadline import within
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.location import ReportPlace
+from spark_kafka_sink.report.location import ReportLocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ def write_report(path: str, text: str, timeout_s: float = TIMEOUT_S) -> None:
     Raises:
         ReportError: it can't be written there, or not in time.
     """
-    place, data = ReportPlace.of(path), text.encode()
+    place, data = ReportLocation.of(path), text.encode()
     _attempt("written to", path, timeout_s, lambda: _write(place, data))
 
 
@@ -50,7 +50,7 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
     Raises:
         ReportError: it can't be read, or not in time.
     """
-    place = ReportPlace.of(path)
+    place = ReportLocation.of(path)
     return _attempt("read from", path, timeout_s, lambda: _read(place))
 
 
@@ -62,7 +62,7 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     """
     if path in _writable:
         return
-    place = ReportPlace.of(f"{path.rstrip('/')}/{_PROBE}")
+    place = ReportLocation.of(f"{path.rstrip('/')}/{_PROBE}")
     _attempt("written to", path, timeout_s, lambda: _probe(place))
     _writable.add(path)
 
@@ -79,7 +79,7 @@ def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T
         ) from error
 
 
-def _read(place: ReportPlace) -> str:
+def _read(place: ReportLocation) -> str:
     if place.local is not None:
         return place.local.read_text(encoding="utf-8")
     filesystem, target = place.connect()
@@ -87,14 +87,14 @@ def _read(place: ReportPlace) -> str:
         return stream.read().decode()
 
 
-def _write(place: ReportPlace, data: bytes) -> None:
+def _write(place: ReportLocation, data: bytes) -> None:
     if place.local is not None:
         _write_local(place.local, data)
     else:
         _write_remote(place, data)
 
 
-def _write_remote(place: ReportPlace, data: bytes) -> tuple[FileSystem, str]:
+def _write_remote(place: ReportLocation, data: bytes) -> tuple[FileSystem, str]:
     filesystem, target = place.connect()
     folder = target.rpartition("/")[0]
     if folder and place.has_folders:
@@ -122,7 +122,7 @@ def _write_local(path: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _probe(place: ReportPlace) -> None:
+def _probe(place: ReportLocation) -> None:
     if place.local is not None:
         _write_local(place.local, _PROBE_DATA)
         place.local.unlink(missing_ok=True)

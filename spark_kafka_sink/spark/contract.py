@@ -37,7 +37,7 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """Where each column stands in the DataFrame; None where it is absent or not used.
+    """The index of each column in the DataFrame; None where it is absent or not used.
 
     `fixed_topic` is the `topic` option, which wins over the column. `tolerant`: a poison row
     is marked and does not fail the task (errors.tolerance=all).
@@ -66,7 +66,7 @@ class Contract:
             ColumnError: a column is missing, twice there, or of the wrong type; the message names
                 it.
         """
-        _refuse_twins(schema)
+        _refuse_duplicates(schema)
         # A topic column that the option overrides may be anything.
         unused = {"timestamp"} if config.topic is None else {"timestamp", "topic"}
         places = {name: _place(schema, name) for name in _TYPES if name not in unused}
@@ -94,12 +94,12 @@ class Contract:
         )
 
 
-def _refuse_twins(schema: StructType) -> None:
-    """Spark would refuse them, too, but in the middle of the job."""
-    twins = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twins:
+def _refuse_duplicates(schema: StructType) -> None:
+    """Spark refuses them too, but only once the job runs."""
+    duplicates = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if duplicates:
         raise ColumnError(
-            f"the DataFrame has the column `{twins[0]}` twice",
+            f"the DataFrame has the column `{duplicates[0]}` twice",
             hint="drop or rename one of them",
         )
 

@@ -12,9 +12,9 @@ from pyspark.sql.datasource import DataSource
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.continuous import refuse_continuous
+from spark_kafka_sink.spark.continuous_processing import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.publish import Publication, check_report_folder
+from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 

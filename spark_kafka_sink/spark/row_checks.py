@@ -1,4 +1,4 @@
-"""What the readers of columns do about a row that can't be written: mark it, or refuse it."""
+"""What reading columns does with a row that can't be written: mark it, or raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task knows of the Spark session's SQL settings: those that were set, and defaults.
+"""The Spark session's SQL settings as a task sees them: those that were set, and defaults.
 
 Spark hands the settings of the session to its tasks as local properties (``SQLExecution``).
 """
@@ -19,12 +19,12 @@ _UNITS = ("", "k", "m", "g", "t", "p")
 
 
 def setting(name: str) -> str | None:
-    """A setting of the session, None where nobody has set it, or outside of a task."""
+    """A setting of the session, None where it is not set, or outside of a task."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(name)
 
 
-def hand_over() -> tuple[tuple[str, str], ...]:
+def arrow_batch_limits() -> tuple[tuple[str, str], ...]:
     """How Spark cuts its Arrow batches: bytes and rows at most, by name; empty outside of a task.
 
     A number of rows that is not positive is no limit.

@@ -21,9 +21,13 @@ from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_chunks
-from spark_kafka_sink.spark.messages import DeliveryMessage, delivered, finished
-from spark_kafka_sink.spark.publish import Publication
-from spark_kafka_sink.spark.session_conf import hand_over
+from spark_kafka_sink.spark.commit_messages import (
+    DeliveryMessage,
+    committed_report,
+    finished_report,
+)
+from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.session_conf import arrow_batch_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +74,7 @@ class TaskWriter:
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
             task=_task_info().partition_id,
-            hand_over=hand_over(),
+            arrow_batch_limits=arrow_batch_limits(),
         )
 
 
@@ -87,13 +91,13 @@ class KafkaProdWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
         config = self._task.config
-        report = delivered(messages, config.report_tasks)
+        report = committed_report(messages, config.report_tasks)
         Publication.of_write(config).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
         config = self._task.config
-        report = finished(messages, config.report_tasks)
+        report = finished_report(messages, config.report_tasks)
         Publication.of_write(config).fail(report)
 
 
@@ -110,13 +114,13 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
         config = self._task.config
-        report = delivered(messages, config.report_tasks)
+        report = committed_report(messages, config.report_tasks)
         Publication.of_micro_batch(config, batchId).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
         config = self._task.config
-        report = finished(messages, config.report_tasks)
+        report = finished_report(messages, config.report_tasks)
         Publication.of_micro_batch(config, batchId).fail(report)
 
 

@@ -1,4 +1,4 @@
-"""What a task tells the driver, and what the driver makes of it."""
+"""The commit messages of tasks, and the report that the driver merges them into."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DeliveryMessage(WriterCommitMessage):
     report: DeliveryReport
 
 
-def delivered(
+def committed_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """The report of all tasks of a write that is to be committed.
@@ -36,18 +36,18 @@ def delivered(
         DeliveryError: a partition's rows have no delivery report, so that nobody knows of their
             delivery: Spark never handed them over, or to something else.
     """
-    strange = [message for message in messages if not isinstance(message, DeliveryMessage)]
-    if strange:
-        kinds = sorted({type(message).__name__ for message in strange})
+    unknown = [message for message in messages if not isinstance(message, DeliveryMessage)]
+    if unknown:
+        kinds = sorted({type(message).__name__ for message in unknown})
         raise DeliveryError(
-            f"{len(strange)} of {len(messages)} partitions have no delivery report "
+            f"{len(unknown)} of {len(messages)} partitions have no delivery report "
             f"({', '.join(kinds)}): their rows were not written, and nothing is committed",
             hint=CONTINUOUS_HINT,
         )
-    return finished(messages, tasks)
+    return finished_report(messages, tasks)
 
 
-def finished(
+def finished_report(
     messages: Sequence[WriterCommitMessage | None], tasks: ReportTasks = ReportTasks.SLOWEST
 ) -> DeliveryReport:
     """The report of those tasks that came to their end, of a write that has failed."""
@@ -62,7 +62,7 @@ def _merged(reports: list[DeliveryReport], tasks: ReportTasks) -> DeliveryReport
     try:
         return DeliveryReport.merge_all(_with_lines(each, tasks) for each in reports)
     except Exception:  # noqa: BLE001 - whatever another version leaves out
-        return _sum_of_sound(reports)
+        return _sum_of_valid(reports)
 
 
 def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
@@ -73,7 +73,7 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
     return replace(report, slowest=lines, task_reports=lines)
 
 
-def _sum_of_sound(reports: list[DeliveryReport]) -> DeliveryReport:
+def _sum_of_valid(reports: list[DeliveryReport]) -> DeliveryReport:
     """Those that can be added up; the error says how many could not be."""
     total, reasons = DeliveryReport(), []
     for report in reports:

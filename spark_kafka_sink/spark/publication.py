@@ -1,8 +1,8 @@
-"""What the driver says of a write: its summary, its report at `reportPath`, its metrics.
+"""What the driver publishes of a write: its summary, its report at `reportPath`, its metrics.
 
-Before any task the place of the report is tried, and a place that can't be written to fails the
-write. Once there are rows in Kafka, nothing here may: a commit that raises makes Spark run a
-micro-batch again, with duplicates, and again for as long as the disk is full. It is logged.
+Before any task runs, writing the report is tried, and where that is impossible the write fails.
+Once there are rows in Kafka, nothing here may: a commit that raises makes Spark run a micro-batch
+again, with duplicates, and again for as long as the disk is full. It is logged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILED = "a task has failed or the write was cancelled: the exception that Spark
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One write or micro-batch: its name for the log, and the place of its report, if any."""
+    """One write or micro-batch: its name for the log, and the path of its report, if any."""
 
     config: SinkConfig
     name: str
@@ -43,12 +43,12 @@ class Publication:
 
     @classmethod
     def of_micro_batch(cls, config: SinkConfig, batch_id: int) -> Publication:
-        """Of a micro-batch; `reportPath` is a folder, or a path with the number's place in it."""
+        """Of a micro-batch; `reportPath` is a folder, or a path that contains `{batchId}`."""
         path = config.report_path
         if path is not None and _NUMBER not in path:
             path = f"{path.rstrip('/')}/batch-{_NUMBER}.json"
-        place = None if path is None else path.replace(_NUMBER, str(batch_id))
-        return cls(config, f"micro-batch {batch_id}", place)
+        numbered = None if path is None else path.replace(_NUMBER, str(batch_id))
+        return cls(config, f"micro-batch {batch_id}", numbered)
 
     def announce(self) -> None:
         """Put a report that says "running" where that of an earlier write may lie.

@@ -6,8 +6,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.messages import DeliveryMessage
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
 KNOWN = DeliveryMessage(DeliveryReport(tasks=1))

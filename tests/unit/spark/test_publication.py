@@ -16,10 +16,10 @@ from spark_kafka_sink.report import summary
 from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.summary import summarize
-from spark_kafka_sink.spark import publish
+from spark_kafka_sink.spark import publication
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.messages import DeliveryMessage
-from spark_kafka_sink.spark.publish import Publication
+from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_a_store_that_hangs(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     def hangs(path: str, text: str) -> None:
         raise ReportError(f"no answer for {path}")
 
-    monkeypatch.setattr(publish, "write_report", hangs)
+    monkeypatch.setattr(publication, "write_report", hangs)
     _commit_and_abort(_task(reportPath="gs://b/x"))
     assert "no answer for gs://b/x/batch-7.json" in caplog.text
 
@@ -104,7 +104,7 @@ def test_a_report_that_lacks_a_field():
     _commit_and_abort(_task(), DeliveryMessage(older))
 
 
-@pytest.mark.parametrize(("module", "name"), [(publish, "summarize"), (summary, "advise")])
+@pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])
 def test_a_summary_that_fails(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -173,7 +173,7 @@ def test_where_the_report_of_a_micro_batch_lies(
 ):
     monkeypatch.chdir(tmp_path)
     task = _task(reportPath=given)
-    publish.check_report_folder(task.config)
+    publication.check_report_folder(task.config)
     KafkaProdStreamWriter(task).commit([DONE], 7)
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert files == [tmp_path / file]

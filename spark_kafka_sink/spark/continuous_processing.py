@@ -1,4 +1,4 @@
-"""Sees a stream with `trigger(continuous=...)`, of which Spark tells a data source nothing.
+"""Detects `trigger(continuous=...)`, of which Spark tells a data source nothing.
 
 Spark hands a Python sink its rows through `DataWriter.writeAll` alone. Continuous processing calls
 `DataWriter.write` row by row, which does nothing there: no task ever reaches Python, and epochs
@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.messages import CONTINUOUS_HINT
+from spark_kafka_sink.spark.commit_messages import CONTINUOUS_HINT
 
 # ContinuousExecution's and StreamExecution's thread names, as far as Linux keeps them.
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
