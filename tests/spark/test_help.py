@@ -1,0 +1,51 @@
+"""The examples that `help(spark_kafka_sink)` begins with run as they are written."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+import spark_kafka_sink
+from spark_kafka_sink import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from pyspark.sql import SparkSession
+
+ADDRESS = "localhost:9092"
+FILES = ("report.json", "checkpoint")
+"""Relative to where Spark was started, which is not this test's folder."""
+
+
+def examples() -> str:
+    """The indented blocks after a double colon, one after the other."""
+    blocks = re.findall(r"::\n\n((?:(?: {4}.*)?\n)+)", spark_kafka_sink.__doc__ or "")
+    assert len(blocks) == 2
+    return "\n".join(textwrap.dedent(block) for block in blocks)
+
+
+def test_the_examples_run(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = examples()
+    for name in FILES:
+        code = code.replace(f'"{name}"', f'"{tmp_path / name}"')
+    assert code.count(str(tmp_path)) == 3
+    assert ADDRESS in code
+    with EmbeddedBroker(topics={"events": 4}) as broker:
+        try:
+            exec(code.replace(ADDRESS, broker.bootstrap_servers), {"spark": spark})
+            (query,) = spark.streams.active
+            give_up = time.monotonic() + 60
+            while sum(broker.end_offsets("events")) <= 1000:
+                assert time.monotonic() < give_up, "nothing was streamed"
+                time.sleep(0.1)
+            assert query.exception() is None
+        finally:
+            for query in spark.streams.active:
+                query.stop()
+    assert "1,000 persisted" in capsys.readouterr().out
