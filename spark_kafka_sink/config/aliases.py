@@ -48,14 +48,14 @@ ALIASES: Mapping[str, Alias] = {
 _OPTIONS: Mapping[str, Option] = {option.name: option for option in PRODUCER_OPTIONS}
 
 
-class ProducerValues(dict[str, str]):
+class ProducerOptions(dict[str, str]):
     """The producer's options as given, by the table's names, whatever names they came by."""
 
     def __init__(self) -> None:
         super().__init__()
         self._given: dict[str, str] = {}
 
-    def give(self, name: str, value: str) -> None:
+    def add(self, name: str, value: str) -> None:
         """Take an option by its own name or by an alias.
 
         Raises:

@@ -22,7 +22,7 @@ from spark_kafka_sink.config.enums import (
     ReportTasks,
 )
 from spark_kafka_sink.config.extras import require_extra
-from spark_kafka_sink.config.names import supported
+from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.parser import parse_value, wrong_value
@@ -74,7 +74,7 @@ def build(options: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: see `SinkConfig.parse`.
     """
-    producer, sink = supported(options)
+    producer, sink = split_options(options)
     sink_values = _typed(SINK_OPTIONS, sink, "")
     profile = Profile(sink_values["profile"])
     return Settings(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similarity import CLOSE, nearest
 from spark_kafka_sink.config import known_keys
-from spark_kafka_sink.config.aliases import ALIASES, ProducerValues
+from spark_kafka_sink.config.aliases import ALIASES, ProducerOptions
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 
@@ -30,7 +30,7 @@ _RECOGNISED = (
 _logger = logging.getLogger(__name__)
 
 
-def supported(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into the producer's and the sink's, both by their table names.
 
     An alias of librdkafka's counts as the option that it stands for.
@@ -41,13 +41,13 @@ def supported(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     Raises:
         ConfigError: a name is unknown or refused, or two names for the same contradict.
     """
-    producer = ProducerValues()
+    producer = ProducerOptions()
     sink: dict[str, str] = {}
     for key, value in options.items():
         name = key.lower()
         if name.startswith(PREFIX):
             if check_producer_name(name.removeprefix(PREFIX), value):
-                producer.give(name.removeprefix(PREFIX), value)
+                producer.add(name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
             sink[SINK_NAMES[name]] = value
         else:

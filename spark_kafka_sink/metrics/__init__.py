@@ -1,1 +1,5 @@
-"""What a running producer measures: recorder counts, producer_metrics adds up, in histograms."""
+"""What a running producer measures.
+
+histogram holds times and sizes, recorder counts while the producer runs, producer_metrics is the
+result, which adds up over tasks and travels in the delivery report.
+"""

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.names import SINK_NAMES, supported
+from spark_kafka_sink.config.names import SINK_NAMES, split_options
 from spark_kafka_sink.config.option import PREFIX
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def table_schema(options: Mapping[str, str]) -> StructType:
         ConfigError: a name among the options is unknown or refused; secrets are never noted.
     """
     noted = {name.lower(): value for name, value in options.items() if _is_ours(name)}
-    supported(noted)
+    split_options(noted)
     note = {_NOTE: json.dumps(noted)} if noted else {}
     fields = [
         StructField("value", field.dataType, metadata=note) if field.name == "value" else field
