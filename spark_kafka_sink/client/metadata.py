@@ -25,10 +25,11 @@ from spark_kafka_sink.protocol.error_codes import TRANSIENT_TOPIC_ERRORS, ErrorC
 from spark_kafka_sink.protocol.versions import ApiKey, make_request, request_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from random import Random
 
     from spark_kafka_sink.client.network import Completion, Network
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.config.model import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
@@ -153,6 +154,14 @@ class Metadata:
         if (log_event := self._debug.metadata) is not None:
             topics = ",".join(sorted(self._topics))
             log_event("ask", broker=node.node_id, correlation=correlation, topics=topics)
+
+    def learn_leader(self, partition: TopicPartition, leader: int, epoch: int) -> None:
+        """A Produce response names a partition's leader (KIP-951); used where that is news."""
+        self.cluster = self.cluster.with_leader(*partition, leader, epoch)
+
+    def learn_nodes(self, nodes: Mapping[int, Node]) -> None:
+        """A Produce response tells where brokers are (KIP-951)."""
+        self.cluster = self.cluster.with_nodes(nodes)
 
     def least_loaded_node(self, network: Network, now: float) -> Node | None:
         """A ready broker for a request that any can serve, with the fewest requests in flight."""

@@ -1,4 +1,4 @@
-"""Tells of each batch's way, and of the identity's, to whoever set kafka.debug.
+"""What happens to each batch and to the producer id, logged where kafka.debug asks for it.
 
 Every method is one event, and returns at once when its context is off.
 """
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.debug_log import Context
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_state import ProducerState
-    from spark_kafka_sink.producer.send.error_policy import Action
 
 
 class ProducerEvents:
@@ -25,7 +24,7 @@ class ProducerEvents:
 
     Args:
         session: the session's name.
-        contexts: those that are told of.
+        contexts: those that are logged.
     """
 
     __slots__ = ("_debug", "session")
@@ -36,13 +35,13 @@ class ProducerEvents:
 
     def opened(self, client: str, limit: int) -> None:
         """The session begins, on a client's connections, with so much room."""
-        if (tell := self._debug.queue) is not None:
-            tell("open", client=client, buffer_bytes=limit)
+        if (log_event := self._debug.queue) is not None:
+            log_event("open", client=client, buffer_bytes=limit)
 
     def appended(self, batch: ProducerBatch, records: int) -> None:
         """Records went into an open batch."""
-        if (tell := self._debug.msg) is not None:
-            tell(
+        if (log_event := self._debug.msg) is not None:
+            log_event(
                 "append",
                 **_ids(batch),
                 records=f"+{records}",
@@ -52,8 +51,8 @@ class ProducerEvents:
 
     def closed(self, batch: ProducerBatch) -> None:
         """The batch takes no more records."""
-        if (tell := self._debug.msg) is not None:
-            tell(
+        if (log_event := self._debug.msg) is not None:
+            log_event(
                 "close",
                 **_ids(batch),
                 reason=batch.reason,
@@ -64,8 +63,8 @@ class ProducerEvents:
 
     def compressed(self, batch: ProducerBatch) -> None:
         """The codec thread is done with the batch."""
-        if (tell := self._debug.queue) is not None:
-            tell(
+        if (log_event := self._debug.queue) is not None:
+            log_event(
                 "compress",
                 **_ids(batch),
                 codec=batch.codec.name.lower(),
@@ -74,20 +73,20 @@ class ProducerEvents:
                 took_ms=_ms(batch.compression or 0.0),
             )
 
-    def designated(self, batch: ProducerBatch) -> None:
-        """The batch, which had no partition, has one."""
-        if (tell := self._debug.msg) is not None:
-            tell("designate", **_ids(batch))
+    def partition_assigned(self, batch: ProducerBatch) -> None:
+        """The batch, which had no partition, has got one."""
+        if (log_event := self._debug.msg) is not None:
+            log_event("assign_partition", **_ids(batch))
 
     def waited(self, size: int, seconds: float, used: int) -> None:
         """The writer has waited for room in the buffer."""
-        if (tell := self._debug.queue) is not None:
-            tell("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
+        if (log_event := self._debug.queue) is not None:
+            log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
     def sent(self, batch: ProducerBatch, broker: int, correlation: int) -> None:
         """The batch is on its way, in the request with this correlation id."""
-        if (tell := self._debug.msg) is not None:
-            tell(
+        if (log_event := self._debug.msg) is not None:
+            log_event(
                 "send",
                 **_ids(batch),
                 base_sequence=batch.sequence,
@@ -101,47 +100,47 @@ class ProducerEvents:
             )
 
     def answered(
-        self, batch: ProducerBatch, completion: Completion, error: str, action: Action, offset: int
+        self, batch: ProducerBatch, completion: Completion, error: str, action: str, offset: int
     ) -> None:
         """The batch's request was answered or lost, and what follows from it."""
-        if (tell := self._debug.msg) is not None:
-            tell(
+        if (log_event := self._debug.msg) is not None:
+            log_event(
                 "answer",
                 **_ids(batch),
                 base_sequence=batch.sequence,
                 broker=completion.node.node_id,
                 correlation=completion.correlation_id,
                 error=error,
-                action=action.name,
+                action=action,
                 offset=offset,
                 age_ms=_ms(completion.latency),
             )
 
     def failed(self, batch: ProducerBatch, status: str, error: str) -> None:
         """The batch will never be acknowledged."""
-        if (tell := self._debug.msg) is not None:
-            tell("fail", **_ids(batch), status=status, error=error, records=batch.records)
+        if (log_event := self._debug.msg) is not None:
+            log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
     def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
         """The batch goes out again in parts."""
-        if (tell := self._debug.queue) is not None:
-            tell("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
+        if (log_event := self._debug.queue) is not None:
+            log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 
-    def identified(self, identity: ProducerState) -> None:
+    def producer_id_received(self, producer_state: ProducerState) -> None:
         """The answer to InitProducerId was taken."""
-        if (tell := self._debug.eos) is not None:
-            tell(
+        if (log_event := self._debug.eos) is not None:
+            log_event(
                 "producer_id",
-                state=identity.state.name,
-                producer_id=identity.producer_id,
-                epoch=identity.epoch,
+                state=producer_state.state.name,
+                producer_id=producer_state.producer_id,
+                epoch=producer_state.epoch,
             )
 
-    def numbered(self, batch: ProducerBatch) -> None:
-        """The batch has its place among its partition's sequences."""
-        if (tell := self._debug.eos) is not None:
-            tell(
-                "number",
+    def sequence_assigned(self, batch: ProducerBatch) -> None:
+        """The batch has got its sequence."""
+        if (log_event := self._debug.eos) is not None:
+            log_event(
+                "assign_sequence",
                 **_ids(batch),
                 producer_id=batch.producer_id,
                 epoch=batch.epoch,
@@ -149,11 +148,14 @@ class ProducerEvents:
                 next_sequence=batch.next_sequence,
             )
 
-    def renumbered(self, partition: TopicPartition, identity: ProducerState) -> None:
+    def epoch_bumped(self, partition: TopicPartition, producer_state: ProducerState) -> None:
         """The partition starts over at sequence 0."""
-        if (tell := self._debug.eos) is not None:
-            tell(
-                "bump", partition=_name(partition), state=identity.state.name, epoch=identity.epoch
+        if (log_event := self._debug.eos) is not None:
+            log_event(
+                "bump_epoch",
+                partition=_name(partition),
+                state=producer_state.state.name,
+                epoch=producer_state.epoch,
             )
 
 

@@ -30,7 +30,7 @@ class ProducerIdState(Enum):
     KNOWN = auto()
 
 
-_NEXT: dict[ProducerIdState, frozenset[ProducerIdState]] = {
+_TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
     ProducerIdState.MISSING: frozenset({ProducerIdState.REQUESTED}),
     ProducerIdState.REQUESTED: frozenset({ProducerIdState.KNOWN, ProducerIdState.MISSING}),
     ProducerIdState.KNOWN: frozenset({ProducerIdState.MISSING}),
@@ -39,7 +39,7 @@ _NEXT: dict[ProducerIdState, frozenset[ProducerIdState]] = {
 
 @dataclass(slots=True)
 class Sequence:
-    """One partition's place: the epoch it has adopted and the sequence of its next record.
+    """One partition's next sequence: the epoch it has adopted and the sequence of its next record.
 
     `topic_id` is that of the topic that took the latest batch.
     """
@@ -63,30 +63,34 @@ class ProducerState:
     transactional_id: str | None = None
     sequences: dict[TopicPartition, Sequence] = field(default_factory=dict)
 
-    def move(self, state: ProducerIdState) -> None:
-        """Change state; anything not in the table is a bug."""
-        if state not in _NEXT[self.state]:
-            raise AssertionError(f"identity cannot go from {self.state} to {state}")
+    def transition_to(self, state: ProducerIdState) -> None:
+        """Change state; what is not in the table is a bug."""
+        if state not in _TRANSITIONS[self.state]:
+            raise AssertionError(f"a producer id cannot go from {self.state} to {state}")
         self.state = state
 
-    def granted(self, producer_id: int, epoch: int) -> None:
+    def producer_id_granted(self, producer_id: int, epoch: int) -> None:
         """InitProducerId was answered."""
-        self.move(ProducerIdState.KNOWN)
+        self.transition_to(ProducerIdState.KNOWN)
         self.producer_id, self.epoch = producer_id, epoch
 
-    def number(self, batch: ProducerBatch) -> None:
-        """Give a batch that was never sent its place; retries keep theirs."""
-        if self.state is not ProducerIdState.KNOWN:
-            raise AssertionError("a batch can't be numbered without a producer id")
-        place = self.sequences.get(batch.partition)
-        if place is None:
-            place = Sequence(self.producer_id, self.epoch)
-            self.sequences[batch.partition] = place
-        batch.number(place.producer_id, place.epoch, place.next)
-        place.next = batch.next_sequence
+    def assign_sequence(self, batch: ProducerBatch, topic_id: uuid.UUID | None) -> None:
+        """Give a batch that was never sent its sequence; retries keep theirs.
 
-    def bump(self, partition: TopicPartition) -> None:
-        """Start a partition over in a new epoch: sequence 0, nothing of it may be under way.
+        `topic_id` is that of the topic that the batch goes to.
+        """
+        if self.state is not ProducerIdState.KNOWN:
+            raise AssertionError("a batch can't have a sequence without a producer id")
+        sequence = self.sequences.get(batch.partition)
+        if sequence is None:
+            sequence = Sequence(self.producer_id, self.epoch)
+            self.sequences[batch.partition] = sequence
+        batch.number(sequence.producer_id, sequence.epoch, sequence.next)
+        sequence.next = batch.next_sequence
+        sequence.topic_id = topic_id
+
+    def bump_epoch(self, partition: TopicPartition) -> None:
+        """Start a partition over in a new epoch: sequence 0, nothing of it may be in flight.
 
         Other partitions keep the epoch that they have, as the brokers judge each on its own.
         After the last epoch a new producer id is needed.
@@ -95,6 +99,6 @@ class ProducerState:
         if self.state is not ProducerIdState.KNOWN:
             return  # a new producer id is on its way
         if self.epoch >= LAST_EPOCH:
-            self.move(ProducerIdState.MISSING)
+            self.transition_to(ProducerIdState.MISSING)
         else:
             self.epoch += 1

@@ -61,5 +61,5 @@ def test_statistics_and_debug_events_reach_the_executors_console(
     statistics = json.loads(line)
     assert statistics["txmsgs"] == 100
     events = re.findall(r"spark_kafka_sink\.debug\.msg (\w+) session=(\S+)", text)
-    assert {name for name, _ in events} == {"append", "close", "designate", "send", "answer"}
+    assert {name for name, _ in events} == {"append", "close", "assign_partition", "send", "answer"}
     assert {session for _, session in events} == {statistics["name"]}

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from spark_kafka_sink.client.connection import Connection
 from spark_kafka_sink.producer.send import response_handler
+from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
@@ -31,10 +32,10 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
 
     def complete(self: Sender, completion: Completion) -> None:
         original(self, completion)
-        for lane in self._lanes.values():
-            for batch in reversed(lane.again):
+        for batches in self._context.in_flight.values():
+            for batch in reversed(batches.retry_queue):
                 if batch.ambiguous and batch.sequence >= 0:
-                    _take_back(self._identity, batch)
+                    _take_back(self._producer_state, batch)
 
     with patch.object(Sender, "_complete", complete):
         yield
@@ -59,12 +60,12 @@ def split_without_drain() -> Iterator[None]:
     original = ResponseHandler._split
 
     def split(
-        self: ResponseHandler, lane: InFlightBatches, batch: ProducerBatch, size: int
+        self: ResponseHandler, batches: InFlightBatches, batch: ProducerBatch, size: int
     ) -> None:
-        original(self, lane, batch, size)
-        for piece in [one for one in lane.again if one.order[:-1] == batch.order]:
+        original(self, batches, batch, size)
+        for piece in [one for one in batches.retry_queue if one.order[:-1] == batch.order]:
             piece.unnumber()
-        self._identity.sequences[batch.partition].next = batch.sequence
+        self._context.session.producer_state.sequences[batch.partition].next = batch.sequence
 
     with patch.object(ResponseHandler, "_split", split):
         yield
@@ -94,13 +95,13 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
     original = ResponseHandler._retry
 
     def retry(
-        self: ResponseHandler, lane: InFlightBatches, batch: ProducerBatch, *rest: Any
+        self: ResponseHandler, batches: InFlightBatches, batch: ProducerBatch, *rest: Any
     ) -> None:
-        original(self, lane, batch, *rest)
-        if lane.renumber:
-            in_flight, lane.in_flight = lane.in_flight, []
-            self.renumber(lane)
-            lane.in_flight, lane.proven = in_flight, True
+        original(self, batches, batch, *rest)
+        if batches.bump_epoch:
+            in_flight, batches.in_flight = batches.in_flight, []
+            bump_epoch(self._context, self._completion, batches)
+            batches.in_flight, batches.acknowledged_once = in_flight, True
 
     with patch.object(ResponseHandler, "_retry", retry):
         yield

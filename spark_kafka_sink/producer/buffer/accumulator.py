@@ -201,7 +201,7 @@ class Accumulator:
         if batch.partition != partition:
             batch.partition = partition
             self.quotas.change(partition, batch.held)
-            self._events.designated(batch)
+            self._events.partition_assigned(batch)
 
     def complete(self, batch: ProducerBatch) -> None:
         """A batch is acknowledged or has failed: free its memory."""

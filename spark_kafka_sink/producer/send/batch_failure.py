@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.produce import PartitionAnswer
+    from spark_kafka_sink.producer.send.produce import PartitionResponse
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _HINTS: Mapping[int, str] = {
@@ -52,18 +52,18 @@ _HINTS: Mapping[int, str] = {
 _UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
 
 
-def batch_error(batch: ProducerBatch, answer: PartitionAnswer) -> DeliveryError:
-    """A batch failed for good with this answer."""
-    details = [answer.message] if answer.message else []
-    details += [f"record {index}: {text}" for index, text in answer.record_errors[:5]]
+def batch_error(batch: ProducerBatch, response: PartitionResponse) -> DeliveryError:
+    """A batch failed for good with this response."""
+    details = [response.message] if response.message else []
+    details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     return DeliveryError(
         f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
         + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=batch.partition.topic,
         partition=batch.partition.partition,
-        error=error_name(answer.code),
-        hint=_HINTS.get(answer.code, "see Kafka's documentation of this error"),
+        error=error_name(response.code),
+        hint=_HINTS.get(response.code, "see Kafka's documentation of this error"),
     )
 
 
@@ -82,11 +82,11 @@ def timeout_error(
     )
 
 
-def vanished_error(batch: ProducerBatch, left: int) -> DeliveryError:
-    """A batch waits for a partition that its topic, made anew with `left` of them, has no more."""
+def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryError:
+    """A batch waits for a partition that is gone: its topic was made anew with `remaining` ones."""
     return DeliveryError(
         f"the topic was deleted and made anew while rows were being written to it, and has "
-        f"partitions 0 to {left - 1} now: the one of these {batch.records:,} records is gone",
+        f"partitions 0 to {remaining - 1} now: the one of these {batch.records:,} records is gone",
         topic=batch.partition.topic,
         partition=batch.partition.partition,
         hint="run the write again, for the partitions that there are now; what the old topic had "

@@ -1,7 +1,8 @@
-"""Which batches go into the next request to each broker, and which partition the undesignated get.
+"""Which batches go into the next request to each broker, and which partition the unassigned get.
 
-A batch without a key gets its partition here, when it can be sent at once: nothing but what is
-under way is ever stuck behind a partition or broker that stalls. Sender thread only.
+A batch without a key gets its partition here, when it can be sent at once: nothing but what is in
+flight is ever stuck behind a partition or broker that stalls. What the drainer finds out beside
+(a stale snapshot, an epoch bump that is due) it returns; the sender acts. Sender thread only.
 Source: ``RecordAccumulator.drain``; "Producer throughput improvement".
 """
 
@@ -14,41 +15,51 @@ from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partition_choice import able, drawn, queued
 from spark_kafka_sink.producer.producer_state import ProducerIdState
-from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-from spark_kafka_sink.producer.send.produce import Pick
+from spark_kafka_sink.producer.send.in_flight import DrainedBatch
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection, Iterator
 
-    from spark_kafka_sink.client.cluster import Cluster, Node
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.client.cluster import Cluster
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
+    from spark_kafka_sink.producer.send.send_context import SendContext
 
 
 @dataclass(slots=True)
-class _Filling:
-    """The next request of each broker while it is put together.
+class Drained:
+    """The next request of each broker, and what was found out while they were put together.
 
-    `room` is the bytes that it may still have, 0 where none can be sent now.
+    `room` is the bytes that each broker's request may still have, 0 where none can be sent now.
+    `more`: something is left that may go with a request after these. `stale`: a partition has no
+    leader, or a broker tells of a topic that was replaced. `epoch_bumps`: partitions that send
+    nothing until they have a new epoch. `unavailable`: brokers that owe an
+    answer for so long that no unassigned batch goes there.
     """
 
     room: dict[int, int]
     now: float
-    picked: dict[int, list[Pick]] = field(default_factory=dict)
+    unavailable: frozenset[int] = frozenset()
+    requests: dict[int, list[DrainedBatch]] = field(default_factory=dict)
+    more: bool = False
+    stale: bool = False
+    epoch_bumps: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
     _taken: set[TopicPartition] = field(default_factory=set)
 
-    def fits(self, place: TopicPartition, leader: int, size: int = 0) -> bool:
+    def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
         """Whether a batch may join: one per partition, and the first may have any size."""
         room = self.room.get(leader, 0)
-        return room > 0 and place not in self._taken and (size <= room or leader not in self.picked)
+        return (
+            room > 0
+            and topic_partition not in self._taken
+            and (size <= room or leader not in self.requests)
+        )
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
         """Whether none of these brokers' requests has room for a batch of this size."""
         return not any(
-            size <= (room := self.room[leader]) or (room > 0 and leader not in self.picked)
+            size <= (room := self.room[leader]) or (room > 0 and leader not in self.requests)
             for leader in leaders
         )
 
@@ -56,83 +67,74 @@ class _Filling:
         """Partitions of a topic that a batch has joined for."""
         return {partition for name, partition in self._taken if name == topic}
 
-    def add(self, lane: InFlightBatches, batch: ProducerBatch, leader: int) -> None:
+    def add(self, batches: InFlightBatches, batch: ProducerBatch, leader: int) -> None:
         """A batch joins."""
         self.room[leader] -= batch.size
-        self.picked.setdefault(leader, []).append(Pick(lane, batch))
-        self._taken.add(lane.partition)
+        self.requests.setdefault(leader, []).append(DrainedBatch(batches, batch))
+        self._taken.add(batches.partition)
 
 
 class Drainer:
-    """One session's; `lanes` are shared with whoever takes the answers."""
+    """One session's."""
 
-    def __init__(
-        self,
-        context: SessionContext,
-        accumulator: Accumulator,
-        lanes: dict[TopicPartition, InFlightBatches],
-        answers: ResponseHandler,
-    ) -> None:
-        self._client = client = context.client
-        self._network = client.network
-        self._metadata = client.metadata
-        self._config = client.config
-        self._accumulator = accumulator
-        self._identity = context.producer_state
-        self._breakers = context.breakers
-        self._lanes = lanes
-        self._answers = answers
-        self._attempts: dict[int, int] = {}
-        """Failed attempts to connect to each broker that the metadata was asked about since."""
+    def __init__(self, context: SendContext) -> None:
+        session = context.session
+        self._context = context
+        self._client = session.client
+        self._network = session.client.network
+        self._metadata = session.client.metadata
+        self._config = session.config
+        self._accumulator = context.accumulator
+        self._producer_state = session.producer_state
+        self._breakers = session.breakers
+        self._in_flight = context.in_flight
         self._turn = 0
         self._known: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, as the snapshot `_known` has them."""
 
-    def pick(self, now: float) -> tuple[dict[int, list[Pick]], bool]:
-        """For each broker that can take a request, the batches of its next one.
-
-        And whether there is more to pick, for a request after that.
-        """
-        waiting = {place: self._leaders(place) for place in self._waiting()}
+    def drain(self, now: float) -> Drained:
+        """Take the batches of the next request to each broker that can take one."""
+        waiting = {each: self._leaders(each) for each in self._waiting()}
         leaders = set[int]().union(*(each.values() for each in waiting.values()))
-        # Outside the lock, which the writer wants too: connecting takes system calls.
-        filling = _Filling({leader: self._room(leader, now) for leader in leaders}, now)
-        more = False
-        self._breakers.set_unavailable(self._silent(now))
+        room = {leader: self._room(leader, now) for leader in leaders}
+        drained = Drained(room, now, self._unavailable_brokers(now))
         with self._accumulator.lock:
-            for place, led in waiting.items():
-                if place.partition == UNASSIGNED:
-                    more |= self._pick_undesignated(place, led, filling)
+            for topic_partition, led in waiting.items():
+                if not led:
+                    # It is being asked already about a topic that is not known.
+                    drained.stale |= topic_partition.topic in self._metadata.cluster.topics
+                if topic_partition.partition == UNASSIGNED:
+                    drained.more |= self._drain_unassigned(topic_partition, led, drained)
                 elif led:
-                    more |= self._pick_from(place, led[place.partition], filling)
-        return filling.picked, more
+                    leader = led[topic_partition.partition]
+                    drained.more |= self._drain_partition(topic_partition, leader, drained)
+        return drained
 
     def _waiting(self) -> list[TopicPartition]:
         """Queues with something to send; each is the first in its turn."""
         with self._accumulator.lock:
             queues = self._accumulator.queues
-            waiting = [place for place, queue in queues.items() if queue]
-            waiting += [p for p, lane in self._lanes.items() if lane.again and not queues.get(p)]
+            waiting = [each for each, queue in queues.items() if queue]
+            waiting += [
+                each
+                for each, batches in self._in_flight.items()
+                if batches.retry_queue and not queues.get(each)
+            ]
         self._turn += 1
         start = self._turn % len(waiting) if waiting else 0
         return waiting[start:] + waiting[:start]
 
-    def _leaders(self, place: TopicPartition) -> dict[int, int]:
-        """The leader of the partition, or of each partition of an undesignated queue's topic.
+    def _leaders(self, topic_partition: TopicPartition) -> dict[int, int]:
+        """The leader of the partition, or of each partition of an unassigned queue's topic.
 
-        Partitions without a leader are not among them; where there is no leader at all, the
-        metadata is asked. It is being asked already about a topic that is not known.
+        Partitions without a leader are not among them.
         """
         cluster = self._metadata.cluster
-        if place.partition == UNASSIGNED:
-            led = self._led(cluster, place.topic)
-        else:
-            leader = cluster.leader(*place)
-            led = {} if leader == NO_LEADER else {place.partition: leader}
-        if not led and place.topic in cluster.topics:
-            self._metadata.refresh()
-        return led
+        if topic_partition.partition == UNASSIGNED:
+            return self._led(cluster, topic_partition.topic)
+        leader = cluster.leader(*topic_partition)
+        return {} if leader == NO_LEADER else {topic_partition.partition: leader}
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
         """The leader of each partition of a topic that has one; found once per snapshot."""
@@ -147,67 +149,18 @@ class Drainer:
             self._led_by[name] = led
         return led
 
-    def _pick_from(self, place: TopicPartition, leader: int, filling: _Filling) -> bool:
-        """Take the partition's next batch, if it may go and fits into the request.
+    def _room(self, node_id: int, now: float) -> int:
+        """Bytes that a request to this broker may have now; 0 while it can't take one."""
+        node = self._metadata.cluster.nodes[node_id]
+        in_flight = self._network.in_flight(node_id)
+        if in_flight >= self._config.max_in_flight or not self._network.is_ready(node, now):
+            return 0
+        if not self._breakers.may_send(node_id, in_flight > 0, now):
+            return 0
+        # Half-open: the first batch has any size, and leaves no room for another.
+        return 1 if self._breakers.is_probing(node_id, now) else self._config.max_request_size
 
-        Returns whether something is left that may go with the next request.
-        """
-        if not filling.fits(place, leader):
-            return leader in filling.picked
-        lane = self._lane(place)
-        queue = self._accumulator.queues.get(place)
-        if queue and self._accumulator.queues.get(TopicPartition(place.topic, UNASSIGNED)):
-            queue = None  # rows without a partition that came before these may go to it as well
-        batch = lane.next(queue, leader, filling.now) if self._may_send(lane, filling) else None
-        if batch is None:
-            return False
-        if not filling.fits(place, leader, batch.size):
-            return True
-        if not lane.again:
-            self._accumulator.drain(batch, place)
-        self._take(lane, batch, leader, filling)
-        return bool(queue)
-
-    def _pick_undesignated(
-        self, place: TopicPartition, leaders: dict[int, int], filling: _Filling
-    ) -> bool:
-        """Give batches of a topic to partitions that can take them now, one to each at most.
-
-        Returns whether something is left that may go with the next request.
-        """
-        queue = self._accumulator.queues[place]
-        if not queue[0].ready:
-            return False
-        brokers = set(leaders.values())
-        if filling.is_full(brokers, queue[0].size):
-            return not filling.picked.keys().isdisjoint(brokers)
-        for partition in self._drawn(place.topic, leaders, filling):
-            self._designate(queue[0], partition, leaders[partition], filling)
-            if not queue or not queue[0].ready:
-                return not queue and self._has_followers(place.topic)
-            if filling.is_full(brokers, queue[0].size):
-                break
-        return not filling.picked.keys().isdisjoint(brokers)
-
-    def _drawn(self, topic: str, leaders: dict[int, int], filling: _Filling) -> Iterator[int]:
-        """Partitions that are not seen to be unable, in the order in which they are drawn."""
-        room, taken = filling.room, filling.taken(topic)
-        partitions = [
-            partition
-            for partition in able(leaders, self._breakers.unavailable)
-            if room[leaders[partition]] > 0 and partition not in taken
-        ]
-        loads = None
-        if self._config.partitioner_adaptive_partitioning_enable:
-            lengths = self._queued(topic)
-            loads = [lengths[partition] for partition in partitions]
-        return drawn(partitions, loads, self._client.random)
-
-    def _has_followers(self, topic: str) -> bool:
-        """Rows with a partition wait until the topic's undesignated ones have gone."""
-        return topic in self._accumulator.assigned_topics
-
-    def _silent(self, now: float) -> frozenset[int]:
+    def _unavailable_brokers(self, now: float) -> frozenset[int]:
         """Brokers that have owed an answer for partitioner.availability.timeout.ms.
 
         As in Java this is part of adaptive partitioning.
@@ -221,80 +174,126 @@ class Drainer:
             leader for leader, sent in since.items() if sent is not None and now - sent > timeout
         )
 
+    def _drain_partition(
+        self, topic_partition: TopicPartition, leader: int, drained: Drained
+    ) -> bool:
+        """Take the partition's next batch, if it may go and fits into the request.
+
+        Returns whether something is left that may go with the next request.
+        """
+        if not drained.fits(topic_partition, leader):
+            return leader in drained.requests
+        batches = self._context.batches_of(topic_partition)
+        queue = self._accumulator.queues.get(topic_partition)
+        if queue and self._accumulator.queues.get(
+            TopicPartition(topic_partition.topic, UNASSIGNED)
+        ):
+            queue = None  # rows without a partition that came before these may go to it as well
+        if not self._may_send(batches, drained):
+            return False
+        batch = batches.next(queue, leader, drained.now)
+        if batch is None:
+            return False
+        if not drained.fits(topic_partition, leader, batch.size):
+            return True
+        if not batches.retry_queue:
+            self._accumulator.drain(batch, topic_partition)
+        self._take(batches, batch, leader, drained)
+        return bool(queue)
+
+    def _may_send(self, batches: InFlightBatches, drained: Drained) -> bool:
+        """Whether anything stands in the way but what the partition's batches know themselves."""
+        if batches.outdated:
+            drained.stale = True
+            return False
+        if batches.must_bump_epoch:
+            drained.epoch_bumps[batches.partition] = batches
+            return False
+        if (
+            self._config.enable_idempotence
+            and self._producer_state.state is not ProducerIdState.KNOWN
+        ):
+            return False
+        return self._breakers.may_send(batches.partition, bool(batches.in_flight), drained.now)
+
+    def _take(
+        self, batches: InFlightBatches, batch: ProducerBatch, leader: int, drained: Drained
+    ) -> None:
+        batches.sent(batch, leader)
+        drained.add(batches, batch, leader)
+
+    # Batches that have no partition yet.
+
+    def _drain_unassigned(
+        self, unassigned: TopicPartition, leaders: dict[int, int], drained: Drained
+    ) -> bool:
+        """Give batches of a topic to partitions that can take them now, one to each at most.
+
+        Returns whether something is left that may go with the next request.
+        """
+        queue = self._accumulator.queues[unassigned]
+        if not queue[0].ready:
+            return False
+        brokers = set(leaders.values())
+        if drained.is_full(brokers, queue[0].size):
+            return not drained.requests.keys().isdisjoint(brokers)
+        for partition in self._drawn(unassigned.topic, leaders, drained):
+            self._assign_partition(queue[0], partition, leaders[partition], drained)
+            if not queue or not queue[0].ready:
+                return not queue and self._has_followers(unassigned.topic)
+            if drained.is_full(brokers, queue[0].size):
+                break
+        return not drained.requests.keys().isdisjoint(brokers)
+
+    def _drawn(self, topic: str, leaders: dict[int, int], drained: Drained) -> Iterator[int]:
+        """Partitions that are not seen to be unable, in the order in which they are drawn."""
+        room, taken = drained.room, drained.taken(topic)
+        partitions = [
+            partition
+            for partition in able(leaders, drained.unavailable)
+            if room[leaders[partition]] > 0 and partition not in taken
+        ]
+        loads = None
+        if self._config.partitioner_adaptive_partitioning_enable:
+            lengths = self._queued(topic)
+            loads = [lengths[partition] for partition in partitions]
+        return drawn(partitions, loads, self._client.random)
+
     def _queued(self, topic: str) -> Counter[int]:
-        """Batches that wait for each partition of a topic or are under way to it, if any are."""
+        """Batches that wait for each partition of a topic or are in flight to it, if any are."""
         lengths = queued(self._accumulator.queues, topic)
-        for place, lane in self._lanes.items():
-            if (lane.in_flight or lane.again) and place.topic == topic:
-                lengths[place.partition] += len(lane.in_flight) + len(lane.again)
+        for topic_partition, batches in self._in_flight.items():
+            if topic_partition.topic == topic and (count := batches.count):
+                lengths[topic_partition.partition] += count
         return lengths
 
-    def _designate(
-        self, batch: ProducerBatch, partition: int, leader: int, filling: _Filling
+    def _assign_partition(
+        self, batch: ProducerBatch, partition: int, leader: int, drained: Drained
     ) -> None:
         """Send a batch to this partition, if that can take it now; else it stays where it is."""
-        place = TopicPartition(batch.partition.topic, partition)
-        if not filling.fits(place, leader, batch.size) or self._is_full(place, batch):
+        topic_partition = TopicPartition(batch.partition.topic, partition)
+        if not drained.fits(topic_partition, leader, batch.size):
             return
-        lane = self._lane(place)
-        if self._may_send(lane, filling) and lane.takes_any(leader, filling.now):
-            self._accumulator.drain(batch, place)
-            self._take(lane, batch, leader, filling)
+        if self._is_full(topic_partition, batch):
+            return
+        batches = self._context.batches_of(topic_partition)
+        if self._may_send(batches, drained) and batches.takes_any(leader, drained.now):
+            self._accumulator.drain(batch, topic_partition)
+            self._take(batches, batch, leader, drained)
 
-    def _is_full(self, place: TopicPartition, batch: ProducerBatch) -> bool:
+    def _is_full(self, topic_partition: TopicPartition, batch: ProducerBatch) -> bool:
         """The partition, or its broker, has used up its share of the buffer.
 
         No share holds up what others wait behind: it could be used up by them.
         """
-        if self._has_followers(place.topic):
+        if self._has_followers(topic_partition.topic):
             return False
         cluster = self._metadata.cluster
         full = self._accumulator.quotas.full(batch.held, cluster)
-        return bool(full) and place.partition in full.of(cluster.topics[place.topic])
+        return bool(full) and topic_partition.partition in full.of(
+            cluster.topics[topic_partition.topic]
+        )
 
-    def _take(
-        self, lane: InFlightBatches, batch: ProducerBatch, leader: int, filling: _Filling
-    ) -> None:
-        lane.sent(batch, leader)
-        filling.add(lane, batch, leader)
-
-    def _may_send(self, lane: InFlightBatches, filling: _Filling) -> bool:
-        """Whether anything stands in the way but what the lane itself knows."""
-        if lane.outdated:
-            self._metadata.refresh()
-            return False
-        self._answers.renumber(lane)
-        if self._config.enable_idempotence and self._identity.state is not ProducerIdState.KNOWN:
-            return False
-        return self._breakers.may_send(lane.partition, bool(lane.in_flight), filling.now)
-
-    def _lane(self, place: TopicPartition) -> InFlightBatches:
-        """The partition's lane, told which topic of its name the metadata has."""
-        topic_id = self._metadata.cluster.topics[place.topic].topic_id
-        lane = self._lanes.get(place)
-        if lane is None:
-            known = self._identity.sequences.get(place)
-            lane = self._lanes[place] = InFlightBatches(place)
-            if known is not None:
-                lane.topic_id, lane.proven = known.topic_id, known.topic_id == topic_id
-        lane.outdated = lane.topic_id is not topic_id and not lane.belongs_to(topic_id)
-        return lane
-
-    def _room(self, node_id: int, now: float) -> int:
-        """Bytes that a request to this broker may have now; 0 while it can't take one."""
-        node = self._metadata.cluster.nodes[node_id]
-        in_flight = self._network.in_flight(node_id)
-        self._network.connect(node, now)
-        can_take = self._network.is_ready(node, now) and in_flight < self._config.max_in_flight
-        self._doubt(node)
-        if not can_take or not self._breakers.may_send(node_id, in_flight > 0, now):
-            return 0
-        # Half-open: the first batch has any size, and leaves no room for another.
-        return 1 if self._breakers.is_probing(node_id, now) else self._config.max_request_size
-
-    def _doubt(self, node: Node) -> None:
-        """A leader that can't be connected to may be none any more: ask after each attempt."""
-        attempts = self._network.attempts(node)
-        if attempts > self._attempts.get(node.node_id, 0):
-            self._metadata.refresh()
-        self._attempts[node.node_id] = attempts
+    def _has_followers(self, topic: str) -> bool:
+        """Rows with a partition wait until the topic's unassigned ones have gone."""
+        return topic in self._accumulator.assigned_topics

@@ -1,4 +1,18 @@
-"""What to do about the outcome of a sent batch: one pure decision, one table.
+"""What to do about the response to a sent batch: one pure decision, the retry rule.
+
+    NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
+    MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
+    FATAL_TO_PRODUCER                            FATAL
+    INVALID_METADATA, disconnected, not sent     REFRESH_AND_RETRY
+    RETRIABLE_AT_LEADER                          RETRY
+    OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `head`, else FAIL
+    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `ambiguous`, else FAIL
+    any other                                    FAIL
+
+(* of an idempotent producer.) A retry becomes FAIL once delivery.timeout.ms has passed or `retries`
+is used up, and FAIL becomes FATAL with enable.gapless.guarantee. The groups of error codes are in
+`protocol/error_codes.py`.
+
 
 Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
 KIP-360, KIP-467, KIP-890, KIP-951.
@@ -27,17 +41,21 @@ class Action(Enum):
     COMPLETE = auto()
     RETRY = auto()
     REFRESH_AND_RETRY = auto()
-    SPLIT = auto()
+    """Retry once the metadata has been refreshed."""
     BUMP_AND_RETRY = auto()
+    """Retry in a new producer epoch (KIP-360)."""
+    SPLIT = auto()
+    """Send the records again in smaller batches."""
     FAIL = auto()
     FATAL = auto()
+    """Fail, and set no refused records aside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the decision depends on beside the error code.
 
-    `head`: no earlier batch of the partition is unsettled or left a gap. `ambiguous`: an earlier
+    `head`: no earlier batch of the partition is incomplete or left a gap. `ambiguous`: an earlier
     attempt got no clear answer: the log may hold the batch, so it may go again only as it was, by
     which a broker knows it. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is
     not used up.

@@ -1,14 +1,14 @@
-"""One partition's batches on the sender's side: what is under way, what goes out again, in order.
+"""One partition's batches on the sender's side: what is in flight, what is to be retried, in order.
 
 Rules that keep sequences gapless and records in order:
-- a batch that must go again waits until nothing of its partition is under way;
-- batches that go again go first, lowest sequence first, each alone: brokers remember a
-  producer's last five batches, and take one that lies further back for out of order;
+- a batch that must be retried waits until nothing of its partition is in flight;
+- batches to be retried go first, lowest sequence first, each alone: brokers remember a producer's
+  last five batches, and take one that lies further back for out of order;
 - a partition that has moved waits until its old leader has answered;
 - a partition's first batch goes alone: a broker that is only just becoming its leader may refuse
   the first and take the second, as it knows no sequence yet, and then never takes the first;
-- the partition of a topic that was deleted and made anew starts over in a new epoch: what goes
-  again and what the old topic has acknowledged would leave a gap in the new one.
+- the partition of a topic that was deleted and made anew starts over in a new epoch: what is
+  retried and what the old topic has acknowledged would leave a gap in the new one.
 
 Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
 librdkafka's introduction on leader changes.
@@ -17,13 +17,14 @@ librdkafka's introduction on leader changes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.client.cluster import NO_LEADER
 
 if TYPE_CHECKING:
     import uuid
     from collections import deque
+    from collections.abc import Callable
 
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -31,29 +32,40 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class InFlightBatches:
-    """`in_flight` and `again` are in sequence order; `retry_at` in seconds of the clock.
+    """`in_flight` and `retry_queue` are in sequence order; `retry_at` in seconds of the clock.
 
-    `leader` is where the batches under way were sent. `renumber`: a new epoch begins once nothing
-    is under way. `proven`: the brokers have taken a batch of this producer here. `topic_id` is that
-    of the newest topic of this name, None where the brokers tell none. `recreated`: that topic has
-    taken nothing yet, and a new epoch begins once nothing that it may hold goes again.
-    `outdated`: the metadata has an older topic again, to which nothing is sent.
+    `leader` is where the batches in flight were sent. `bump_epoch`: a new epoch begins once nothing
+    is in flight. `acknowledged_once`: the brokers have taken a batch of this producer here.
+    `topic_id` is that of the newest topic of this name, None where the brokers tell none.
+    `recreated`: that topic has taken nothing yet, and a new epoch begins once nothing that it may
+    hold is retried. `outdated`: the metadata has an older topic again, to which nothing is sent.
     """
 
     partition: TopicPartition
     in_flight: list[ProducerBatch] = field(default_factory=list)
-    again: list[ProducerBatch] = field(default_factory=list)
+    retry_queue: list[ProducerBatch] = field(default_factory=list)
     retry_at: float = 0.0
     leader: int = NO_LEADER
-    renumber: bool = False
-    proven: bool = False
+    bump_epoch: bool = False
+    acknowledged_once: bool = False
     recreated: bool = False
     outdated: bool = False
     topic_id: uuid.UUID | None = None
     _former: set[uuid.UUID] = field(default_factory=set)
     _drained: int = 0
 
-    def belongs_to(self, topic_id: uuid.UUID | None) -> bool:
+    @property
+    def count(self) -> int:
+        """Batches that are in flight or to be retried."""
+        return len(self.in_flight) + len(self.retry_queue)
+
+    # Which topic of its name the partition belongs to.
+
+    def check_topic(self, topic_id: uuid.UUID | None) -> None:
+        """Note which topic the metadata has now: the newest one known, a newer, or an older."""
+        self.outdated = self.topic_id is not topic_id and not self._belongs_to(topic_id)
+
+    def _belongs_to(self, topic_id: uuid.UUID | None) -> bool:
         """Whether this is the newest topic of its name that is known here.
 
         One that this producer has not met yet is. One that another has replaced never is again: a
@@ -70,47 +82,44 @@ class InFlightBatches:
         return True
 
     def _start_over(self) -> None:
-        self.proven, self.recreated = False, True
-        for batch in self.again + self.in_flight:
+        self.acknowledged_once, self.recreated = False, True
+        for batch in self.retry_queue + self.in_flight:
             if not batch.by_name:
                 batch.ambiguous = False  # only a topic that is gone can have it
 
-    def doubt(self, batch: ProducerBatch) -> None:
-        """The partition's log may hold the batch: its latest request got no clear answer."""
-        if batch.by_name or batch.topic_id == self.topic_id:
-            batch.ambiguous = True
+    # What may be sent.
 
     @property
-    def must_start_over(self) -> bool:
+    def must_bump_epoch(self) -> bool:
         """A new epoch is due and can begin now."""
         if self.in_flight:
             return False
-        return self.renumber or (
-            self.recreated and not any(batch.ambiguous for batch in self.again)
+        return self.bump_epoch or (
+            self.recreated and not any(batch.ambiguous for batch in self.retry_queue)
         )
 
     def next(
         self, queue: deque[ProducerBatch] | None, leader: int, now: float
     ) -> ProducerBatch | None:
         """The batch that may be sent to `leader` now; it stays where it is until it is sent."""
-        if not self._is_open(leader, now):
+        if not self._may_send_to(leader, now):
             return None
-        if self.again:
-            return self.again[0]
+        if self.retry_queue:
+            return self.retry_queue[0]
         if queue and queue[0].ready:
             return queue[0]
         return None
 
     def takes_any(self, leader: int, now: float) -> bool:
         """Whether a batch that was never sent may go to `leader` now, as this partition's."""
-        return self._is_open(leader, now) and not self.again
+        return self._may_send_to(leader, now) and not self.retry_queue
 
-    def _is_open(self, leader: int, now: float) -> bool:
+    def _may_send_to(self, leader: int, now: float) -> bool:
         if leader == NO_LEADER or now < self.retry_at:
             return False
         if not self.in_flight:
             return True
-        if not self.proven or self.again or self.renumber or self._retrying:
+        if not self.acknowledged_once or self.retry_queue or self.bump_epoch or self._retrying:
             return False
         return leader == self.leader
 
@@ -119,25 +128,33 @@ class InFlightBatches:
         """Nothing may follow a batch that was sent before: see the rule on five batches."""
         return self.in_flight[0].attempts > 1
 
+    def is_head(self, batch: ProducerBatch) -> bool:
+        """No earlier batch of the partition is incomplete, or has left a gap in the sequences."""
+        earlier = bool(self.retry_queue) and self.retry_queue[0].order < batch.order
+        return not earlier and not self.bump_epoch and self.in_flight[0] is batch
+
+    # What happens to a batch.
+
     def sent(self, batch: ProducerBatch, leader: int) -> None:
         """`batch`, which may go now, is on its way."""
-        if self.again and self.again[0] is batch:
-            self.again.pop(0)
+        if self.retry_queue and self.retry_queue[0] is batch:
+            self.retry_queue.pop(0)
         else:
             self._drained += 1
             batch.order = (self._drained,)
         self.in_flight.append(batch)
         self.leader = leader
 
-    def is_head(self, batch: ProducerBatch) -> bool:
-        """No earlier batch of the partition is unsettled, or has left a gap in the sequences."""
-        earlier_again = bool(self.again) and self.again[0].order < batch.order
-        return not earlier_again and not self.renumber and self.in_flight[0] is batch
+    def mark_ambiguous(self, batch: ProducerBatch) -> None:
+        """The partition's log may hold the batch: its latest request got no clear answer."""
+        if batch.by_name or batch.topic_id == self.topic_id:
+            batch.ambiguous = True
 
-    def settled(self, batch: ProducerBatch) -> None:
+    def completed(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
         self.in_flight.remove(batch)
-        self.proven = self.proven or batch.topic_id in {None, self.topic_id}
+        if batch.topic_id in {None, self.topic_id}:
+            self.acknowledged_once = True
 
     def retry(self, batch: ProducerBatch, at: float) -> None:
         """The batch goes again, not before `at`."""
@@ -145,14 +162,36 @@ class InFlightBatches:
         self._insert([batch])
         self.retry_at = max(self.retry_at, at)
 
-    def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
-        """The batch goes again as these pieces; there may be none."""
+    def replace(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+        """These go in the place of the batch; there may be none."""
         self.in_flight.remove(batch)
         if pieces:
             self._insert(pieces)
 
+    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove batches that wait to be retried; those that were removed."""
+        taken = [batch for batch in self.retry_queue if unwanted(batch)]
+        if taken:
+            self.retry_queue = [batch for batch in self.retry_queue if batch not in taken]
+        return taken
+
+    def epoch_bumped(self) -> None:
+        """A new epoch has begun: what is retried gets new sequences, and the first goes alone."""
+        self.bump_epoch = self.recreated = self.acknowledged_once = False
+        for batch in self.retry_queue:
+            batch.unnumber()
+
     def _insert(self, batches: list[ProducerBatch]) -> None:
         position = 0
-        while position < len(self.again) and self.again[position].order < batches[0].order:
+        while position < len(self.retry_queue) and (
+            self.retry_queue[position].order < batches[0].order
+        ):
             position += 1
-        self.again[position:position] = batches
+        self.retry_queue[position:position] = batches
+
+
+class DrainedBatch(NamedTuple):
+    """A batch that goes into a request, and the batches of its partition that it is one of."""
+
+    batches: InFlightBatches
+    batch: ProducerBatch

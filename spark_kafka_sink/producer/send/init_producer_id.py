@@ -27,17 +27,17 @@ _RETRIABLE = COORDINATOR_UNAVAILABLE | {ClientErrorCode.disconnected}
 
 
 class ProducerIdRequester:
-    """Keeps an identity's producer id coming; sender thread only."""
+    """Sends InitProducerId while the producer has no id; sender thread only."""
 
-    def __init__(self, client: Client, identity: ProducerState) -> None:
-        self.identity = identity
+    def __init__(self, client: Client, producer_state: ProducerState) -> None:
+        self.producer_state = producer_state
         self._client = client
         self._retry_at = 0.0
         self._attempts = 0
 
-    def pump(self, now: float) -> None:
+    def maybe_send(self, now: float) -> None:
         """Send InitProducerId when the id is missing and a broker is ready."""
-        if self.identity.state is not ProducerIdState.MISSING or now < self._retry_at:
+        if self.producer_state.state is not ProducerIdState.MISSING or now < self._retry_at:
             return
         network = self._client.network
         node = self._client.metadata.least_loaded_node(network, now)
@@ -51,13 +51,13 @@ class ProducerIdRequester:
             transactional_id=None,
             transaction_timeout=_NO_TIMEOUT,
         )
-        self.identity.move(ProducerIdState.REQUESTED)
+        self.producer_state.transition_to(ProducerIdState.REQUESTED)
         request = Request(
             api=ApiKey.INIT_PRODUCER_ID, version=version, body=[encode(payload)], context=self
         )
         network.send(node.node_id, request, now)
 
-    def take(self, completion: Completion, now: float) -> None:
+    def handle_response(self, completion: Completion, now: float) -> None:
         """Use the answer.
 
         Raises:
@@ -67,9 +67,10 @@ class ProducerIdRequester:
         code = ClientErrorCode.disconnected if response is None else int(response.error_code)
         if response is not None and code == ErrorCode.none:
             self._attempts = 0
-            self.identity.granted(int(response.producer_id), int(response.producer_epoch))
+            producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
+            self.producer_state.producer_id_granted(producer_id, epoch)
             return
-        self.identity.move(ProducerIdState.MISSING)
+        self.producer_state.transition_to(ProducerIdState.MISSING)
         if code not in _RETRIABLE:
             raise DeliveryError(
                 "the broker refused a producer id",
@@ -87,7 +88,7 @@ class ProducerIdRequester:
         self._attempts += 1
 
     def wait(self, now: float) -> float:
-        """Seconds until `pump` has something to do."""
-        if self.identity.state is not ProducerIdState.MISSING:
+        """Seconds until `maybe_send` has something to do."""
+        if self.producer_state.state is not ProducerIdState.MISSING:
             return 1.0
         return max(0.02, self._retry_at - now)

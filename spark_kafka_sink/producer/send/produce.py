@@ -1,9 +1,9 @@
-"""Building a Produce request from the batches picked for one broker, and reading its answer."""
+"""Building a Produce request from the batches drained for one broker, and reading its response."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.connection import Connection, Request
 from spark_kafka_sink.common.errors import ProtocolError
@@ -15,23 +15,15 @@ from spark_kafka_sink.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
+    from spark_kafka_sink.producer.send.in_flight import DrainedBatch
 
 _WITHOUT_TOPIC_IDS = 12
 _ZSTD = 7
 """The first version of Produce in which batches may be compressed with zstd (KIP-110)."""
 
 
-class Pick(NamedTuple):
-    """A batch picked for a request, and the lane it came from."""
-
-    lane: InFlightBatches
-    batch: ProducerBatch
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionAnswer:
+class PartitionResponse:
     """What a Produce response says of one partition; `leader` is -1 where it names none.
 
     `append_time` is LogAppendTime in milliseconds, None where the topic keeps CreateTime.
@@ -47,15 +39,15 @@ class PartitionAnswer:
 
 
 def produce_request(
-    config: ProducerConfig, connection: Connection, cluster: Cluster, picks: list[Pick]
+    config: ProducerConfig, connection: Connection, cluster: Cluster, drained: list[DrainedBatch]
 ) -> Request:
-    """One request with one batch per partition; its context is the list of picks.
+    """One request with one batch per partition; its context is the list of drained.
 
     Raises:
         ProtocolError: the broker is too old for these batches, or for this client.
     """
     by_topic: dict[str, list[PartitionData]] = {}
-    for _, batch in picks:
+    for _, batch in drained:
         batch.topic_id = cluster.topics[batch.partition.topic].topic_id
         data = PartitionData(batch.partition.partition, batch.encode(), batch.size)
         by_topic.setdefault(batch.partition.topic, []).append(data)
@@ -65,9 +57,9 @@ def produce_request(
     has_ids = all(topic.topic_id is not None for topic in topics)
     version = connection.version(ApiKey.PRODUCE, None if has_ids else _WITHOUT_TOPIC_IDS)
     if version <= _WITHOUT_TOPIC_IDS:
-        for _, batch in picks:
+        for _, batch in drained:
             batch.by_name = True
-    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in picks):
+    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in drained):
         raise ProtocolError(
             f"the broker takes no batches compressed with zstd: Produce {version} is its newest",
             error=error_name(ErrorCode.unsupported_compression_type),
@@ -83,29 +75,31 @@ def produce_request(
         api=ApiKey.PRODUCE,
         version=version,
         body=produce_body(head, topics),
-        context=picks,
+        context=drained,
         expects_response=config.acks is not Acks.NONE,
     )
 
 
-def read_answers(response: Any, picks: list[Pick]) -> dict[tuple[str, int], PartitionAnswer]:
-    """Each partition's answer, by topic name and partition."""
+def read_responses(
+    response: Any, drained: list[DrainedBatch]
+) -> dict[tuple[str, int], PartitionResponse]:
+    """Each partition's response, by topic name and partition."""
     # By the ids that were sent: the cluster may have lost sight of a topic since.
-    names = {batch.topic_id: batch.partition.topic for _, batch in picks}
-    answers: dict[tuple[str, int], PartitionAnswer] = {}
+    names = {batch.topic_id: batch.partition.topic for _, batch in drained}
+    responses: dict[tuple[str, int], PartitionResponse] = {}
     for topic in response.responses:
         name = getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None))
         for partition in topic.partition_responses:
             if name is not None:
-                answers[name, int(partition.index)] = _answer(partition)
-    return answers
+                responses[name, int(partition.index)] = _partition_response(partition)
+    return responses
 
 
-def _answer(partition: Any) -> PartitionAnswer:
+def _partition_response(partition: Any) -> PartitionResponse:
     hint = getattr(partition, "current_leader", None)
     errors = getattr(partition, "record_errors", ())
     appended = partition.log_append_time
-    return PartitionAnswer(
+    return PartitionResponse(
         code=int(partition.error_code),
         base_offset=int(partition.base_offset),
         append_time=None if appended is None else round(appended.timestamp() * 1000),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.produce import PartitionAnswer
+    from spark_kafka_sink.producer.send.produce import PartitionResponse
     from spark_kafka_sink.records.decoder import Record
 
 
@@ -55,11 +55,11 @@ class Fault(Enum):
     OTHER = auto()
 
     @classmethod
-    def of(cls, answer: PartitionAnswer) -> Fault:
-        """Whose fault an answer that ends a batch is."""
-        if answer.record_errors or answer.code in INVALID_RECORDS:
+    def of(cls, response: PartitionResponse) -> Fault:
+        """Whose fault the refusal of a batch is."""
+        if response.record_errors or response.code in INVALID_RECORDS:
             return cls.RECORDS
-        return cls.TOPIC if answer.code in TOPIC_ROW_ERRORS else cls.OTHER
+        return cls.TOPIC if response.code in TOPIC_ROW_ERRORS else cls.OTHER
 
 
 class Remedy(Enum):
@@ -70,7 +70,7 @@ class Remedy(Enum):
     SET_ASIDE = auto()
     """The refused records are known: they become dead letters, the others go again."""
     HALVE = auto()
-    """The answer does not tell them: halves go again until each bad record stands alone."""
+    """The response does not tell them: halves go again until each bad record stands alone."""
     SHRINK = auto()
     """A dead letter that is too large leaves out one more part of its row."""
     RESTAMP = auto()
@@ -85,33 +85,33 @@ class RecordErrorHandler:
         self._context = context
         self._clock = context.clock
 
-    def remedy(self, batch: ProducerBatch, answer: PartitionAnswer) -> Remedy:
+    def remedy(self, batch: ProducerBatch, response: PartitionResponse) -> Remedy:
         """What can be done about a batch that failed for good, where that is tolerated.
 
         Nothing for a dead letter that is refused itself, but for its size or its time; nor for
         what the log may hold, as its records may have been taken before they were refused.
         """
-        letters, fault = self._context.dead_letters, Fault.of(answer)
+        letters, fault = self._context.dead_letters, Fault.of(response)
         if batch.ambiguous or not self._context.bad_rows.policy.tolerant or fault is Fault.OTHER:
             return Remedy.NONE
         if letters is not None and batch.partition.topic == letters.name:
-            if answer.code == ErrorCode.invalid_timestamp:
-                return Remedy.RESTAMP if self.restamped(batch, answer) else Remedy.NONE
-            shrinks = answer.code in RECORDS_TOO_LARGE and self.shrunk(batch)
+            if response.code == ErrorCode.invalid_timestamp:
+                return Remedy.RESTAMP if self.restamped(batch, response) else Remedy.NONE
+            shrinks = response.code in RECORDS_TOO_LARGE and self.shrunk(batch)
             return Remedy.SHRINK if shrinks else Remedy.NONE
-        if fault is Fault.TOPIC or batch.records == 1 or _named(batch, answer):
+        if fault is Fault.TOPIC or batch.records == 1 or _named(batch, response):
             return Remedy.SET_ASIDE
         return Remedy.HALVE
 
     def divide(
-        self, batch: ProducerBatch, answer: PartitionAnswer
+        self, batch: ProducerBatch, response: PartitionResponse
     ) -> tuple[list[ProducerBatch], list[Record]]:
         """The rest of the batch (no batch, or one without a number), and the refused records."""
         records = records_of(batch)
-        bad = _named(batch, answer) or set(range(len(records)))
+        bad = _named(batch, response) or set(range(len(records)))
         refused = [record for index, record in enumerate(records) if index in bad]
         kept = [record for index, record in enumerate(records) if index not in bad]
-        self._count(batch, answer, len(refused))
+        self._count(batch, response, len(refused))
         if not kept:
             return [], refused
         rest = piece_of(batch, kept)
@@ -120,14 +120,14 @@ class RecordErrorHandler:
         return [rest], refused
 
     def letters(
-        self, batch: ProducerBatch, refused: list[Record], answer: PartitionAnswer
+        self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
     ) -> list[ProducerBatch]:
         """The refused records as batches of the dead letter topic, if there is one."""
         topic = self._context.dead_letters
         if topic is None:
             return []
-        flaw = RowError.TOO_LARGE if answer.code in RECORDS_TOO_LARGE else _flaw(answer)
-        if answer.code == ErrorCode.invalid_timestamp:
+        flaw = RowError.TOO_LARGE if response.code in RECORDS_TOO_LARGE else _row_error(response)
+        if response.code == ErrorCode.invalid_timestamp:
             refused = self._now(refused)
         rows = Rows(
             columns=columns_of(refused),
@@ -135,7 +135,7 @@ class RecordErrorHandler:
             partition=pa.array([batch.partition.partition] * len(refused), pa.int32()),
             header_lists=header_lists(refused),
         )
-        details = _details(batch, answer, len(refused))
+        details = _details(batch, response, len(refused))
         dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), details)
         place = TopicPartition(topic.name, UNASSIGNED)
         bounds = _bounds(size_bounds(dead.columns), self._config.batch_size - HEADER_SIZE)
@@ -156,12 +156,12 @@ class RecordErrorHandler:
             return None
         return self._instead(batch, [record])
 
-    def restamped(self, batch: ProducerBatch, answer: PartitionAnswer) -> ProducerBatch | None:
+    def restamped(self, batch: ProducerBatch, response: PartitionResponse) -> ProducerBatch | None:
         """Dead letters with the time of day where theirs is refused; None if they have it."""
         if self._context.dead_letters is None or batch.restamped:
             return None
         records = records_of(batch)
-        wrong = _named(batch, answer) or set(range(len(records)))
+        wrong = _named(batch, response) or set(range(len(records)))
         if not all(is_letter(records[index]) for index in wrong):
             return None
         stamped = enumerate(zip(records, self._now(records), strict=True))
@@ -183,11 +183,12 @@ class RecordErrorHandler:
         now = self._clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
-    def _count(self, batch: ProducerBatch, answer: PartitionAnswer, count: int) -> None:
+    def _count(self, batch: ProducerBatch, response: PartitionResponse, count: int) -> None:
         place = f"{batch.partition.topic}-{batch.partition.partition}"
-        name = error_name(answer.code)
-        texts = [text or name for _, text in answer.record_errors] or [answer.message or name]
-        self._context.bad_rows.refused(_flaw(answer), count, [f"{place}: {text}" for text in texts])
+        name = error_name(response.code)
+        texts = [text or name for _, text in response.record_errors] or [response.message or name]
+        examples = [f"{place}: {text}" for text in texts]
+        self._context.bad_rows.refused(_row_error(response), count, examples)
 
 
 def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
@@ -201,20 +202,20 @@ def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
     return pairwise(bounds)
 
 
-def _named(batch: ProducerBatch, answer: PartitionAnswer) -> set[int]:
-    """The records of the batch that the answer names; all where it is about the topic."""
-    if Fault.of(answer) is Fault.TOPIC:
+def _named(batch: ProducerBatch, response: PartitionResponse) -> set[int]:
+    """The records of the batch that the response names; all where it is about the topic."""
+    if Fault.of(response) is Fault.TOPIC:
         return set(range(batch.records))
-    return {index for index, _ in answer.record_errors if 0 <= index < batch.records}
+    return {index for index, _ in response.record_errors if 0 <= index < batch.records}
 
 
-def _flaw(answer: PartitionAnswer) -> RowError:
-    return TOPIC_ROW_ERRORS.get(answer.code, RowError.REFUSED)
+def _row_error(response: PartitionResponse) -> RowError:
+    return TOPIC_ROW_ERRORS.get(response.code, RowError.REFUSED)
 
 
-def _details(batch: ProducerBatch, answer: PartitionAnswer, count: int) -> list[str]:
+def _details(batch: ProducerBatch, response: PartitionResponse, count: int) -> list[str]:
     """What the broker says of each of the refused records, in their order."""
-    general = answer.message or ""
-    texts = dict(answer.record_errors)
-    named = sorted(_named(batch, answer) & texts.keys())
+    general = response.message or ""
+    texts = dict(response.record_errors)
+    named = sorted(_named(batch, response) & texts.keys())
     return [texts[index] or general for index in named] or [general] * count

@@ -1,4 +1,4 @@
-"""The sender: drains batches into Produce requests and acts on the answers, one turn at a time.
+"""The sender: drains batches into Produce requests and acts on the responses, one turn at a time.
 
 Each turn is close, drain, send, poll, complete; nothing in it blocks but the poll. Runs in the
 client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.runOnce``;
@@ -20,54 +20,52 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_state import ProducerIdState
-from spark_kafka_sink.producer.send.backlog import Backlog
+from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
+from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
 from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce import produce_request
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+from spark_kafka_sink.producer.send.send_context import SendContext
 from spark_kafka_sink.producer.send.statistics import Statistics
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion
-    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.metrics.recorder import BrokerMeters
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-    from spark_kafka_sink.producer.send.produce import Pick
+    from spark_kafka_sink.producer.send.drainer import Drained
+    from spark_kafka_sink.producer.send.in_flight import DrainedBatch
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT = 0.1
 """Seconds: how late an expiry may be noticed."""
+_FAILED_WAIT = 0.02
+"""Seconds of a poll while a failed session waits for what is in flight."""
 
 
 class Sender:
     """One session's sender; everything here belongs to the thread that calls `run_once`."""
 
-    def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
-        client, identity = context.client, context.producer_state
-        self._client = client
-        self._network = client.network
-        self._metadata = client.metadata
-        self._config = client.config
+    def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
+        self._context = context = SendContext(session, accumulator)
         self._accumulator = accumulator
-        self._report = context.report
-        self._trace = context.events
-        self._ids = ProducerIdRequester(client, identity)
-        self._identity = identity
-        self._lanes: dict[TopicPartition, InFlightBatches] = {}
-        self._backlog = Backlog(client, accumulator, self._lanes)
-        self._answers = ResponseHandler(context, accumulator, self._lanes)
-        self._picker = Drainer(context, accumulator, self._lanes, self._answers)
-        self._statistics = Statistics(
-            name=context.events.session,
-            client=client,
-            accumulator=accumulator,
-            identity=identity,
-            report=context.report,
-            lanes=self._lanes,
-        )
+        self._client = session.client
+        self._network = session.client.network
+        self._metadata = session.client.metadata
+        self._config = session.config
+        self._report = session.report
+        self._events = session.events
+        self._breakers = session.breakers
+        self._producer_state = session.producer_state
+        self._completion = BatchCompletion(context)
+        self._drainer = Drainer(context)
+        self._producer_id = ProducerIdRequester(session.client, session.producer_state)
+        self._responses = ResponseHandler(context, self._completion)
+        self._statistics = Statistics(context)
+        self._connect_attempts: dict[int, int] = {}
+        """Failed attempts to connect to each broker that the metadata was asked about since."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
@@ -77,7 +75,7 @@ class Sender:
         self._accumulator.close_due(now)
         self._take_late()
         self._take_failure()
-        if self._answers.failure is None:
+        if self._completion.failure is None:
             self._drain(now)
         self._expire(now)
         self._metadata.maybe_send(self._network, now)
@@ -86,8 +84,8 @@ class Sender:
         if self._metadata.updates != self._metadata_seen:
             self._metadata_seen = self._metadata.updates
             self._accumulator.state.notify()
-        self._answers.finish_failure()
-        self._statistics.pump(now)
+        self._completion.finish_failure()
+        self._statistics.maybe_emit(now)
 
     @property
     def broker_meters(self) -> BrokerMeters:
@@ -96,7 +94,7 @@ class Sender:
 
     def backlog(self, node_id: int, now: float) -> str:
         """A sentence on what waits for a broker."""
-        return self._backlog.sentence(node_id, now)
+        return self._context.backlog(node_id, now)
 
     def crashed(self, error: BaseException) -> None:
         """The loop is dead: the writer must not wait for it."""
@@ -105,7 +103,7 @@ class Sender:
             if failure is not error:
                 _LOG.error("the sender crashed", exc_info=error)
             if isinstance(failure, DeliveryError):
-                self._answers.abandon(failure)
+                self._completion.abandon(failure)
         finally:
             self._accumulator.state.fail(failure)
 
@@ -113,50 +111,70 @@ class Sender:
         """No turn will come any more: the last statistics."""
         self._statistics.emit(self._client.clock.monotonic())
 
-    def is_idle(self) -> bool:
-        """Nothing is under way or waiting to go again."""
-        return not any(lane.in_flight or lane.again for lane in self._lanes.values())
+    # Drain and send.
 
     def _drain(self, now: float) -> None:
         if self._config.enable_idempotence:
-            self._ids.pump(now)
-            if self._identity.state is not ProducerIdState.KNOWN:
-                return
+            self._producer_id.maybe_send(now)
         more = True
-        while more:
-            picked, more = self._picker.pick(now)
-            for node_id, picks in picked.items():
-                self._send(node_id, picks, now)
+        while more and self._may_send():
+            drained = self._drainer.drain(now)
+            self._breakers.set_unavailable(drained.unavailable)
+            for node_id, batches in drained.requests.items():
+                self._send(node_id, batches, now)
+            self._act_on(drained, now)
+            more = drained.more or bool(drained.epoch_bumps)
 
-    def _send(self, node_id: int, picks: list[Pick], now: float) -> None:
-        for lane, batch in picks:
+    def _may_send(self) -> bool:
+        known = self._producer_state.state is ProducerIdState.KNOWN
+        return known or not self._config.enable_idempotence
+
+    def _act_on(self, drained: Drained, now: float) -> None:
+        """Do what the drainer found to be done beside sending."""
+        if drained.stale:
+            self._metadata.refresh()
+        for batches in drained.epoch_bumps.values():
+            bump_epoch(self._context, self._completion, batches)
+        for node_id in drained.room:
+            self._connect(node_id, now)
+
+    def _connect(self, node_id: int, now: float) -> None:
+        """A leader that can't be connected to may be none any more: ask after each attempt."""
+        node = self._metadata.cluster.nodes[node_id]
+        self._network.connect(node, now)
+        attempts = self._network.attempts(node)
+        if attempts > self._connect_attempts.get(node_id, 0):
+            self._metadata.refresh()
+        self._connect_attempts[node_id] = attempts
+
+    def _send(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
+        for batches, batch in drained:
             if self._config.enable_idempotence and batch.sequence < 0:
-                self._identity.number(batch)
-                self._identity.sequences[batch.partition].topic_id = lane.topic_id
-                self._trace.numbered(batch)
+                self._producer_state.assign_sequence(batch, batches.topic_id)
+                self._events.sequence_assigned(batch)
             if not batch.attempts:
                 self._measure(node_id, batch, now)
             batch.attempts += 1
             batch.sent_at = now
-        self._report.meters.request(sum(batch.records for _, batch in picks))
+        self._report.meters.request(sum(batch.records for _, batch in drained))
         connection = self._network.broker(node_id).connection
         try:
-            request = produce_request(self._config, connection, self._metadata.cluster, picks)
+            request = produce_request(self._config, connection, self._metadata.cluster, drained)
         except ProtocolError as error:
-            self._answers.unsendable(picks, error)
+            self._responses.handle_unsendable(drained, error)
             return
         correlation = self._network.send(node_id, request, now)
-        for _, batch in picks:
-            self._trace.sent(batch, node_id, correlation)
+        for _, batch in drained:
+            self._events.sent(batch, node_id, correlation)
 
     def _measure(self, node_id: int, batch: ProducerBatch, now: float) -> None:
         """Note how a batch came to its first request."""
-        place, report = batch.partition, self._report
+        (topic, partition), report = batch.partition, self._report
         report.queue_latency(now - batch.created)
-        report.led_by(place.topic, place.partition, node_id)
+        report.led_by(topic, partition, node_id)
         report.meters.batch(
             BatchSent(
-                topic=place.topic,
+                topic=topic,
                 records=batch.records,
                 raw_bytes=batch.raw_size,
                 wire_bytes=batch.size,
@@ -168,6 +186,8 @@ class Sender:
             report.meters.brokers.of(self._metadata.cluster.nodes[node_id]),
         )
 
+    # Complete.
+
     def _complete(self, completion: Completion) -> None:
         now = self._client.clock.monotonic()
         context = completion.request.context
@@ -176,20 +196,20 @@ class Sender:
         elif isinstance(context, ProducerIdRequester):
             self._complete_producer_id(completion, context, now)
         elif completion.failure is None and self._config.acks is Acks.NONE:
-            self._answers.written(context)
+            self._responses.handle_written(context)
         else:
-            self._answers.take(completion, context, now)
+            self._responses.handle_response(completion, context, now)
 
     def _complete_producer_id(
         self, completion: Completion, requester: ProducerIdRequester, now: float
     ) -> None:
         try:
-            # Also what an earlier session asked for: it may have handed its identity on.
-            requester.take(completion, now)
-            self._trace.identified(requester.identity)
+            # Also what an earlier session asked for: it may have handed its producer id on.
+            requester.handle_response(completion, now)
+            self._events.producer_id_received(requester.producer_state)
         except DeliveryError as error:
-            if requester is self._ids:
-                self._answers.fail(error)
+            if requester is self._producer_id:
+                self._completion.fail_session(error)
 
     def _take_late(self) -> None:
         """A producer id that an earlier task asked for may have come after its end."""
@@ -204,20 +224,20 @@ class Sender:
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
             failure.__cause__ = error
-            self._answers.fail(failure)
+            self._completion.fail_session(failure)
         if self._metadata.failure is not None:
-            self._answers.fail(self._metadata.failure)
+            self._completion.fail_session(self._metadata.failure)
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
             self._expiry_due = now + _LONGEST_WAIT
-            self._answers.expire(now)
-            self._answers.give_up_vanished(now)
+            self._completion.expire(now)
+            self._completion.fail_removed_partitions(now)
 
     def _wait(self, now: float) -> float:
         """Seconds that the poll may wait at most."""
-        if self._answers.failure is not None:
-            return 0.02
+        if self._completion.failure is not None:
+            return _FAILED_WAIT
         waits = [
             _LONGEST_WAIT,
             max(self._accumulator.next_linger(now), 0.001),
@@ -225,8 +245,9 @@ class Sender:
             self._metadata.wait(now),
         ]
         if self._config.enable_idempotence:
-            waits.append(self._ids.wait(now))
-        waits += [lane.retry_at - now for lane in self._lanes.values() if lane.retry_at > now]
+            waits.append(self._producer_id.wait(now))
+        in_flight = self._context.in_flight.values()
+        waits += [batches.retry_at - now for batches in in_flight if batches.retry_at > now]
         return max(0.0, min(waits))
 
 

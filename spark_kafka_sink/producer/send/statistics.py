@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.connection import State
@@ -23,12 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.metrics.histogram import Histogram
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
-    from spark_kafka_sink.producer.producer_state import ProducerState
-    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-    from spark_kafka_sink.report.builder import ReportBuilder
+    from spark_kafka_sink.producer.send.send_context import SendContext
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 LOGGER = "spark_kafka_sink.statistics"
@@ -42,31 +37,26 @@ _STATES = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
 class Statistics:
     """Looks at everything that one session's sender owns; the sender's thread alone calls it."""
 
-    name: str
-    client: Client
-    accumulator: Accumulator
-    identity: ProducerState
-    report: ReportBuilder
-    lanes: Mapping[TopicPartition, InFlightBatches]
-    _started: float = field(init=False)
-    _due: float = field(init=False)
-    _logger: logging.Logger | None = None
-
-    def __post_init__(self) -> None:
-        self._started = self.client.clock.monotonic()
+    def __init__(self, context: SendContext) -> None:
+        session = context.session
+        self._name = session.events.session
+        self._client = session.client
+        self._accumulator = context.accumulator
+        self._producer_state = session.producer_state
+        self._report = session.report
+        self._in_flight = context.in_flight
+        self._started = session.clock.monotonic()
         self._due = self._started + self._interval
-        if self._interval:
-            self._logger = visible_logger(LOGGER, logging.INFO)
+        self._logger = visible_logger(LOGGER, logging.INFO) if self._interval else None
 
     @property
     def _interval(self) -> float:
-        return self.client.config.statistics_interval_ms / 1000
+        return self._client.config.statistics_interval_ms / 1000
 
-    def pump(self, now: float) -> None:
+    def maybe_emit(self, now: float) -> None:
         """Log a line when one is due."""
         if self._logger is not None and now >= self._due:
             self._due = now + self._interval
@@ -80,18 +70,18 @@ class Statistics:
     def collect(self, now: float) -> dict[str, Any]:
         """The line as an object; starts new windows."""
         age = now - self._started
-        self.accumulator.pool.measure(self.report.meters)
-        report = self.report.build(TaskInfo(), int(age * 1000))
-        with self.accumulator.lock:
-            waiting, unsettled = self._waiting(), self.accumulator.state.incomplete
+        self._accumulator.pool.measure(self._report.meters)
+        report = self._report.build(TaskInfo(), int(age * 1000))
+        with self._accumulator.lock:
+            waiting, incomplete = self._waiting(), self._accumulator.state.incomplete
         return {
-            "name": self.name,
-            "client_id": self.client.config.client_id,
+            "name": self._name,
+            "client_id": self._client.config.client_id,
             "type": "producer",
             "ts": int(now * 1_000_000),
-            "time": self.client.clock.wall_ms() // 1000,
+            "time": self._client.clock.wall_ms() // 1000,
             "age": int(age * 1_000_000),
-            **self._totals(report, waiting, unsettled),
+            **self._totals(report, waiting, incomplete),
             "brokers": self._brokers(now),
             "topics": self._topics(report, waiting),
             "eos": self._eos(),
@@ -101,9 +91,9 @@ class Statistics:
     def _waiting(self) -> dict[TopicPartition, tuple[int, int, int, int]]:
         """Records and bytes in open batches, then in closed ones, by partition."""
         waiting: dict[TopicPartition, tuple[int, int, int, int]] = {}
-        for place, batch in self.accumulator.open_batches():
+        for place, batch in self._accumulator.open_batches():
             waiting[place] = (batch.records, batch.raw_size, 0, 0)
-        for place, queue in self.accumulator.queues.items():
+        for place, queue in self._accumulator.queues.items():
             records, size, *_ = waiting.get(place, (0, 0, 0, 0))
             closed = [sum(one.records for one in queue), sum(one.raw_size for one in queue)]
             waiting[place] = (records, size, closed[0], closed[1])
@@ -113,27 +103,31 @@ class Statistics:
         self,
         report: DeliveryReport,
         waiting: Mapping[TopicPartition, tuple[int, int, int, int]],
-        unsettled: int,
+        incomplete: int,
     ) -> dict[str, Any]:
-        brokers, memory = report.metrics.brokers, self.accumulator.pool
-        in_flight = [batch for lane in self.lanes.values() for batch in lane.in_flight + lane.again]
+        brokers, memory = report.metrics.brokers, self._accumulator.pool
+        in_flight = [
+            batch
+            for each in self._in_flight.values()
+            for batch in each.in_flight + each.retry_queue
+        ]
         in_queues = sum(open_ + closed for open_, _, closed, _ in waiting.values())
         return {
             "msg_cnt": in_queues + sum(batch.records for batch in in_flight),
             "msg_size": memory.used,
             "msg_size_max": memory.limit,
-            "batch_cnt": unsettled,
+            "batch_cnt": incomplete,
             "tx": sum(one.tx for one in brokers),
             "tx_bytes": sum(one.tx_bytes for one in brokers),
             "rx": sum(one.rx for one in brokers),
             "rx_bytes": sum(one.rx_bytes for one in brokers),
             "txmsgs": report.persisted + sum(part.sent for part in report.partitions),
             "txmsg_bytes": report.bytes_uncompressed,
-            "metadata_cache_cnt": len(self.client.metadata.cluster.topics),
+            "metadata_cache_cnt": len(self._client.metadata.cluster.topics),
         }
 
     def _brokers(self, now: float) -> dict[str, Any]:
-        connections = {one.node.node_id: one for one in self.client.network.brokers()}
+        connections = {one.node.node_id: one for one in self._client.network.brokers()}
         return {
             f"{meter.name}/{meter.node_id if meter.node_id >= 0 else 'bootstrap'}": {
                 "name": f"{meter.name}/{meter.node_id if meter.node_id >= 0 else 'bootstrap'}",
@@ -152,11 +146,11 @@ class Statistics:
                 **{name: window(times) for name, times in meter.roll().items()},
                 "toppars": self._toppars(meter.node_id),
             }
-            for meter in self.report.meters.brokers.values()
+            for meter in self._report.meters.brokers.values()
         }
 
     def _toppars(self, node_id: int) -> dict[str, Any]:
-        led = [place for place, lane in self.lanes.items() if lane.leader == node_id]
+        led = [place for place, batches in self._in_flight.items() if batches.leader == node_id]
         return {
             f"{place.topic}-{place.partition}": {
                 "topic": place.topic,
@@ -172,7 +166,7 @@ class Statistics:
     ) -> dict[str, Any]:
         topics: dict[str, Any] = {}
         names = {"batch_size": "batchsize", "batch_records": "batchcnt"}
-        for name, meter in self.report.meters.topics.items():
+        for name, meter in self._report.meters.topics.items():
             windows = {names[each]: window(values) for each, values in meter.roll().items()}
             topics[name] = {"topic": name, **windows, "partitions": {}}
         parts = {part.key: part for part in report.partitions}
@@ -193,16 +187,16 @@ class Statistics:
     ) -> dict[str, Any]:
         place = TopicPartition(part.topic, part.partition)
         open_records, open_bytes, records, size = waiting.get(place, (0, 0, 0, 0))
-        lane = self.lanes.get(place)
-        in_flight, again = (lane.in_flight, lane.again) if lane else ([], [])
+        batches = self._in_flight.get(place)
+        in_flight, retries = (batches.in_flight, batches.retry_queue) if batches else ([], [])
         return {
             "partition": part.partition,
             "broker": -1 if part.leader is None else part.leader,
-            "leader": self.client.metadata.cluster.leader(*place),
+            "leader": self._client.metadata.cluster.leader(*place),
             "msgq_cnt": open_records,
             "msgq_bytes": open_bytes,
-            "xmit_msgq_cnt": records + sum(batch.records for batch in again),
-            "xmit_msgq_bytes": size + sum(batch.raw_size for batch in again),
+            "xmit_msgq_cnt": records + sum(batch.records for batch in retries),
+            "xmit_msgq_bytes": size + sum(batch.raw_size for batch in retries),
             "txmsgs": part.persisted + part.sent,
             "txbytes": part.bytes_uncompressed,
             "msgs": part.records,
@@ -213,19 +207,19 @@ class Statistics:
 
     def _eos(self) -> dict[str, Any]:
         return {
-            "idemp_state": self.identity.state.name,
-            "producer_id": self.identity.producer_id,
-            "producer_epoch": self.identity.epoch,
+            "idemp_state": self._producer_state.state.name,
+            "producer_id": self._producer_state.producer_id,
+            "producer_epoch": self._producer_state.epoch,
         }
 
     def _gauges(self, now: float) -> dict[str, float]:
         """Java's metrics of the moment."""
-        network, memory = self.client.network, self.accumulator.pool
-        updated = self.client.metadata.updated_at
+        network, memory = self._client.network, self._accumulator.pool
+        updated = self._client.metadata.updated_at
         return {
             "requests-in-flight": sum(len(one.connection.in_flight) for one in network.brokers()),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
-            "waiting-threads": int(self.accumulator.pool.waiting_since is not None),
+            "waiting-threads": int(self._accumulator.pool.waiting_since is not None),
             "metadata-age": -1.0 if updated is None else now - updated,
             "connection-count": len(list(network.connected())),
         }

@@ -136,7 +136,7 @@ def raises_twice(session: ProducerSession, error: type[BaseException]) -> None:
     def abandon(_: DeliveryError) -> NoReturn:
         raise error
 
-    session._sender._answers.abandon = abandon  # type: ignore[method-assign]
+    session._sender._completion.abandon = abandon  # type: ignore[method-assign]
 
 
 def dies(session: ProducerSession, error: type[BaseException]) -> None:

@@ -55,7 +55,7 @@ def test_a_batch_can_be_followed_from_append_to_answer(caplog: pytest.LogCapture
         for event in ("send", "receive"):
             (wire,) = [e for e in named(found, "protocol", event) if request.items() <= e.items()]
             assert wire["api"] == "PRODUCE"
-        (place,) = [e for e in named(found, "eos", "number") if ids.items() <= e.items()]
+        (place,) = [e for e in named(found, "eos", "assign_sequence") if ids.items() <= e.items()]
         assert place["base_sequence"] == send["base_sequence"]
 
 
@@ -84,7 +84,7 @@ def test_a_split_and_a_new_epoch_are_told(caplog: pytest.LogCaptureFixture) -> N
     found = events(caplog)
     (split,) = named(found, "queue", "split")
     assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
-    (bump,) = named(found, "eos", "bump")
+    (bump,) = named(found, "eos", "bump_epoch")
     assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
 
 
@@ -98,7 +98,7 @@ def test_a_batch_without_a_key_is_followed_to_its_partition(
     assert [(event.name, event.fields["partition"]) for event in ours] == [
         ("append", "t--1"),
         ("close", "t--1"),
-        ("designate", "t-0"),
+        ("assign_partition", "t-0"),
         ("send", "t-0"),
         ("answer", "t-0"),
     ]

@@ -149,9 +149,9 @@ def unassigned(one: World) -> list[ProducerBatch]:
 
 def in_flight(one: World, *partitions: int) -> int:
     """Records sent to these partitions and not yet answered."""
-    lanes = one.session._sender._lanes.values()
-    mine = [lane for lane in lanes if lane.partition.partition in partitions]
-    return sum(batch.records for lane in mine for batch in lane.in_flight)
+    partitions_in_flight = one.session._sender._context.in_flight.values()
+    mine = [each for each in partitions_in_flight if each.partition.partition in partitions]
+    return sum(batch.records for each in mine for batch in each.in_flight)
 
 
 def logged(cluster: FakeCluster, *partitions: int) -> int:

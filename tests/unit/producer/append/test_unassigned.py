@@ -15,7 +15,7 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.metrics.recorder import CloseReason
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
-from spark_kafka_sink.producer.send.drainer import _Filling
+from spark_kafka_sink.producer.send.drainer import Drained
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -97,7 +97,9 @@ def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
         one.fault(*[Fault(hold=True)] * 5)
         one.send_batches(100, None)
         one.steps(20)
-        in_flight = sum(len(lane.in_flight) for lane in one.session._sender._lanes.values())
+        in_flight = sum(
+            len(each.in_flight) for each in one.session._sender._context.in_flight.values()
+        )
         assert in_flight == 20
         assert len(waiting(one)) == 80
         quotas = one.session._accumulator.quotas
@@ -112,9 +114,9 @@ def test_nothing_is_assigned_that_can_not_be_sent_at_once() -> None:
 
 
 def drawn_first(one: World) -> Counter[int]:
-    picker, now = one.session._sender._picker, one.clock.monotonic()
+    drainer, now = one.session._sender._drainer, one.clock.monotonic()
     leaders = {0: 1, 1: 2}
-    draws = [picker._drawn("t", leaders, _Filling({1: 99, 2: 99}, now)) for _ in range(4_000)]
+    draws = [drainer._drawn("t", leaders, Drained({1: 99, 2: 99}, now)) for _ in range(4_000)]
     return Counter(next(draw) for draw in draws)
 
 

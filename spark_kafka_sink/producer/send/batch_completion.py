@@ -1,0 +1,163 @@
+"""How a batch ends: acknowledged, or failed for good; and how a failure ends the session.
+
+The first failure for good ends the session: nothing new is sent, what is in flight is waited for,
+and the error then says of every record what became of it. Sender thread only.
+Source: ``ProducerBatch.complete``, ``Sender.failBatch``, ``Sender.getExpiredInflightBatches``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.producer.send.batch_failure import removed_partition_error, timeout_error
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.report.builder import BatchDone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.common.errors import DeliveryError
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.send.in_flight import InFlightBatches
+    from spark_kafka_sink.producer.send.produce import PartitionResponse
+    from spark_kafka_sink.producer.send.send_context import SendContext
+
+_EXPIRED = "DELIVERY_TIMEOUT"
+_ABANDONED = "SESSION_FAILED"
+_REMOVED = error_name(ErrorCode.unknown_topic_or_partition)
+
+
+class BatchCompletion:
+    """Completes batches; tells the report, the events, and the accumulator, which frees them."""
+
+    def __init__(self, context: SendContext) -> None:
+        self.failure: DeliveryError | None = None
+        """The first failure for good; its statuses are filled in by `finish_failure`."""
+        self._accumulator = context.accumulator
+        self._in_flight = context.in_flight
+        self._client = context.session.client
+        self._config = context.session.config
+        self._events = context.session.events
+        self._report = context.session.report
+
+    def acknowledge(
+        self, batches: InFlightBatches, batch: ProducerBatch, response: PartitionResponse
+    ) -> None:
+        """The broker has appended the batch, or had it already."""
+        batches.completed(batch)
+        self._report.acknowledged(batch_done(batch, response), response.base_offset)
+        self._accumulator.complete(batch)
+
+    def complete_unacknowledged(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
+        """acks=0: the batch is on the wire, and that is all that will be known."""
+        batches.completed(batch)
+        self._report.sent(batch_done(batch))
+        self._accumulator.complete(batch)
+
+    def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+        """A batch that is in no queue any more has failed for good."""
+        self._accumulator.state.mark_failed()  # first: flush may wait for the batch
+        self._report.failed(*batch.partition, batch.records, status, error)
+        self._events.failed(batch, status, error)
+        self._accumulator.complete(batch)
+
+    def expire(self, now: float) -> None:
+        """Fail what delivery.timeout.ms has overtaken, wherever it is."""
+        timeout_ms = self._config.delivery_timeout_ms
+        born_before = now - timeout_ms / 1000
+
+        def is_late(batch: ProducerBatch) -> bool:
+            return batch.created <= born_before
+
+        late = self._take_retries(is_late)
+        for batches in self._in_flight.values():
+            for batch in [batch for batch in batches.in_flight if is_late(batch)]:
+                batch.ambiguous = True
+                batches.completed(batch)
+                late.append(batch)
+        late += self._accumulator.take_while(is_late)
+        for batch in late:
+            self.fail(batch, status_of(batch), _EXPIRED)
+            self.fail_session(timeout_error(batch, timeout_ms, self._client.network.failures))
+
+    def fail_removed_partitions(self, now: float) -> None:
+        """Fail what waits for partitions that a topic has no more since it was made anew."""
+        removed = self._client.metadata.removed_partitions
+        if not removed:
+            return
+
+        def is_removed(batch: ProducerBatch) -> bool:
+            return removed.remaining(*batch.partition, now) is not None
+
+        for batch in self._take_retries(is_removed) + self._accumulator.take_while(is_removed):
+            self.fail(batch, status_of(batch), _REMOVED)
+            remaining = removed.remaining(*batch.partition, now) or 0
+            self.fail_session(removed_partition_error(batch, remaining))
+
+    def fail_session(self, error: DeliveryError) -> None:
+        """Remember the first failure for good."""
+        self._accumulator.state.mark_failed()
+        self.failure = self.failure or error
+
+    def finish_failure(self) -> None:
+        """Once nothing is in flight after a failure, fail the rest and tell the writer."""
+        if self.failure is None or self._accumulator.state.error is not None:
+            return
+        if any(batches.in_flight for batches in self._in_flight.values()):
+            return
+        for batch in self._take_retries(lambda _: True):
+            self.fail(batch, status_of(batch), _ABANDONED)
+        with self._accumulator.lock:  # the writer must not add a batch between these two
+            for batch in self._accumulator.take_all():
+                self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
+            self.failure.statuses = self._report.failures()
+            self._accumulator.state.fail(self.failure)
+
+    def abandon(self, error: DeliveryError) -> None:
+        """No answer will be taken any more: what is in flight may be in the log or not."""
+        self.fail_session(error)
+        for batches in self._in_flight.values():
+            for batch in list(batches.in_flight):
+                batches.completed(batch)
+                self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
+        self.finish_failure()
+
+    def _take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        return [
+            batch
+            for batches in self._in_flight.values()
+            if batches.retry_queue
+            for batch in batches.take_retries(unwanted)
+        ]
+
+
+def status_of(batch: ProducerBatch) -> DeliveryStatus:
+    """What is known of a batch that is sent no more."""
+    if batch.ambiguous:
+        return DeliveryStatus.POSSIBLY_PERSISTED
+    return DeliveryStatus.NOT_PERSISTED
+
+
+def batch_done(batch: ProducerBatch, response: PartitionResponse | None = None) -> BatchDone:
+    """What the report is told of a batch that was acknowledged, or went out with acks=0."""
+    topic, partition = batch.partition
+    return BatchDone(
+        topic=topic,
+        partition=partition,
+        records=batch.records,
+        raw_bytes=batch.raw_size,
+        wire_bytes=batch.size,
+        next_sequence=batch.next_sequence if batch.sequence >= 0 else None,
+        append_time=None if response is None else _append_time(batch, response),
+    )
+
+
+def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | None:
+    """When the broker has appended the batch, where it says so.
+
+    Of a batch that it had already, a broker names the time that is in the log: the producer's own
+    where the topic keeps CreateTime. Source: ``BatchMetadata.timestamp``.
+    """
+    repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
+    return None if repeated else response.append_time

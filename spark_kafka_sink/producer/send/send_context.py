@@ -1,0 +1,70 @@
+"""What sender, drainer and response handler work on: the session, its batches, and each partition.
+
+Sender thread only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.producer.send.in_flight import InFlightBatches
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.metadata import Metadata
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.context import SessionContext
+
+
+@dataclass(frozen=True, slots=True)
+class SendContext:
+    """`in_flight` has the partitions to which anything was ever sent in this session."""
+
+    session: SessionContext
+    accumulator: Accumulator
+    in_flight: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
+
+    @property
+    def metadata(self) -> Metadata:
+        """The client's metadata."""
+        return self.session.client.metadata
+
+    def batches_of(self, topic_partition: TopicPartition) -> InFlightBatches:
+        """The batches of a partition, which go on where an earlier session has ended."""
+        topic_id = self.metadata.cluster.topics[topic_partition.topic].topic_id
+        batches = self.in_flight.get(topic_partition)
+        if batches is None:
+            batches = InFlightBatches(topic_partition)
+            known = self.session.producer_state.sequences.get(topic_partition)
+            if known is not None:
+                batches.topic_id = known.topic_id
+                batches.acknowledged_once = known.topic_id == topic_id
+            self.in_flight[topic_partition] = batches
+        batches.check_topic(topic_id)
+        return batches
+
+    def backlog(self, node_id: int, now: float) -> str:
+        """How many batches wait for a broker, for how long, and until when; "" if none do.
+
+        Counted when asked for, which is rare.
+        """
+        cluster = self.metadata.cluster
+        waiting = [
+            batch
+            for topic_partition, batches in self.in_flight.items()
+            for batch in (*batches.in_flight, *batches.retry_queue)
+            if node_id in (batches.leader, cluster.leader(*topic_partition))
+        ]
+        with self.accumulator.lock:
+            for topic_partition, queue in self.accumulator.queues.items():
+                if cluster.leader(*topic_partition) == node_id:
+                    waiting.extend(queue)
+        if not waiting:
+            return ""
+        age = now - min(batch.created for batch in waiting)
+        records = sum(batch.records for batch in waiting)
+        return (
+            f"; {records:,} records in {len(waiting):,} batches wait for it, some for {age:.1f} s: "
+            f"they fail after delivery.timeout.ms = {self.session.config.delivery_timeout_ms}"
+        )
