@@ -5,18 +5,48 @@ Every method is one event, and returns at once when its context is off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.common.debug_log import Debug
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.client.network import Completion
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.common.debug_log import Context
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.config.enums import Codec
+    from spark_kafka_sink.metrics.recorder import CloseReason
     from spark_kafka_sink.producer.producer_state import ProducerState
+
+
+class LoggedBatch(Protocol):
+    """What events say of a batch; a `ProducerBatch` has it."""
+
+    partition: TopicPartition
+    records: int
+    raw_size: int
+    created: float
+    closed: float
+    reason: CloseReason
+    codec: Codec
+    compression: float | None
+    producer_id: int
+    epoch: int
+    sequence: int
+    attempts: int
+
+    @property
+    def name(self) -> str:
+        """Its label."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the record after it."""
 
 
 class ProducerEvents:
@@ -38,7 +68,7 @@ class ProducerEvents:
         if (log_event := self._debug.queue) is not None:
             log_event("open", client=client, buffer_bytes=limit)
 
-    def appended(self, batch: ProducerBatch, records: int) -> None:
+    def appended(self, batch: LoggedBatch, records: int) -> None:
         """Records went into an open batch."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -49,7 +79,7 @@ class ProducerEvents:
                 batch_bytes=batch.raw_size,
             )
 
-    def closed(self, batch: ProducerBatch) -> None:
+    def closed(self, batch: LoggedBatch) -> None:
         """The batch takes no more records."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -61,7 +91,7 @@ class ProducerEvents:
                 open_ms=_ms(batch.closed - batch.created),
             )
 
-    def compressed(self, batch: ProducerBatch) -> None:
+    def compressed(self, batch: LoggedBatch) -> None:
         """The codec thread is done with the batch."""
         if (log_event := self._debug.queue) is not None:
             log_event(
@@ -73,7 +103,7 @@ class ProducerEvents:
                 took_ms=_ms(batch.compression or 0.0),
             )
 
-    def partition_assigned(self, batch: ProducerBatch) -> None:
+    def partition_assigned(self, batch: LoggedBatch) -> None:
         """The batch, which had no partition, has got one."""
         if (log_event := self._debug.msg) is not None:
             log_event("assign_partition", **_ids(batch))
@@ -83,7 +113,7 @@ class ProducerEvents:
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
-    def sent(self, batch: ProducerBatch, broker: int, correlation: int) -> None:
+    def sent(self, batch: LoggedBatch, broker: int, correlation: int) -> None:
         """The batch is on its way, in the request with this correlation id."""
         if (log_event := self._debug.msg) is not None:
             log_event(
@@ -100,7 +130,7 @@ class ProducerEvents:
             )
 
     def answered(
-        self, batch: ProducerBatch, completion: Completion, error: str, action: str, offset: int
+        self, batch: LoggedBatch, completion: Completion, error: str, action: str, offset: int
     ) -> None:
         """The batch's request was answered or lost, and what follows from it."""
         if (log_event := self._debug.msg) is not None:
@@ -116,12 +146,12 @@ class ProducerEvents:
                 age_ms=_ms(completion.latency),
             )
 
-    def failed(self, batch: ProducerBatch, status: str, error: str) -> None:
+    def failed(self, batch: LoggedBatch, status: str, error: str) -> None:
         """The batch will never be acknowledged."""
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
-    def split(self, batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+    def split(self, batch: LoggedBatch, pieces: Sequence[LoggedBatch]) -> None:
         """The batch goes out again in parts."""
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
@@ -136,7 +166,7 @@ class ProducerEvents:
                 epoch=producer_state.epoch,
             )
 
-    def sequence_assigned(self, batch: ProducerBatch) -> None:
+    def sequence_assigned(self, batch: LoggedBatch) -> None:
         """The batch has got its sequence."""
         if (log_event := self._debug.eos) is not None:
             log_event(
@@ -159,7 +189,7 @@ class ProducerEvents:
             )
 
 
-def _ids(batch: ProducerBatch) -> dict[str, object]:
+def _ids(batch: LoggedBatch) -> dict[str, object]:
     return {"partition": _name(batch.partition), "batch": batch.name}
 
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from spark_kafka_sink.records.record_batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    next_sequence,
+)
 
 if TYPE_CHECKING:
     import uuid
 
     from spark_kafka_sink.client.topic_partition import TopicPartition
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 LAST_EPOCH = (1 << 15) - 1
 
@@ -35,6 +38,14 @@ _TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
     ProducerIdState.REQUESTED: frozenset({ProducerIdState.KNOWN, ProducerIdState.MISSING}),
     ProducerIdState.KNOWN: frozenset({ProducerIdState.MISSING}),
 }
+
+
+class BatchSequence(NamedTuple):
+    """By what a broker knows a batch: producer id, epoch, and the sequence of its first record."""
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
 
 
 @dataclass(slots=True)
@@ -74,20 +85,25 @@ class ProducerState:
         self.transition_to(ProducerIdState.KNOWN)
         self.producer_id, self.epoch = producer_id, epoch
 
-    def assign_sequence(self, batch: ProducerBatch, topic_id: uuid.UUID | None) -> None:
-        """Give a batch that was never sent its sequence; retries keep theirs.
+    def assign_sequence(
+        self, partition: TopicPartition, records: int, topic_id: uuid.UUID | None
+    ) -> BatchSequence:
+        """The sequence of a batch that was never sent; retries keep theirs.
 
-        `topic_id` is that of the topic that the batch goes to.
+        Args:
+            partition: where the batch goes.
+            records: how many it has.
+            topic_id: that of the partition's topic.
         """
         if self.state is not ProducerIdState.KNOWN:
             raise AssertionError("a batch can't have a sequence without a producer id")
-        sequence = self.sequences.get(batch.partition)
+        sequence = self.sequences.get(partition)
         if sequence is None:
-            sequence = Sequence(self.producer_id, self.epoch)
-            self.sequences[batch.partition] = sequence
-        batch.number(sequence.producer_id, sequence.epoch, sequence.next)
-        sequence.next = batch.next_sequence
+            sequence = self.sequences[partition] = Sequence(self.producer_id, self.epoch)
+        assigned = BatchSequence(sequence.producer_id, sequence.epoch, sequence.next)
+        sequence.next = next_sequence(sequence.next, records)
         sequence.topic_id = topic_id
+        return assigned
 
     def bump_epoch(self, partition: TopicPartition) -> None:
         """Start a partition over in a new epoch: sequence 0, nothing of it may be in flight.

@@ -37,6 +37,7 @@ _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 _WHOLE: Final = struct.Struct(">qiibIhiqqqhii")
 _CODEC_MASK = 0x07
+_SEQUENCE_MASK = 0x7FFFFFFF
 _CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_OFFSET = 23
@@ -123,6 +124,11 @@ class BatchHeader(NamedTuple):
         if len(data) - offset < HEADER_SIZE:
             raise ProtocolError(f"a record batch header needs 61 bytes, {len(data) - offset} left")
         return cls._make(_WHOLE.unpack_from(data, offset))
+
+
+def next_sequence(base_sequence: int, record_count: int) -> int:
+    """The sequence of the record after a batch; wraps as Kafka's 31-bit sequences do."""
+    return (base_sequence + record_count) & _SEQUENCE_MASK
 
 
 def last_offset_delta(batch: bytes | memoryview) -> int:

@@ -19,6 +19,7 @@ from spark_kafka_sink.records.record_batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     BatchHeader,
+    next_sequence,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.buffer_pool import Charge
-
-_SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class EncodedSlice(NamedTuple):
@@ -139,7 +138,7 @@ class ProducerBatch:
     @property
     def next_sequence(self) -> int:
         """The sequence of the record after this batch; wraps as Kafka's 31-bit sequences do."""
-        return (self.sequence + self.records) & _SEQUENCE_MASK
+        return next_sequence(self.sequence, self.records)
 
     @property
     def size(self) -> int:

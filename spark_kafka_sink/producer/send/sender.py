@@ -150,7 +150,10 @@ class Sender:
     def _send(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
         for batches, batch in drained:
             if self._config.enable_idempotence and batch.sequence < 0:
-                self._producer_state.assign_sequence(batch, batches.topic_id)
+                sequence = self._producer_state.assign_sequence(
+                    batch.partition, batch.records, batches.topic_id
+                )
+                batch.number(*sequence)
                 self._events.sequence_assigned(batch)
             if not batch.attempts:
                 self._measure(node_id, batch, now)
