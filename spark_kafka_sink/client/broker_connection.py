@@ -58,7 +58,7 @@ class BrokerConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Connected, and nothing is under way: a broker may close it without being asked."""
+        """Connected, and nothing is in flight: a broker may close it without being asked."""
         connection = self.connection
         return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
 

@@ -83,7 +83,7 @@ class ConnectionMetrics:
     def closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """A connection, or the attempt to make one, has ended; `lost` requests were under way."""
+        """A connection, or the attempt to make one, has ended; `lost` requests were in flight."""
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)

@@ -127,7 +127,7 @@ class Network:
         return 0 if broker is None else broker.failures
 
     def in_flight(self, node_id: int) -> int:
-        """Requests under way to a broker."""
+        """Requests in flight to a broker."""
         broker = self._brokers.get(node_id)
         if broker is None:
             return 0
@@ -167,7 +167,7 @@ class Network:
             self.metrics.throttled(broker, seconds)
 
     def disconnect(self, node_id: int, why: str, now: float) -> None:
-        """Close a connection; what was under way there completes without a response."""
+        """Close a connection; what was in flight there completes without a response."""
         if broker := self._brokers.get(node_id):
             self._fail(broker, ConnectionAbortedError(why), now)
 
@@ -209,7 +209,7 @@ class Network:
         return [broker.node for broker in self._brokers.values() if broker.is_ready]
 
     def forget_all(self, reason: str, now: float) -> None:
-        """Close every connection; what was under way completes without a response."""
+        """Close every connection; what was in flight completes without a response."""
         for node_id in list(self._brokers):
             self._forget(node_id, reason, now)
 

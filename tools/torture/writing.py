@@ -159,7 +159,7 @@ def forget_sessions() -> None:
 
 
 def _listen(session: ProducerSession, written: Written) -> None:
-    report = session._report
+    report = session.context.report
     original = report.acknowledged
 
     def acknowledged(batch: BatchDone, base_offset: int | None) -> None:

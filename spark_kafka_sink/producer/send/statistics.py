@@ -239,13 +239,13 @@ def window(values: Histogram) -> dict[str, int]:
     }
 
 
-def _connection(link: BrokerConnection | None, now: float) -> dict[str, Any]:
-    if link is None:
+def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
+    if broker is None:
         return {"state": "INIT", "outbuf_cnt": 0, "waitresp_cnt": 0}
-    connection = link.connection
+    connection = broker.connection
     return {
         "state": _STATES[connection.state],
         "outbuf_cnt": connection.unwritten,
         "waitresp_cnt": len(connection.in_flight),
-        "throttled_ms": max(0, int((link.throttled_until - now) * 1000)),
+        "throttled_ms": max(0, int((broker.throttled_until - now) * 1000)),
     }

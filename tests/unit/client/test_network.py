@@ -58,6 +58,15 @@ def test_a_broker_becomes_ready(cluster: FakeCluster) -> None:
     one.close(5.0)
 
 
+def test_to_ask_whether_a_broker_is_ready_changes_nothing(cluster: FakeCluster) -> None:
+    one = network(cluster, ManualClock(5.0))
+    assert not one.is_ready(NODE, 5.0)
+    assert (one.brokers(), cluster.dialled) == ([], [])
+    one.connect(NODE, 5.0)
+    assert len(cluster.dialled) == 1
+    one.close(5.0)
+
+
 def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
     clock = ManualClock(5.0)
     cluster.alive.clear()
