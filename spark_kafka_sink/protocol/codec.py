@@ -99,7 +99,7 @@ def _compile(entity_type: type[Any]) -> Read:
     if not entity_type.__flexible__:
         return _untagged(entity_type, names, steps), least
     tagged = [shape for shape in shapes if shape.tag is not None]
-    return _tagged(entity_type, (names, steps), tagged), least + 1
+    return _tagged(entity_type, names, steps, tagged), least + 1
 
 
 def _untagged(entity_type: type[Any], names: tuple[str, ...], steps: list[Step]) -> Reader:
@@ -113,9 +113,11 @@ def _untagged(entity_type: type[Any], names: tuple[str, ...], steps: list[Step])
 
 
 def _tagged(
-    entity_type: type[Any], body: tuple[tuple[str, ...], list[Step]], tagged: list[FieldShape]
+    entity_type: type[Any],
+    names: tuple[str, ...],
+    steps: list[Step],
+    tagged: list[FieldShape],
 ) -> Reader:
-    names, steps = body
     readers = {shape.tag: (shape.name, _field_reader(shape)[0]) for shape in tagged}
     absent = {shape.name: shape.absent for shape in tagged}
 

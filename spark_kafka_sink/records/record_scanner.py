@@ -34,20 +34,20 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
         ProtocolError: there are more or fewer of them.
     """
     buffer = np.frombuffer(data, np.uint8)
-    pieces: list[Numbers] = []
+    found: list[Numbers] = []
     position, left = 0, count
     while left:
         wanted = min(left, _STEP)
-        piece, position = _strided(data, buffer[:end], position, wanted)
-        pieces.append(piece)
-        if len(piece) < min(wanted, _WORTH):
-            more, position = _one_by_one(data, position, end, wanted - len(piece))
-            pieces.append(more)
+        run, position = _strided(data, buffer[:end], position, wanted)
+        found.append(run)
+        if len(run) < min(wanted, _WORTH):
+            more, position = _one_by_one(data, position, end, wanted - len(run))
+            found.append(more)
             left -= len(more)
-        left -= len(piece)
+        left -= len(run)
     if position != end:
         raise ProtocolError(f"{end - position} bytes after the last record of a batch")
-    return np.concatenate(pieces)
+    return np.concatenate(found)
 
 
 def _strided(data: bytes, buffer: Bytes, position: int, wanted: int) -> tuple[Numbers, int]:
