@@ -48,19 +48,6 @@ def _attribute(node: ast.stmt) -> str | None:
     return target.id if isinstance(target, ast.Name) else None
 
 
-def argument_docs(owner: type) -> dict[str, str]:
-    """What a class's docstring says under Args."""
-    text = inspect.getdoc(owner) or ""
-    section = text.partition("Args:\n")[2].partition("\n\n")[0]
-    found: dict[str, str] = {}
-    for line in section.splitlines():
-        if line.startswith("    ") and not line.startswith("     "):
-            name, _, found[name] = line.strip().partition(": ")
-        else:
-            found[name] = f"{found[name]} {line.strip()}"
-    return found
-
-
 def one_line(text: str) -> str:
     """A text without its line breaks; `` of docstrings become one."""
     return " ".join(text.split()).replace("``", "`")

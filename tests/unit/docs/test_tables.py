@@ -7,21 +7,12 @@ from spark_kafka_sink.config.enums import Partitioner
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from tools.docs.broker import api_name
 from tools.docs.generated import GENERATED
-from tools.docs.markdown import argument_docs, attribute_docs, table
+from tools.docs.markdown import attribute_docs, table
 from tools.docs.options import render_options, render_other_names, render_sink_options
 
 
 class Sample:
-    """A class.
-
-    Args:
-        first: one thing,
-            over two lines.
-        second: another.
-
-    Raises:
-        ValueError: never.
-    """
+    """A class."""
 
     FIRST = 1
     """The ``first``."""
@@ -70,9 +61,8 @@ def test_apis_are_named_as_kafka_names_them() -> None:
     assert api_name(Api) == "InitProducerId"
 
 
-def test_docstrings_of_attributes_and_arguments_are_read() -> None:
+def test_docstrings_of_attributes_are_read() -> None:
     assert attribute_docs(Sample) == {"FIRST": "The `first`.", "third": "The third."}
-    assert argument_docs(Sample) == {"first": "one thing, over two lines.", "second": "another."}
 
 
 def test_a_bar_in_a_cell_is_escaped() -> None:
