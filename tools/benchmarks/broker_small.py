@@ -117,7 +117,7 @@ def main() -> None:
     count = parser.parse_args().records
     with broker(None) as (process, address):
         rates = [measure("embedded, in memory", address, process.pid, count)]
-    with KafkaCluster() as kafka:
+    with KafkaCluster(heap_mib=512, java_options=()) as kafka:
         java = kafka.nodes[0].process
         assert java is not None
         rates.append(measure("Apache Kafka 4.3.1", kafka.bootstrap_servers, java.pid, count))

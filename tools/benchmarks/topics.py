@@ -27,10 +27,7 @@ class CountError(BenchmarkError):
 def measured_kafka() -> Iterator[KafkaCluster]:
     """A real Kafka of one node with a heap of 1 GiB that frees deleted topics at once."""
     config = {"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "false"}
-    cluster = KafkaCluster(config=config)
-    for node in cluster.nodes:
-        node.heap_mib = _HEAP_MIB
-    with cluster as kafka:
+    with KafkaCluster(config=config, heap_mib=_HEAP_MIB, java_options=()) as kafka:
         yield kafka
 
 

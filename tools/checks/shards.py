@@ -84,7 +84,8 @@ def deal(files: list[str], durations: Mapping[str, float], shards: int) -> list[
 
 def _files(phase: Phase, root: Path) -> list[str]:
     paths = set(_paths(phase, root))
-    return sorted(str(path.relative_to(root) if root in path.parents else path) for path in paths)
+    names = {str(path.relative_to(root) if root in path.parents else path) for path in paths}
+    return sorted(names - set(phase.without))
 
 
 def _paths(phase: Phase, root: Path) -> Iterator[Path]:

@@ -248,13 +248,14 @@ class TestEffects:
         assert kafka.end_offsets("t") == [0, 0]
 
     def test_a_slow_node(self, kafka, raw):
-        kafka.faults.add("*:node=2:delay=200")
+        kafka.faults.add("*:node=2:delay=1000")
         started = time.monotonic()
         raw.call(ApiKey.METADATA, 9, topics=[])
-        assert time.monotonic() - started < 0.15
+        assert time.monotonic() - started < 0.9
         with RawClient(kafka.bootstrap_servers.split(",")[1]) as second:
+            started = time.monotonic()
             second.call(ApiKey.METADATA, 9, topics=[])
-        assert time.monotonic() - started > 0.19
+        assert time.monotonic() - started > 0.99
 
     def test_a_jumped_clock(self, kafka, raw):
         kafka.faults.add("produce:clock=-86400000:next=1")

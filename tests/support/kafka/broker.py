@@ -18,9 +18,9 @@ from tests.support.kafka.node import KafkaNode, free_port
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_HEAP_MIB = {1: 512, 3: 384}
-# Three nodes share few cores and are never measured: compile quickly rather than well.
-_JAVA_OPTIONS = {3: ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")}
+_HEAP_MIB = 384
+# Tests run side by side on few cores: compile quickly rather than well.
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
@@ -49,10 +49,19 @@ def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, st
 
 
 class KafkaCluster(Cluster):
-    """A KRaft cluster whose nodes are broker and controller; `config` adds server properties."""
+    """A KRaft cluster whose nodes are broker and controller; `config` adds server properties.
+
+    Its processes start quickly; one that is to be measured takes other `java_options`.
+    """
 
     def __init__(
-        self, nodes: int = 1, config: Mapping[str, str] | None = None, port: int | None = None
+        self,
+        nodes: int = 1,
+        config: Mapping[str, str] | None = None,
+        port: int | None = None,
+        *,
+        heap_mib: int = _HEAP_MIB,
+        java_options: tuple[str, ...] = _QUICK,
     ) -> None:
         folder = new_folder()
         made = [
@@ -61,8 +70,8 @@ class KafkaCluster(Cluster):
                 folder=folder / f"node-{number}",
                 port=port + number - 1 if port else free_port(),
                 controller_port=free_port(),
-                heap_mib=_HEAP_MIB.get(nodes, 384),
-                java_options=_JAVA_OPTIONS.get(nodes, ()),
+                heap_mib=heap_mib,
+                java_options=java_options,
             )
             for number in range(1, nodes + 1)
         ]
