@@ -18,8 +18,8 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.advisor import Advice, Direction, advise
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import config, numbered, rows
-from tests.integration.slow_link import slow_link
+from tests.integration.support.producing import config, numbered, rows
+from tests.integration.support.slow_link import slow_link
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
 

@@ -18,8 +18,8 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import rows
-from tests.integration.tolerating import TOLERATE, batch, context, write, write_keyed
+from tests.integration.support.producing import rows
+from tests.integration.support.tolerating import TOLERATE, batch, context, write, write_keyed
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 

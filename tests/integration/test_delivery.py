@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import numbered, produce, rows, session
+from tests.integration.support.producing import numbered, produce, rows, session
 from tests.support.clients.foreign import count, ranges
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin

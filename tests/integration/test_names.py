@@ -13,8 +13,8 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration import servers
-from tests.integration.producing import produce, rows, session
+from tests.integration.support import servers
+from tests.integration.support.producing import produce, rows, session
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:

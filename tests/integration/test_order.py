@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
-from tests.integration.producing import produce, rows
+from tests.integration.support.producing import produce, rows
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 

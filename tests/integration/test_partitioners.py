@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.integration.producing import produce, rows
+from tests.integration.support.producing import produce, rows
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 

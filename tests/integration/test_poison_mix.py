@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.tolerating import TOLERATE, batch, write_all
+from tests.integration.support.tolerating import TOLERATE, batch, write_all
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.config.enums import Codec
-from tests.integration.producing import produce, rows
+from tests.integration.support.producing import produce, rows
 from tests.support.clients import console
 from tests.support.clients.foreign import ForeignRecord, in_order
 from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat

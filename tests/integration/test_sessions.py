@@ -15,7 +15,7 @@ from spark_kafka_sink.producer.session_pool import (
     give_back_session,
 )
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import config, numbered, rows
+from tests.integration.support.producing import config, numbered, rows
 from tests.support.clients import console
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import config, rows
+from tests.integration.support.producing import config, rows
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import numbered, produce, session
+from tests.integration.support.producing import numbered, produce, session
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.console import Console
-from tests.spark.session import start
-from tests.spark.sink import Sink, create_topics
+from tests.spark.support.console import Console
+from tests.spark.support.session import start
+from tests.spark.support.sink import Sink, create_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

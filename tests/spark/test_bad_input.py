@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.servers import answer_with_tls_alert, closed_port, listening
-from tests.spark.sink import SHORT, Sink
+from tests.integration.support.servers import answer_with_tls_alert, closed_port, listening
+from tests.spark.support.sink import SHORT, Sink
 from tests.support.clients.foreign import count
 from tests.support.kafka.broker import KafkaCluster
 

@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.report.delivery_report import WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from tests.spark.cluster_child import ROWS
+from tests.spark.support.cluster_child import ROWS
 from tests.support.clients.readers import by_confluent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,13 @@ TOPICS = ("speculation", "stage-retry")
 def test_speculation_and_a_lost_executor(tmp_path: Path) -> None:
     with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.cluster_child", tmp_path, broker.bootstrap_servers],
+            [
+                sys.executable,
+                "-m",
+                "tests.spark.support.cluster_child",
+                tmp_path,
+                broker.bootstrap_servers,
+            ],
             capture_output=True,
             text=True,
             check=False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.sink import JVM, Sink, create_topics
+from tests.spark.support.sink import JVM, Sink, create_topics
 from tests.support.clients.foreign import count
 from tests.support.clients.readers import by_confluent
 

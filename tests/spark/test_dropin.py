@@ -12,8 +12,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as sf
 
-from tests.spark.scenarios import ACCEPTED, HEADERS, REFUSED, Scenario
-from tests.spark.sink import JVM, OURS, Sink, create_topics, local_frame
+from tests.spark.support.scenarios import ACCEPTED, HEADERS, REFUSED, Scenario
+from tests.spark.support.sink import JVM, OURS, Sink, create_topics, local_frame
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.support.kafka.jars import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.spark.sink import Sink
+    from tests.spark.support.sink import Sink
     from tests.support.kafka.broker import KafkaCluster
 
 _ROWS = 10_000
@@ -27,7 +27,7 @@ def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
     properties = ROOT / "conf" / "spark-defaults.conf"
     arguments = (str(properties), real_kafka.bootstrap_servers, topic, str(report), str(_ROWS))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.large_rows", *arguments],
+        [sys.executable, "-m", "tests.spark.support.large_rows", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.spark.sink import JVM, Sink
+from tests.spark.support.sink import JVM, Sink
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.zookeeper import ZooKeeperCluster
 

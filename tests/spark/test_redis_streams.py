@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.redis_server import RedisServer
-from tests.spark.sink import Sink
+from tests.spark.support.sink import Sink
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,15 +13,15 @@ from chispa import assert_df_equality
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.delivery_report import WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from tests.spark.sink import local_frame
+from tests.spark.support.sink import local_frame
 from tests.support.clients.foreign import ranges
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.spark.console import Console
-    from tests.spark.sink import Sink
+    from tests.spark.support.console import Console
+    from tests.spark.support.sink import Sink
 
 _OFFSETS = "partition int, records bigint, first bigint, last bigint"
 

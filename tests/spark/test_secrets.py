@@ -13,8 +13,8 @@ from spark_kafka_sink.common.errors import KafkaProdError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.spark.console import Console
-    from tests.spark.sink import Sink
+    from tests.spark.support.console import Console
+    from tests.spark.support.sink import Sink
 
 SENTINEL = "Sentinel-7f3a9"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required password="{SENTINEL}";'

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tests.spark.console import Console
-    from tests.spark.sink import Sink
+    from tests.spark.support.console import Console
+    from tests.spark.support.sink import Sink
 
 
 def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from chispa import assert_df_equality
 
 from spark_kafka_sink import KafkaProdDataSource
-from tests.spark.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
+from tests.spark.support.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.delivery_report import WriteStatus
 from spark_kafka_sink.report.storage import read_report
-from tests.spark.sink import SHORT, Sink, as_frame, create_topics, local_frame
+from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-    from tests.spark.console import Console
+    from tests.spark.support.console import Console
     from tests.support.kafka.broker import KafkaCluster
 
 _WAIT_S = 90

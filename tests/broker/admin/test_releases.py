@@ -12,7 +12,7 @@ from spark_kafka_sink.broker.releases import releases
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import CLIENT_VERSIONS, ApiKey, VersionRange, negotiate
 from tests.broker.support.raw import RawClient
-from tests.integration.producing import produce, rows
+from tests.integration.support.producing import produce, rows
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.jars import OLD_KAFKA
 from tests.support.kafka.java import command

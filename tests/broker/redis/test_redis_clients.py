@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.producing import produce, rows
+from tests.integration.support.producing import produce, rows
 from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
 
 HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))

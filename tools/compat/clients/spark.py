@@ -25,7 +25,7 @@ PYTHON = ROOT / OLDEST / "bin" / "python"
 
 @cache
 def _session() -> SparkSession:
-    from tests.spark.session import start
+    from tests.spark.support.session import start
 
     return start(Path(tempfile.mkdtemp(prefix="matrix-spark-")))
 

@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import numbered, session
+from tests.integration.support.producing import numbered, session
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.broker import KafkaCluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as sf
 
-from tests.spark.ways import NO_OPTIONS, OURS, OVERWRITE, PARTITIONING, ROWS, Way
+from tests.spark.ways.way import NO_OPTIONS, OURS, OVERWRITE, PARTITIONING, ROWS, Way
 
 BATCH = (
     Way(name="save", act=lambda w: w.writer().save()),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.ways import Way, Write, attempt
-from tests.spark.ways_batch import BATCH
-from tests.spark.ways_sql import SQL
-from tests.spark.ways_stream import STREAMS
+from tests.spark.ways.batch import BATCH
+from tests.spark.ways.sql import SQL
+from tests.spark.ways.stream import STREAMS
+from tests.spark.ways.way import Way, Write, attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def connect_errors(
     for way in WAYS:
         embedded_broker.create_topic(f"connect-{way.name}", 2)
     folder = tmp_path_factory.mktemp("connect")
-    command = [sys.executable, "-m", "tests.spark.connect_child", str(folder)]
+    command = [sys.executable, "-m", "tests.spark.ways.connect_child", str(folder)]
     done = subprocess.run(
         [*command, embedded_broker.bootstrap_servers],
         capture_output=True,

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import numbered, produce, rows, session
+from tests.integration.support.producing import numbered, produce, rows, session
 from tests.support.clients.foreign import ForeignRecord, in_order
 from tests.support.clients.readers import by_confluent, by_kafka_python
 

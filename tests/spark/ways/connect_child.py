@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.spark.ways import Write, attempt
-from tests.spark.ways_batch import BATCH
-from tests.spark.ways_sql import SQL
-from tests.spark.ways_stream import STREAMS
+from tests.spark.ways.batch import BATCH
+from tests.spark.ways.sql import SQL
+from tests.spark.ways.stream import STREAMS
+from tests.spark.ways.way import Write, attempt
 
 
 def main(folder: Path, servers: str) -> None:

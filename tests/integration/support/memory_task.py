@@ -1,6 +1,6 @@
 """A task that writes far more than its buffer holds, and watches its own memory meanwhile.
 
-    python -m tests.integration.memory_task PORT INPUT_BYTES BUFFER_BYTES CODEC
+    python -m tests.integration.support.memory_task PORT INPUT_BYTES BUFFER_BYTES CODEC
 
 Prints one JSON object: bytes of RSS and of Arrow's pool above what the process had before the
 first large write, at their peaks, and the number of records acknowledged.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.support.kafka.broker import KafkaCluster
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WRITER = """
 import sys
-from tests.integration.producing import rows, session
+from tests.integration.support.producing import rows, session
 
 with session(sys.argv[1], linger_ms=0) as producer:
     for line in sys.stdin:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.ways import WAIT_S, Way, Write
+from tests.spark.ways.way import WAIT_S, Way, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

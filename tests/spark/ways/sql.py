@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.spark.ways import NO_OPTIONS, OVERWRITE, Way
+from tests.spark.ways.way import NO_OPTIONS, OVERWRITE, Way
 
 SQL = (
     Way(

@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.columns import read_rows
 from spark_kafka_sink.spark.contract import Contract
-from tests.integration.producing import rows
+from tests.integration.support.producing import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

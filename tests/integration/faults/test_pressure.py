@@ -17,7 +17,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_report import TaskInfo
-from tests.integration.producing import config, rows, session
+from tests.integration.support.producing import config, rows, session
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.admin import Admin
 

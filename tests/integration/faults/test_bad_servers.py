@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
-from tests.integration import servers
-from tests.integration.producing import produce, rows, session
+from tests.integration.support import servers
+from tests.integration.support.producing import produce, rows, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

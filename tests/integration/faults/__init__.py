@@ -1,0 +1,1 @@
+"""Brokers that die, hang, move, are old, or are none."""

@@ -1,0 +1,1 @@
+"""What these tests share: rows, sessions, servers that are no broker, slow ones."""

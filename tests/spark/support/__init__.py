@@ -1,0 +1,1 @@
+"""What the tests with Spark share: the session, its console, the sink, programs of their own."""

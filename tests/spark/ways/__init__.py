@@ -1,0 +1,1 @@
+"""Every way to write a frame, in a classic session and over Spark Connect."""
