@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import pyarrow as pa
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.columns import Columns
@@ -105,7 +106,8 @@ def cost_table(costs: Sequence[CodecCost]) -> Table:
 
 def _payload(seed: int) -> bytes:
     """The records section of a batch."""
-    columns = Columns(value=events(_ROWS, seed).cast("binary"), key=None, headers=None)
+    values = cast("pa.BinaryArray", events(_ROWS, seed).cast(pa.binary()))
+    columns = Columns(value=values, key=None, headers=None)
     encoded = encode_records(columns, np.arange(_ROWS, dtype=np.int32))
     payload = bytes(slice_records(encoded, 0, _ROWS))
     assert len(payload) <= _BATCH_BYTES

@@ -12,6 +12,7 @@ from collections import deque
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -98,9 +99,9 @@ def _put(place: Place) -> None:
     if place is Place.OWN:
         return
     pending = _Pending()
-    compressor_module.ThreadPoolExecutor = lambda *_, **__: pending  # type: ignore[assignment,misc]
+    patch.object(compressor_module, "ThreadPoolExecutor", lambda *_, **__: pending).start()
     if place is Place.SENDER:
-        Sender.run_once = _before(pending.run, Sender.run_once)  # type: ignore[method-assign]
+        patch.object(Sender, "run_once", _before(pending.run, Sender.run_once)).start()
         return
     append, wait_for = Accumulator.append, SessionState.wait_for
 
@@ -114,8 +115,8 @@ def _put(place: Place) -> None:
         pending.run()
         return wait_for(self, _before(pending.run, done), timeout)
 
-    Accumulator.append = append_and_compress  # type: ignore[method-assign]
-    SessionState.wait_for = compress_and_wait  # type: ignore[method-assign]
+    patch.object(Accumulator, "append", append_and_compress).start()
+    patch.object(SessionState, "wait_for", compress_and_wait).start()
 
 
 def _before(first: Callable[[], None], then: Callable[_P, _T]) -> Callable[_P, _T]:

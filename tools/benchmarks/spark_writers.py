@@ -80,7 +80,7 @@ def _produce(
     return pa.RecordBatch.from_pydict({"failed": pa.array([failed], pa.int64())})
 
 
-def _send(producer: Producer, topic: str, value: str) -> None:
+def _send(producer: Producer, topic: str, value: str | None) -> None:
     while True:
         try:
             producer.produce(topic, value)
@@ -102,7 +102,9 @@ class NullDataSource(DataSource):
 
 
 class _NullWriter(DataSourceArrowWriter):
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(  # type: ignore[override]  # Declared for rows, called with Arrow batches.
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
         for _ in iterator:
             pass
         return WriterCommitMessage()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -30,8 +31,12 @@ from tools.benchmarks.machine import describe, one_line
 from tools.benchmarks.topics import PARTITIONS, fresh_topic, measured_kafka
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_kafka_sink.spark.messages import DeliveryMessage
     from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 ROWS_PER_TASK = 20
@@ -51,14 +56,14 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
         writer = super().writer(schema, overwrite)
         run = writer._task.run
 
-        def write(iterator: object) -> object:
+        def write(iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:
             from spark_kafka_sink.producer import session_pool as pool
             from spark_kafka_sink.spark import writer as module
 
-            module.give_back_session = pool.discard_session
-            return run(iterator)
+            with patch.object(module, "give_back_session", pool.discard_session):
+                return run(iterator)
 
-        writer.write = write  # type: ignore[assignment, method-assign]
+        writer.write = write  # type: ignore[method-assign]
         return writer
 
 

@@ -25,8 +25,7 @@ GOOD, BAD, NONE = "works", "fails", "-"
 def _try(client: ClientRow, task: Task, check: Check) -> str:
     """One check on a cluster of its own, three nodes with three copies of everything."""
     started = time.monotonic()
-    options = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
-    with EmbeddedBroker(**options) as kafka:
+    with EmbeddedBroker(nodes=3, replication_factor=3, auto_create_topics=True) as kafka:
         try:
             check(kafka.bootstrap_servers)
         except Exception:  # noqa: BLE001 - whatever it is, it does not work

@@ -18,6 +18,7 @@ import atheris
 from crc32c import crc32c
 from kio.schema.api_versions.v4 import response as api_versions
 from kio.schema.errors import ErrorCode
+from kio.static.primitive import i16, i32Timedelta
 
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.client.connection import Connection, Request, State
@@ -47,10 +48,10 @@ _VERSIONS = encode(
     api_versions.ApiVersionsResponse(
         error_code=ErrorCode.none,
         api_keys=tuple(
-            api_versions.ApiVersion(api_key=api, min_version=0, max_version=13)
+            api_versions.ApiVersion(api_key=i16(api), min_version=i16(0), max_version=i16(13))
             for api in (ApiKey.PRODUCE, ApiKey.METADATA)
         ),
-        throttle_time=timedelta(0),
+        throttle_time=i32Timedelta.parse(timedelta(0)),
     )
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -11,7 +12,7 @@ from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 
-def fetch_values(topic, offset, **changes):
+def fetch_values(topic: str, offset: int, **changes: Any) -> dict[str, Any]:
     partition = {
         "partition": 0,
         "fetch_offset": offset,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from kafka import KafkaConsumer
@@ -67,11 +67,15 @@ def _consume(consumer: Consumer, open_partitions: int) -> list[ForeignRecord]:
 
 
 def _confluent_record(message: Message) -> ForeignRecord:
-    headers = message.headers() or ()
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return ForeignRecord(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
+        topic=topic,
+        partition=partition,
+        offset=offset,
         timestamp=message.timestamp()[1],
         key=message.key(),
         value=message.value(),

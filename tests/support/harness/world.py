@@ -131,9 +131,11 @@ class World:
 
         def append() -> None:
             try:
-                outcome.set_result(self.session.append(rows))
+                self.session.append(rows)
             except BaseException as error:  # noqa: BLE001
                 outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
 
         Thread(target=append, daemon=True).start()
         deadline = time.monotonic() + PATIENCE

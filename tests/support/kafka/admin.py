@@ -29,7 +29,10 @@ class Admin:
 
     def client(self) -> AdminClient:
         """A fresh confluent-kafka admin client that logs nothing; keep it while futures run."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": 200}
+        settings: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "reconnect.backoff.max.ms": 200,
+        }
         return AdminClient(settings, logger=_QUIET)
 
     def broker_ids(self) -> set[int]:
@@ -119,7 +122,8 @@ def _await_served(client: AdminClient, partitions: list[TopicPartition]) -> None
 
 
 def _are_served(client: AdminClient, partitions: list[TopicPartition]) -> bool:
-    asked = client.list_offsets({partition: OffsetSpec.latest() for partition in partitions})
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = client.list_offsets(dict.fromkeys(partitions, latest))
     try:
         for answer in asked.values():
             answer.result(_WAIT_S)

@@ -61,12 +61,12 @@ def _groups(servers: str) -> None:
 
 
 def _read(consumer: Consumer, count: int, seconds: float = SECONDS) -> list[str]:
-    found = []
+    found: list[str] = []
     deadline = time.monotonic() + (seconds if count else 2)
     while time.monotonic() < deadline and (len(found) < count or not count):
         for message in consumer.consume(1000, 0.2):
             expect(message.error(), None)
-            found.append(message.value().decode())
+            found.append((message.value() or b"").decode())
     return sorted(found)
 
 

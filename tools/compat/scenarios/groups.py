@@ -184,8 +184,8 @@ def _pending(world: World) -> None:
     """An id that was given out, before anybody joined with it."""
     find(world)
     member = Member(world, 9)
-    values = {"session_timeout": timedelta(seconds=10), "rebalance_timeout": timedelta(seconds=5)}
-    values |= {"protocol_type": "consumer", "protocols": RANGE, "member_id": ""}
+    values: dict[str, Any] = {"protocol_type": "consumer", "protocols": RANGE, "member_id": ""}
+    values |= {"session_timeout": timedelta(seconds=10), "rebalance_timeout": timedelta(seconds=5)}
     world.ask(ApiKey.JOIN_GROUP, 9, group_id=world.topic, **values)
     member.id = world.last.member_id
     member.heartbeat()

@@ -158,12 +158,13 @@ def placement_scenarios() -> Iterator[Scenario]:
             yield Scenario(f"create partitions {version}, {name}", play)
         play = _grow(3, assignments, validate=True)
         yield Scenario(f"create partitions 3, only validated, {name}", play)
-    for name, given in {
+    wrong: dict[str, list[tuple[int, list[int]]]] = {
         "to a node twice": [(0, [1, 1])],
         "to nobody": [(0, [])],
         "one of a partition twice": [(0, [1]), (0, [1])],
         "of different sizes": [(0, [1]), (1, [1, 77])],
-    }.items():
+    }
+    for name, given in wrong.items():
         yield Scenario(f"create topics 7, assignments {name}", _create(given))
     for version in range(2):
         yield Scenario(f"alter partition reassignments {version}", _reassign(version))

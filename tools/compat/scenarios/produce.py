@@ -71,7 +71,7 @@ STEPS: dict[str, list[tuple[str, int, int, int]]] = {
 
 def _one(name: str, version: int, **configs: str) -> Play:
     def play(world: World) -> None:
-        world.create(**configs)
+        world.create(1, **configs)
         world.produce(BATCHES[name](), version)
         world.produce(bytes(batch(1)), version)
         world.fetch(0)
@@ -175,7 +175,7 @@ TOPICS = {
 
 def _records(body: Body, codec: Codec, **configs: str) -> Play:
     def play(world: World) -> None:
-        world.create(**configs)
+        world.create(1, **configs)
         world.produce(body.batch(codec))
         world.fetch(0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -61,7 +61,7 @@ def _values(topic: str, records: bytes) -> dict[str, object]:
     return {"acks": -1, "timeout": timedelta(seconds=5), "topic_data": [item]}
 
 
-def _fetch(version: int, changes: dict[str, object]) -> Play:
+def _fetch(version: int, changes: dict[str, Any]) -> Play:
     def play(world: World) -> None:
         _filled(world)
         world.fetch(version=version, **changes)
@@ -69,7 +69,7 @@ def _fetch(version: int, changes: dict[str, object]) -> Play:
     return play
 
 
-def _fetch_missing(version: int, **changes: object) -> Play:
+def _fetch_missing(version: int, **changes: Any) -> Play:
     def play(world: World) -> None:
         world.create()
         world.fetch(version=version, **changes)
