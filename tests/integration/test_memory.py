@@ -29,7 +29,7 @@ ARROW_OVERHEAD = 16 << 20
 
 
 def command(module: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", f"tests.integration.{module}", *map(str, arguments)]
+    return [sys.executable, "-m", f"tests.integration.support.{module}", *map(str, arguments)]
 
 
 @contextmanager
