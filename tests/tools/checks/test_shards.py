@@ -37,6 +37,13 @@ def test_the_phases_hold_every_test_file_once() -> None:
     assert sorted(newest) == sorted(there)
 
 
+def test_what_a_phase_leaves_out_is_there_and_left_out() -> None:
+    for phase in PHASES:
+        assert all((ROOT / path).exists() for path in phase.without)
+        files = {file for shard in shards_of(phase, {}) for file in shard.tests}
+        assert not files & set(phase.without)
+
+
 def test_a_command_is_a_shard_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").touch()
     phase = Phase(name="p", commands=(("-m", "x"), ("-m", "y")), tests=("test_a.py", "gone"))
