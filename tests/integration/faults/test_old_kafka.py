@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, produce, rows, session
-from tests.support.clients.foreign import ForeignRecord, in_order
+from tests.support.clients.foreign import ForeignRecord, await_count, in_order
 from tests.support.clients.readers import by_confluent, by_kafka_python
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def test_every_kind_of_acknowledgement(
 ) -> None:
     old_kafka.admin.create_topic(unique_topic, 3, 2)
     produce(old_kafka.bootstrap_servers, numbered(unique_topic, 0, 2_000, 3), **options)
+    await_count(old_kafka.bootstrap_servers, unique_topic, 2_000)
     assert numbers(old_kafka, unique_topic) == list(range(2_000))
 
 

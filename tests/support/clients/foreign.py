@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
@@ -50,3 +51,15 @@ def ranges(bootstrap_servers: str, topic: str) -> dict[int, tuple[int, int]]:
 def count(bootstrap_servers: str, topic: str) -> int:
     """Offsets in use in the whole topic: its records, and transaction markers where there are."""
     return sum(end - start for start, end in ranges(bootstrap_servers, topic).values())
+
+
+def await_count(bootstrap_servers: str, topic: str, wanted: int) -> None:
+    """Wait until so many offsets can be read.
+
+    A write that is not acknowledged by all replicas ends before readers see its records.
+    """
+    deadline = time.monotonic() + _TIMEOUT_S
+    while (found := count(bootstrap_servers, topic)) < wanted:
+        if time.monotonic() > deadline:
+            raise ReaderError(f"{topic} has {found} records, not {wanted}")
+        time.sleep(0.05)
