@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from spark_kafka_sink.spark.messages import DeliveryMessage
+    from spark_kafka_sink.spark.commit_messages import DeliveryMessage
     from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 ROWS_PER_TASK = 20
