@@ -205,7 +205,11 @@ def test_a_wait_ends_when_the_codecs_thread_has_died(wait: str) -> None:
     options = OPTIONS.get(wait, {})
     with running(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
-        victim = ctypes.c_ulong(_codec_thread_id())
+        number = _codec_thread_id()
+        while session._compressor._pending:
+            time.sleep(0.001)
+        time.sleep(0.05)  # the thread, which is done, waits for the next batch
+        victim = ctypes.c_ulong(number)
         assert ctypes.pythonapi.PyThreadState_SetAsyncExc(victim, ctypes.py_object(SystemExit)) == 1
         caught = within(lambda: WAITS[wait](session))
         assert isinstance(caught, DeliveryError)
