@@ -90,7 +90,7 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
     """Contexts from names with commas between, in the table's order; `key` is the option's name.
 
     Raises:
-        ConfigError: nobody knows a name; the nearest one is named.
+        ConfigError: a name is unknown; the nearest known one is suggested.
     """
     names = {name for part in text.split(",") if (name := part.strip().lower())}
     known = {*Context, ALL}

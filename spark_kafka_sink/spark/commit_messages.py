@@ -33,8 +33,8 @@ def committed_report(
     """The report of all tasks of a write that is to be committed.
 
     Raises:
-        DeliveryError: a partition's rows have no delivery report, so that nobody knows of their
-            delivery: Spark never handed them over, or to something else.
+        DeliveryError: a partition's rows have no delivery report, so that their delivery
+            is unknown: Spark never handed them over, or to something else.
     """
     unknown = [message for message in messages if not isinstance(message, DeliveryMessage)]
     if unknown:
