@@ -36,14 +36,14 @@ class RedisBackend:
         BrokerUnavailableError: Redis does not answer.
     """
 
-    __slots__ = ("_allocation", "_connection", "_journal", "_location", "_replicas")
+    __slots__ = ("_allocator", "_connection", "_journal", "_location", "_replicas")
 
     def __init__(
         self, url: str, clock: Clock, lock: StateLock, news: Callable[[TopicPartition], None]
     ) -> None:
         location = self._location = RedisLocation.parse(url)
         self._connection = RedisConnection(location, lock)
-        self._allocation = OffsetAllocator(ids=location.ids, clock=clock)
+        self._allocator = OffsetAllocator(ids=location.ids, clock=clock)
         self._replicas: RedisReplicas | None = None
         if location.replicas:
             self._replicas = RedisReplicas(
@@ -58,19 +58,19 @@ class RedisBackend:
         """See `StorageBackend`."""
         return self._journal
 
-    def create(self, topic: str, partition: int, limits: LogConfig) -> RedisLogStorage:
+    def create(self, topic: str, partition: int, config: LogConfig) -> RedisLogStorage:
         """See `StorageBackend`."""
         streams = self._streams(topic, partition)
         streams.drop()
         streams.make()
-        return self._storage((topic, partition), streams, limits)
+        return self._storage((topic, partition), streams, config)
 
     def load(
-        self, topic: str, partition: int, limits: LogConfig, on_batch: OnBatch
+        self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
     ) -> RedisLogStorage:
         """See `StorageBackend`."""
         streams = self._streams(topic, partition)
-        storage = self._storage((topic, partition), streams, limits)
+        storage = self._storage((topic, partition), streams, config)
         try:
             streams.make()
             storage.load(on_batch)
@@ -86,10 +86,10 @@ class RedisBackend:
         return RedisStreams(self._connection, location.ids, keys)
 
     def _storage(
-        self, location: TopicPartition, streams: RedisStreams, limits: LogConfig
+        self, topic_partition: TopicPartition, streams: RedisStreams, config: LogConfig
     ) -> RedisLogStorage:
-        replicas = PartitionReplicas(self._replicas, location) if self._replicas else None
-        return RedisLogStorage(streams, self._allocation, limits, replicas)
+        replicas = PartitionReplicas(self._replicas, topic_partition) if self._replicas else None
+        return RedisLogStorage(streams, self._allocator, config, replicas)
 
     def remove(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""

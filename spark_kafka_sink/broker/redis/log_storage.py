@@ -47,23 +47,23 @@ class RedisLogStorage:
 
     Args:
         streams: where the records lie.
-        allocation: where offsets come from.
+        allocator: where offsets come from.
         config: what to keep.
         replicas: whether Redis's replicas have it; None where nobody waits for them.
     """
 
-    __slots__ = ("_allocation", "_first", "_replicas", "_start", "_streams", "_table", "config")
+    __slots__ = ("_allocator", "_first", "_replicas", "_start", "_streams", "_table", "config")
 
     def __init__(
         self,
         streams: RedisStreams,
-        allocation: OffsetAllocator,
+        allocator: OffsetAllocator,
         config: LogConfig,
         replicas: PartitionReplicas | None = None,
     ) -> None:
         self.config = config
         self._streams = streams
-        self._allocation = allocation
+        self._allocator = allocator
         self._replicas = replicas
         self._table = BatchTable()
         self._first = self._start = 0
@@ -100,7 +100,7 @@ class RedisLogStorage:
 
     def next_offset(self) -> int:
         """See `LogStorage`: the time of day, shifted, or what follows the last offset."""
-        return self._allocation.next_offset(max(self.end_offset, self._streams.reserved))
+        return self._allocator.next_offset(max(self.end_offset, self._streams.reserved))
 
     def request_replication(self, offset: int) -> bool:
         """See `LogStorage`."""
@@ -117,7 +117,7 @@ class RedisLogStorage:
         section = records_section(stamped, header)
         note = BatchNote.of(header, section)
         commands = [] if header.is_control else self._entries(note, section)
-        first = self._allocation.ids.text(facts.base_offset)
+        first = self._allocator.ids.text(facts.base_offset)
         commands.append(("XADD", self._streams.keys.batches, first, *note.fields(stamped)))
         self._streams.settle()
         self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
@@ -125,7 +125,7 @@ class RedisLogStorage:
 
     def _entries(self, note: BatchNote, section: memoryview) -> list[Command]:
         plain = note.batch(section, note.header.record_count)
-        key, text = self._streams.keys.records, self._allocation.ids.text
+        key, text = self._streams.keys.records, self._allocator.ids.text
         return [
             ("XADD", key, text(offset), *write_fields(record))
             for offset, record in enumerate(read_records(plain), note.header.base_offset)
