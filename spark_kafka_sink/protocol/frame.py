@@ -54,6 +54,8 @@ class FrameReader:
         Raises:
             ProtocolError: a size is negative or above the limit; the stream is lost then.
         """
+        if not self._held and self._is_one_frame(data):
+            return [memoryview(data)[SIZE_BYTES:]]
         self._chunks.append(memoryview(data))
         self._held += len(data)
         frames: list[memoryview] = []
@@ -69,6 +71,10 @@ class FrameReader:
                 at = end
             self._keep(joined[at:])
         return frames
+
+    def _is_one_frame(self, data: bytes) -> bool:
+        size = len(data) - SIZE_BYTES
+        return 0 <= size <= self._limit and int.from_bytes(data[:SIZE_BYTES], "big") == size
 
     def _join(self) -> memoryview:
         return self._chunks[0] if len(self._chunks) == 1 else memoryview(b"".join(self._chunks))

@@ -43,6 +43,8 @@ def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
 
 def write_uvarint(value: int) -> bytes:
     """Write an unsigned varint."""
+    if value <= 0x7F:
+        return value.to_bytes(1, "big")
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _FLEXIBLE = 9
 _TOPIC_IDS = 13
 _NO_TIME = -1
-_MORE_FIELDS = ("record_errors", "error_message", "current_leader")
 _STARTS_FROM, _ERRORS_FROM = 5, 8
 _PARTITION = struct.Struct(">ihqq")
 """Index, error code, base offset, log append time in milliseconds."""
@@ -37,7 +36,7 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
         body += _topic(version, topic)
         body += _count(len(topic["partition_responses"]), flexible=flexible)
         for partition in topic["partition_responses"]:
-            if any(partition.get(name) for name in _MORE_FIELDS):
+            if _says_more(partition):
                 return None
             body += _partition(version, partition)
         body += b"\0" if flexible else b""
@@ -45,6 +44,12 @@ def plain_produce_response(version: int, values: Values) -> bytes | None:
     body += _INT32.pack(0 if throttled is None else round(throttled.total_seconds() * 1000))
     body += b"\0" if flexible else b""
     return bytes(body)
+
+
+def _says_more(answer: Values) -> bool:
+    return bool(
+        answer.get("record_errors") or answer.get("error_message") or answer.get("current_leader")
+    )
 
 
 def _topic(version: int, topic: Values) -> bytes:
@@ -59,8 +64,7 @@ def _topic(version: int, topic: Values) -> bytes:
 def _partition(version: int, answer: Values) -> bytes:
     appended: Any = answer.get("log_append_time")
     time = _NO_TIME if appended is None else round(appended.timestamp() * 1000)
-    code = int(answer["error_code"].value)
-    data = _PARTITION.pack(answer["index"], code, answer["base_offset"], time)
+    data = _PARTITION.pack(answer["index"], answer["error_code"], answer["base_offset"], time)
     if version >= _STARTS_FROM:
         data += _START.pack(answer.get("log_start_offset", -1))
     if version >= _FLEXIBLE:

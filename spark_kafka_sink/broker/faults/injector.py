@@ -185,7 +185,7 @@ class FaultInjector:
         if channel.api == ApiKey.FETCH:
             rest = replace(rest, max_wait=timedelta(0))
         channel.changes.append(add)
-        channel.handle(replace(context, request=rest))
+        channel.handle(context._replace(request=rest))
 
     def _name_of(self, topic_id: UUID) -> str | None:
         topic = self._cluster.topics.with_id(topic_id)

@@ -7,8 +7,7 @@ request's timeout has passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unconfirmed:
+class Unconfirmed(NamedTuple):
     """Records that wait: high watermark and leader that they need, and their part of the answer."""
 
     partition: Partition

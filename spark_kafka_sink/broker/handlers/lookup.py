@@ -65,6 +65,8 @@ def current_leader(partition: Partition) -> Values:
 
 def endpoints(context: RequestContext, node_ids: set[int]) -> list[Values]:
     """Addresses of nodes that an answer sends clients to (KIP-951)."""
+    if not node_ids:
+        return []
     living = context.cluster.nodes
     nodes = (living[node_id] for node_id in sorted(node_ids) if node_id in living)
     return [{"node_id": node.id, "host": node.host, "port": node.port} for node in nodes]

@@ -62,10 +62,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def handle(context: RequestContext) -> Answer:
     """See the module."""
+    unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
-    responses = [_topic(context, one) for one in topics]
+    responses = [_topic(context, one, unconfirmed) for one in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]
-    unconfirmed = _unconfirmed(context, topics, responses)
     for one in unconfirmed:
         context.cluster.replica_manager.advance(one.partition, context.cluster.clock.monotonic())
         context.cluster.purgatory.wake(one.key)
@@ -74,8 +74,14 @@ def handle(context: RequestContext) -> Answer:
         return Outcome.CLOSE if failed else Outcome.SILENT
     leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
     values = {"responses": responses, "node_endpoints": endpoints(context, leaders)}
+    return values if context.request.acks == 1 else _when_replicated(context, unconfirmed, values)
+
+
+def _when_replicated(
+    context: RequestContext, unconfirmed: list[Unconfirmed], values: Values
+) -> Answer:
     waiting = DelayedProduce(unconfirmed, context.cluster.replica_manager.least_in_sync)
-    if context.request.acks == 1 or waiting.try_complete():
+    if waiting.try_complete():
         return values
 
     def late() -> Values:
@@ -85,36 +91,39 @@ def handle(context: RequestContext) -> Answer:
     return context.wait(context.request.timeout, waiting.try_complete, late, waiting.keys)
 
 
-def _unconfirmed(
-    context: RequestContext, topics: list[TopicProduceData], responses: list[dict[str, Any]]
-) -> list[Unconfirmed]:
-    """What was appended; it waits for the high watermark behind its last record."""
-    found = []
-    for one, response in zip(topics, responses, strict=True):
-        topic = topic_of(context, one.item)
-        for part, answer in zip(one.partitions, response["partition_responses"], strict=True):
-            partition = topic.partition(part.index) if topic else None
-            if partition is None or answer["error_code"] is not ErrorCode.none:
-                continue
-            last = answer["base_offset"] + last_offset_delta(part.records or b"")
-            found.append(
-                Unconfirmed(
-                    partition=partition,
-                    required_offset=last + 1,
-                    leader=context.node,
-                    response=answer,
-                )
-            )
-    return found
-
-
-def _topic(context: RequestContext, one: TopicProduceData) -> dict[str, Any]:
+def _topic(
+    context: RequestContext, one: TopicProduceData, unconfirmed: list[Unconfirmed]
+) -> dict[str, Any]:
+    """Append to the partitions of a topic; what is in their logs now joins `unconfirmed`."""
     topic = topic_of(context, one.item)
+    answers = []
+    for data in one.partitions:
+        answer = _partition(context, topic, one.item, data)
+        answers.append(answer)
+        partition = topic.partition(data.index) if topic else None
+        if partition is not None and answer["error_code"] is ErrorCode.none:
+            unconfirmed.append(_unconfirmed(context, partition, data, answer))
     return {
         "name": name_of(one.item),
         "topic_id": id_of(one.item),
-        "partition_responses": [_partition(context, topic, one.item, p) for p in one.partitions],
+        "partition_responses": answers,
     }
+
+
+def _unconfirmed(
+    context: RequestContext,
+    partition: Partition,
+    data: PartitionProduceData,
+    answer: dict[str, Any],
+) -> Unconfirmed:
+    """What was appended waits for the high watermark behind its last record."""
+    last = answer["base_offset"] + last_offset_delta(data.records or b"")
+    return Unconfirmed(
+        partition=partition,
+        required_offset=int(last) + 1,
+        leader=context.node,
+        response=answer,
+    )
 
 
 def _partition(

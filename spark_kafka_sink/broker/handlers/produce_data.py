@@ -8,13 +8,13 @@ batch the last ones count, and those that do not are what the answer tells of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.partition.log_validator import single_batch
 from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,17 @@ class PartitionProduceData:
     refused: RefusedBatchError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicProduceData:
+class TopicProduceData(NamedTuple):
     """A topic's item of the request, which names it, and its partitions."""
 
     item: Any
     partitions: list[PartitionProduceData]
 
 
-def produce_data(topic_data: Iterable[Any]) -> list[TopicProduceData]:
+def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
     """The topics of a request, in its order."""
+    if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
+        return [_only(topic_data[0])]
     items: dict[object, Any] = {}
     records: dict[object, dict[int, list[memoryview | None]]] = {}
     for item in topic_data:
@@ -50,6 +51,13 @@ def produce_data(topic_data: Iterable[Any]) -> list[TopicProduceData]:
         )
         for key, item in items.items()
     ]
+
+
+def _only(item: Any) -> TopicProduceData:
+    """A topic with one partition, which can't be named twice."""
+    data = item.partition_data[0]
+    only = PartitionProduceData(index=data.index, records=data.records)
+    return TopicProduceData(item=item, partitions=[only])
 
 
 def _chosen(index: int, all_records: list[memoryview | None]) -> PartitionProduceData:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.protocol.message_builder import Values
@@ -33,8 +33,7 @@ Answer: TypeAlias = Values | Outcome
 """A handler's result; field names as in the newest version of the response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """A request with all that its handler may use.
 
     Args:

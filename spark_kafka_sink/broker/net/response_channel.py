@@ -51,6 +51,7 @@ class ResponseChannel:
         "_handler",
         "_let_go",
         "_version",
+        "api",
         "changes",
         "cut",
         "lost",
@@ -64,6 +65,7 @@ class ResponseChannel:
         connection: Connection,
         network: Network,
     ) -> None:
+        self.api = int(handler.api)
         self._handler = handler
         self._version = version
         self._correlation_id = correlation_id
@@ -75,11 +77,6 @@ class ResponseChannel:
         self.changes: list[Callable[[Values], Values]] = []
         self.cut: int | None = None
         self.lost = False
-
-    @property
-    def api(self) -> int:
-        """The request's API key."""
-        return int(self._handler.api)
 
     def handle(self, context: RequestContext) -> None:
         """Serve the request.

@@ -179,7 +179,9 @@ class SocketServer:
         client = self._sockets[connection]
         try:
             while connection.unsent:
-                connection.sent(client.sendmsg(connection.to_send()))
+                parts = connection.to_send()
+                sent = client.send(parts[0]) if len(parts) == 1 else client.sendmsg(parts)
+                connection.sent(sent)
         except BlockingIOError:
             return True
         except OSError as error:

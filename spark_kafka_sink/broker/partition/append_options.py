@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_config import TopicConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendOptions:
+class AppendOptions(NamedTuple):
     """The topic's configs, the Produce request's version, and the time in milliseconds since 1970.
 
     `verified` says that the coordinator knows the partition as part of the batch's transaction.

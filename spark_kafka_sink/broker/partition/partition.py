@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 NO_TIME = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """Where a batch lies; `append_time` in milliseconds, -1 where the producer's time stands."""
 
     base_offset: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 import numpy as np
@@ -35,8 +35,7 @@ _LOG_APPEND_TIME = 0x08
 _MAX_TIMESTAMP_OFFSET = 35
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class Stamp(NamedTuple):
     """What the leader writes into a batch that it takes; `append_time` in milliseconds."""
 
     leader_epoch: int
