@@ -16,16 +16,17 @@ from spark_kafka_sink.client.batch_size_limits import BatchSizeLimits
 from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.client.outages import no_backlog
 from spark_kafka_sink.client.transport import TcpTransport
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
+from spark_kafka_sink.metrics.recorder import BrokerMeters
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.network import Completion, Connect
     from spark_kafka_sink.client.resolver import Resolver
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.metrics.recorder import BrokerMeters
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT = 1.0
@@ -64,28 +65,36 @@ class Client:
         self.config = config
         self.clock = clock or SystemClock()
         self.random = random or Random()
+        """For the threads of writer and sender: each draw is atomic, their order is not fixed."""
         self.batch_size_limits = BatchSizeLimits()
         self.name = new_id()
         """What debug events call the client."""
         debug = Debug(config.debug, client=self.name)
         self.network = Network(config, self.random, connect, resolver, ConnectionMetrics(debug))
         self.metadata = Metadata(config, self.random, debug)
+        self._process = os.getpid()
+
+        # Set by the task's thread, or whoever closes the client; read by any.
+        self._closed = False
+        self._thread: Thread | None = None
+        """From the first `attach` on, also when it has ended."""
+        self._attached: Loop | None = None
+        """The task's, until it is detached."""
+
+        # Filled by the task's thread, emptied by the client's.
+        self._switches: deque[tuple[Loop | None, Event]] = deque()
+        """Loops to change to; the thread sets the event when it has."""
+
+        # Sender thread only; the task's where that has not begun or has ended.
         self.late: deque[Completion] = deque()
         """What completed between tasks: a loop may still have been waiting for it."""
         self._loop: Loop | None = None
         """What the thread runs; None after it has crashed."""
-        self._attached: Loop | None = None
-        """The task's, until it is detached."""
-        self._closed = False
-        self._thread: Thread | None = None
-        self._process = os.getpid()
-        self._switches: deque[tuple[Loop | None, Event]] = deque()
-        """Loops to change to; the thread sets the event when it has."""
 
     @property
     def gone(self) -> bool:
         """No loop runs any more: the thread has ended, or has died of something."""
-        return self._closed or (self._thread is not None and not self._thread.is_alive())
+        return self._thread is not None and not self._thread.is_alive()
 
     @property
     def is_forked(self) -> bool:
@@ -113,7 +122,7 @@ class Client:
         """Let the thread run `loop`; it is started with the first one.
 
         Raises:
-            DeliveryError: the thread has died.
+            DeliveryError: the thread has died, or the client is closed.
         """
         self.check_process()
         if not self._switch(loop):
@@ -138,7 +147,6 @@ class Client:
         self.network.wakeup()
         if self._thread is not None:
             self._thread.join()
-            self._thread = None
         self.network.close(self.clock.monotonic())
 
     def _switch(self, loop: Loop | None) -> bool:
@@ -150,10 +158,11 @@ class Client:
         done = Event()
         self._switches.append((loop, done))
         self.network.wakeup()
-        while not done.wait(LOOK_EVERY):
-            if self.gone:
-                return done.is_set()
-        return not self.gone
+        while not self.gone and not done.wait(LOOK_EVERY):
+            pass
+        if not done.is_set():
+            self._take_switches()  # the thread has ended, and does so no more
+        return not self._closed and not self.gone
 
     def _run(self) -> None:
         while not self._closed:
@@ -169,10 +178,10 @@ class Client:
             done.set()
 
     def _run_loop(self, loop: Loop | None) -> None:
+        """From here on nothing but `loop` is run, counted for, or asked what waits."""
         self._loop = loop
-        if loop is not None:
-            self.network.metrics.meters = loop.broker_meters
-            self.network.outages.backlog = loop.backlog
+        self.network.metrics.meters = BrokerMeters() if loop is None else loop.broker_meters
+        self.network.outages.backlog = no_backlog if loop is None else loop.backlog
 
     def _turn(self) -> None:
         loop = self._loop

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class ConnectionMetrics:
-    """`debug` is the client's; `meters` those of the session that the client serves now."""
+    """`debug` is the client's; `meters` those of the session that the client serves now.
+
+    Between two sessions they are nobody's: the thread of an ended session may read its own.
+    """
 
     def __init__(self, debug: Debug | None = None) -> None:
         self.meters = BrokerMeters()

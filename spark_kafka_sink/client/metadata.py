@@ -76,8 +76,13 @@ class Metadata:
         """Responses taken so far."""
         self.updated_at: float | None = None
         """When the latest came, in seconds of the monotonic clock."""
+        self.requests = 0
+        """Requests sent so far."""
+        self.answered = 0
+        """The number of the latest request whose response was taken."""
 
-        # Set by any thread, cleared by the sender's.
+        # Set by any thread; cleared by the sender's when it asks, as an earlier request may have
+        # been answered before there was a reason to ask again.
         self._refresh_requested = False
 
         # Sender thread only.
@@ -150,6 +155,8 @@ class Metadata:
             self.connect_any(network, now)
             return
         self._in_flight, self._requested = True, self._topics
+        self._refresh_requested = False
+        self.requests += 1
         correlation = network.send(node.node_id, self._request(network, node), now)
         if (log_event := self._debug.metadata) is not None:
             topics = ",".join(sorted(self._topics))
@@ -205,9 +212,9 @@ class Metadata:
             return
         self._rebootstrap_timer.answered()
         self._outages.end(_BOOTSTRAP)
-        self._refresh_requested = False  # first: what is found stale from here on is asked again
         before, self.cluster = self.cluster, told.only(self._topics)
         self.updates, self.updated_at = self.updates + 1, now
+        self.answered = self.requests
         self.removed_partitions.update(self.cluster, now)
         self._log_update(completion, before)
         self._log_leaderless(now)

@@ -89,7 +89,7 @@ class OutageLog:
     """
 
     def __init__(self) -> None:
-        self.backlog: Callable[[int, float], str] = _nothing
+        self.backlog: Callable[[int, float], str] = no_backlog
         """A sentence on what waits for a broker, by its id and the time now."""
         self._outages = Outages()
 
@@ -144,7 +144,8 @@ class OutageLog:
         _LOG.warning("%s: %s%s%s", _name(broker), text, waiting, self._outages.omitted_note())
 
 
-def _nothing(_node_id: int, _now: float) -> str:
+def no_backlog(_node_id: int, _now: float) -> str:
+    """Nothing waits for a broker while no session is served."""
     return ""
 
 

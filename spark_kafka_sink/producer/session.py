@@ -110,9 +110,11 @@ class ProducerSession:
         """Let go of the client; what was not flushed is dropped."""
         if self.client.is_forked:
             return  # connections and locks are the parent's
-        self.client.detach()
-        self._sender.finished()
-        self._compressor.close()
+        try:
+            self.client.detach()
+            self._sender.finished()
+        finally:
+            self._compressor.close()
 
     def _write(self, chunk: Chunk, arrived_ms: int) -> NDArray[np.int8] | None:
         """Reserve, route, plan, encode and append a chunk that may go at once.

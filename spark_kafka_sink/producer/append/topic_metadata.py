@@ -25,7 +25,10 @@ _LATER_PATIENCE = 5.0
 
 
 class TopicMetadata:
-    """Asks for metadata, and waits for it where it must; writer thread only."""
+    """Asks for metadata, and waits for it where it must; writer thread only.
+
+    It reads what the sender thread replaces as a whole, and a copy of `network.failures`.
+    """
 
     def __init__(self, client: Client, state: SessionState) -> None:
         self._client = client
@@ -83,11 +86,11 @@ class TopicMetadata:
         if now < max(self._next_look, (metadata.updated_at or 0.0) + _LOOK_AGAIN_AFTER):
             return False
         self._next_look = now + _LOOK_AGAIN_AFTER
-        seen = metadata.updates
+        earlier = metadata.requests  # their answers may be older than what is asked about
         metadata.refresh()
         self._client.network.wakeup()
         return self._state.wait_for(
-            lambda: metadata.updates != seen, self._config.max_block_ms / 1000
+            lambda: metadata.answered > earlier, self._config.max_block_ms / 1000
         )
 
     def find(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:

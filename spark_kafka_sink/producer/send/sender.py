@@ -46,7 +46,10 @@ _FAILED_WAIT = 0.02
 
 
 class Sender:
-    """One session's sender; everything here belongs to the thread that calls `run_once`."""
+    """One session's sender; everything here belongs to the thread that calls `run_once`.
+
+    `crashed` and `finished` may come from the writer's, once no turn runs any more.
+    """
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
         self._context = context = SendContext(session, accumulator)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
+from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.export.java_names import client_values
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.send_context import SendContext
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
+_LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 _STATES = {
@@ -38,7 +40,12 @@ _STATES = {
 
 
 class Statistics:
-    """Looks at everything that one session's sender owns; the sender's thread alone calls it."""
+    """Looks at everything that one session's sender owns.
+
+    Sender thread only, and for the last line the writer's, when no turn of the sender runs any
+    more and the connections count for others. Of the client's connections, which live on, that
+    line shows what they are at that moment.
+    """
 
     def __init__(self, context: SendContext) -> None:
         session = context.session
@@ -63,9 +70,16 @@ class Statistics:
             self.emit(now)
 
     def emit(self, now: float) -> None:
-        """Log a line, where statistics are on; the last one when the session ends."""
-        if self._logger is not None:
+        """Log a line, where statistics are on; the last one when the session ends.
+
+        It only reports, so what goes wrong with it is logged and ends neither session nor close.
+        """
+        if self._logger is None:
+            return
+        try:
             self._logger.info("%s", json.dumps(self.collect(now)))
+        except Exception as error:  # noqa: BLE001 - records must not be sent again for it
+            _LOG.warning("no line of statistics: %s", text_of(error))
 
     def collect(self, now: float) -> dict[str, Any]:
         """The line as an object; starts new windows."""

@@ -54,8 +54,8 @@ class ManualClient(Client):
         self._run_loop(loop)
 
     def detach(self) -> None:
-        self._loop = None
         self.metadata.end_session(self.clock.monotonic())
+        self._run_loop(None)
 
 
 @contextmanager

@@ -1,0 +1,157 @@
+"""The end of a session: its threads let go of each other, and reports never stop it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
+from typing import NoReturn
+
+import pytest
+
+from spark_kafka_sink.client.client import LOOK_EVERY, Client
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.producer.session import ProducerSession
+from tests.support.harness.offline import START_MS, ManualClient, config
+
+SOON = 10.0
+NODE = Node(1, "boot", 9092)
+
+
+class InUse(HistogramBuilder):
+    """Another thread is adding to it."""
+
+    def roll(self) -> Histogram:
+        raise ValueError("operands could not be broadcast together")
+
+
+class HeldLoop:
+    """Its first turn lasts until it is released."""
+
+    def __init__(self) -> None:
+        self.entered, self.released = Event(), Event()
+        self.running = False
+        self.error: BaseException | None = None
+        self.broker_meters = BrokerMeters()
+
+    def run_once(self) -> None:
+        self.running = True
+        self.entered.set()
+        assert self.released.wait(SOON)
+        self.running = False
+
+    def crashed(self, error: BaseException) -> None:
+        self.error = error
+
+    def backlog(self, _node_id: int, _now: float) -> str:
+        return "; batches wait"
+
+
+def never(*_: object) -> NoReturn:
+    raise ConnectionRefusedError(111, "Connection refused")
+
+
+def test_connections_count_for_an_ended_session_no_more() -> None:
+    client = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never)
+    session = ProducerSession(client)
+    meters = session.context.report.meters.brokers
+    session.close()
+    assert client.network.metrics.meters is not meters
+    assert client.network.outages.backlog(1, 0.0) == ""
+    client.close()
+
+
+def test_a_client_between_tasks_says_nothing_of_the_last_ones_batches() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+    loop.released.set()
+    client.attach(loop)
+    assert client.network.outages.backlog(1, 0.0) == "; batches wait"
+    client.detach()
+    assert client.network.outages.backlog(1, 0.0) == ""
+    client.close()
+
+
+def test_a_line_of_statistics_that_fails_does_not_fail_the_close(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = ManualClient(config(statistics_interval_ms=1_000), ManualClock(start_ms=START_MS))
+    executor = ThreadPoolExecutor(1)
+    session = ProducerSession(client, executor=executor)
+    session.context.report.meters.brokers.of(NODE).rtt = InUse()
+    session.close()
+    assert "could not be broadcast" in caplog.text
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(never)
+    client.close()
+
+
+def test_the_compressor_is_closed_whatever_comes_before() -> None:
+    class Stubborn(ManualClient):
+        def detach(self) -> NoReturn:
+            raise OSError("no")
+
+    client, executor = (
+        Stubborn(config(), ManualClock(start_ms=START_MS)),
+        ThreadPoolExecutor(1),
+    )
+    session = ProducerSession(client, executor=executor)
+    with pytest.raises(OSError, match="no"):
+        session.close()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(never)
+    client.close()
+
+
+def test_a_client_is_gone_when_its_thread_has_ended_and_not_before() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+    client.attach(loop)
+    assert loop.entered.wait(SOON)
+    closing = Thread(target=client.close, daemon=True)
+    closing.start()
+    closing.join(LOOK_EVERY)
+    client.check_thread()
+    assert loop.error is None
+    assert not client.gone
+    loop.released.set()
+    closing.join(SOON)
+    assert client.gone
+    client.check_thread()
+    assert loop.error is not None
+
+
+def test_no_turn_runs_after_detach_also_while_the_client_is_closed() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+    client.attach(loop)
+    assert loop.entered.wait(SOON)
+    running: list[bool] = []
+
+    def detach() -> None:
+        client.detach()
+        running.append(loop.running)
+
+    closing = Thread(target=client.close, daemon=True)
+    closing.start()
+    closing.join(LOOK_EVERY)
+    detaching = Thread(target=detach, daemon=True)
+    detaching.start()
+    detaching.join(3 * LOOK_EVERY)
+    loop.released.set()
+    for thread in (closing, detaching):
+        thread.join(SOON)
+    assert running == [False]
+    assert loop.error is None
+
+
+def test_a_closed_client_takes_no_loop() -> None:
+    client, loop = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never), HeldLoop()
+    loop.released.set()
+    client.attach(loop)
+    client.close()
+    client.close()
+    with pytest.raises(DeliveryError, match="sender thread"):
+        client.attach(loop)
+    client.detach()
+    assert client.network.outages.backlog(1, 0.0) == ""
