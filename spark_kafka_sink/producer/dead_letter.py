@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.config.option import MAX_INT
-from spark_kafka_sink.producer.dead_letter_fields import (
+from spark_kafka_sink.producer.dead_letter_size import (
     ALL_PARTS,
     ENDINGS,
     Part,
