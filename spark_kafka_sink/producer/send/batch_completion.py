@@ -2,7 +2,7 @@
 
 The first failure for good ends the session: nothing new is sent, what is in flight is waited for,
 and the error then says of every record what became of it. Sender thread only.
-Source: ``ProducerBatch.complete``, ``Sender.failBatch``, ``Sender.getExpiredInflightBatches``.
+Source: ``ProducerBatch.complete``, ``Sender.failBatch``.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.producer.send.batch_failure import removed_partition_error, timeout_error
+from spark_kafka_sink.producer.send.batch_failure import removed_partition_error
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.builder import BatchDone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spark_kafka_sink.common.errors import DeliveryError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.produce import PartitionResponse
     from spark_kafka_sink.producer.send.send_context import SendContext
 
-_EXPIRED = "DELIVERY_TIMEOUT"
 _ABANDONED = "SESSION_FAILED"
 _REMOVED = error_name(ErrorCode.unknown_topic_or_partition)
 
@@ -34,10 +31,10 @@ class BatchCompletion:
     def __init__(self, context: SendContext) -> None:
         self.failure: DeliveryError | None = None
         """The first failure for good; its statuses are filled in by `finish_failure`."""
+        self._context = context
         self._accumulator = context.accumulator
         self._in_flight = context.in_flight
         self._client = context.session.client
-        self._config = context.session.config
         self._events = context.session.events
         self._report = context.session.report
 
@@ -62,25 +59,6 @@ class BatchCompletion:
         self._events.failed(batch, status, error)
         self._accumulator.complete(batch)
 
-    def expire(self, now: float) -> None:
-        """Fail what delivery.timeout.ms has overtaken, wherever it is."""
-        timeout_ms = self._config.delivery_timeout_ms
-        born_before = now - timeout_ms / 1000
-
-        def is_late(batch: ProducerBatch) -> bool:
-            return batch.created <= born_before
-
-        late = self._take_retries(is_late)
-        for batches in self._in_flight.values():
-            for batch in [batch for batch in batches.in_flight if is_late(batch)]:
-                batch.ambiguous = True
-                batches.completed(batch)
-                late.append(batch)
-        late += self._accumulator.take_while(is_late)
-        for batch in late:
-            self.fail(batch, status_of(batch), _EXPIRED)
-            self.fail_session(timeout_error(batch, timeout_ms, self._client.network.failures))
-
     def fail_removed_partitions(self, now: float) -> None:
         """Fail what waits for partitions that a topic has no more since it was made anew."""
         removed = self._client.metadata.removed_partitions
@@ -90,7 +68,9 @@ class BatchCompletion:
         def is_removed(batch: ProducerBatch) -> bool:
             return removed.remaining(*batch.partition, now) is not None
 
-        for batch in self._take_retries(is_removed) + self._accumulator.take_while(is_removed):
+        for batch in self._context.take_retries(is_removed) + self._accumulator.take_while(
+            is_removed
+        ):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
             self.fail_session(removed_partition_error(batch, remaining))
@@ -106,7 +86,7 @@ class BatchCompletion:
             return
         if any(batches.in_flight for batches in self._in_flight.values()):
             return
-        for batch in self._take_retries(lambda _: True):
+        for batch in self._context.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
         with self._accumulator.lock:  # the writer must not add a batch between these two
             for batch in self._accumulator.take_all():
@@ -122,14 +102,6 @@ class BatchCompletion:
                 batches.completed(batch)
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
-
-    def _take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        return [
-            batch
-            for batches in self._in_flight.values()
-            if batches.retry_queue
-            for batch in batches.take_retries(unwanted)
-        ]
 
 
 def status_of(batch: ProducerBatch) -> DeliveryStatus:

@@ -78,7 +78,10 @@ class Remedy(Enum):
 
 
 class RecordErrorHandler:
-    """Decides whether single records can be set aside, and takes their batch apart."""
+    """Decides whether single records can be set aside, and takes their batch apart.
+
+    Sender thread only; it counts in `BadRows`, which has a lock of its own.
+    """
 
     def __init__(self, context: SessionContext) -> None:
         self._config = context.config

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.client.metadata import Metadata
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
 
 
@@ -43,6 +46,15 @@ class SendContext:
             self.in_flight[topic_partition] = batches
         batches.check_topic(topic_id)
         return batches
+
+    def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """The unwanted ones of the batches that wait to be sent again; they wait no more."""
+        return [
+            batch
+            for batches in self.in_flight.values()
+            if batches.retry_queue
+            for batch in batches.take_retries(unwanted)
+        ]
 
     def backlog(self, node_id: int, now: float) -> str:
         """How many batches wait for a broker, for how long, and until when; "" if none do.

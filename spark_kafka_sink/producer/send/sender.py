@@ -23,6 +23,7 @@ from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
+from spark_kafka_sink.producer.send.expiry import expire_batches
 from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce import produce_request
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
@@ -237,7 +238,7 @@ class Sender:
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:
             self._expiry_due = now + _LONGEST_WAIT
-            self._completion.expire(now)
+            expire_batches(self._context, self._completion, now)
             self._completion.fail_removed_partitions(now)
 
     def _wait(self, now: float) -> float:
