@@ -1,6 +1,7 @@
 """All connections of a client behind one selector: the only place that waits for the network.
 
-Used by the sender thread alone; `wakeup` may be called from any thread.
+Used by the sender thread alone; any thread may call `wakeup`, and copy `failures`;
+`brokers` and `connected` are lists made for the caller.
 Source: ``NetworkClient``, ``ClusterConnectionStates``.
 """
 
@@ -77,7 +78,7 @@ class Network:
         self.metrics = metrics or ConnectionMetrics()
         self.outages = OutageLog()
         self.failures: dict[str, str] = {}
-        """Why the latest attempt failed, by address, until one works there."""
+        """Why the latest attempt failed, by address, until one works there; others may copy it."""
         self._config = config
         self._random = random
         self._connect = connect
@@ -206,7 +207,7 @@ class Network:
 
     def connected(self) -> Iterable[Node]:
         """Brokers with a connection that is ready."""
-        return [broker.node for broker in self._brokers.values() if broker.is_ready]
+        return [broker.node for broker in self.brokers() if broker.is_ready]
 
     def forget_all(self, reason: str, now: float) -> None:
         """Close every connection; what was in flight completes without a response."""

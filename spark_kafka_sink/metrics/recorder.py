@@ -1,6 +1,7 @@
 """Where a running producer counts what `producer_metrics` holds: per batch and per request.
 
-The sender thread alone writes here; others may read, and then see figures that are a moment old.
+The sender thread alone counts here, but for the buffer's figures: `BufferPool.measure` copies them
+in for whoever builds a report. Others may `build`, and then see figures that are a moment old.
 """
 
 from __future__ import annotations

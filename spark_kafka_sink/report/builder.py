@@ -92,7 +92,11 @@ class _Tally:
 
 
 class ReportBuilder:
-    """Collects one task's counters. Only the sender thread calls it, until `build`."""
+    """Collects one task's counters: the sender thread's, which `build` shows to any.
+
+    A `build` in mid-session shows counters as they are, so one of a batch may be a moment ahead of
+    another; complete, and the same for every thread, once the session is flushed.
+    """
 
     def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.meters = MetricsRecorder(settings)
@@ -176,11 +180,12 @@ class ReportBuilder:
             tasks=1,
             retried_tasks=int(task.attempt > 0),
             partitions=tuple(
-                tally.build(*key) for key, tally in sorted(self._tallies.items(), key=itemgetter(0))
+                tally.build(*key)
+                for key, tally in sorted(self._tallies.copy().items(), key=itemgetter(0))
             ),
             retries=self._retries,
             splits=self._splits,
-            errors=tuple(sorted(self._errors.items())),
+            errors=tuple(sorted(dict(self._errors).items())),
             request_latency=self._request_latency.build(),
             queue_latency=self._queue_latency.build(),
             throttle_ms=self._throttle_ms,

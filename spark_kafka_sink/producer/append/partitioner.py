@@ -58,7 +58,10 @@ class Route:
 
 
 class Partitioner:
-    """Assigns partitions for one producer session; used by the writer thread alone."""
+    """Assigns partitions for one producer session; used by the writer thread alone.
+
+    Only `random` is the client's, which the sender thread draws from too: each draw is atomic.
+    """
 
     def __init__(self, config: ProducerConfig, random: Random) -> None:
         self._kind = config.partitioner

@@ -39,8 +39,10 @@ short: with brokers that take data a chunk is done long before."""
 class Accumulator:
     """Open and closed batches of one session, shared by its writer and its sender.
 
-    An open batch belongs to the writer, which fills it under the lock; a closed one to the
-    compressor, then to the sender.
+    Until a batch is drained, the lock guards its `parts`, `charges`, `held`, `ready`, `closed` and
+    `reason`: the writer fills and closes it, the sender closes it, copies its parts and puts in
+    what compression made of it. Then it is the sender's. `charges` and the charges themselves stay
+    under the lock until it is complete, as chunks are shared between batches.
     """
 
     def __init__(
@@ -191,8 +193,10 @@ class Accumulator:
         for batch, payload, seconds, error in self._compressor.take_results():
             if error is not None:
                 failure = failure or error
-            elif not batch.completed:  # else it has expired meanwhile
-                self._take_payload(batch, payload, seconds)
+                continue
+            with self.lock:
+                if not batch.completed:  # else it has expired meanwhile
+                    self._take_payload(batch, payload, seconds)
         return failure
 
     def drain(self, batch: ProducerBatch, partition: TopicPartition) -> None:
@@ -300,15 +304,14 @@ class Accumulator:
             self._compressor.submit(batch)
 
     def _take_payload(self, batch: ProducerBatch, payload: bytes, seconds: float) -> None:
-        with self.lock:
-            self.pool.release(batch.charges)
-            self.quotas.change(batch.partition, len(payload) - batch.held)
-            batch.hold([payload])
-            batch.codec, batch.compression = self._compressor.codec, seconds
-            self._charge(batch, len(payload))
-            batch.ready = True
-            self._events.compressed(batch)
-            self.state.notify()
+        self.pool.release(batch.charges)
+        self.quotas.change(batch.partition, len(payload) - batch.held)
+        batch.hold([payload])
+        batch.codec, batch.compression = self._compressor.codec, seconds
+        self._charge(batch, len(payload))
+        batch.ready = True
+        self._events.compressed(batch)
+        self.state.notify()
 
     def _label(self, batch: ProducerBatch) -> None:
         self._created += 1

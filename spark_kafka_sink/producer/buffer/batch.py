@@ -1,7 +1,9 @@
 """A batch on its way: the records of one partition that travel, retry and fail together.
 
-The writer thread fills it, the codec thread compresses it, the sender thread sends it: the
-accumulator hands it from one to the next, and its fields belong to whoever has it.
+The writer thread fills it, the codec thread reads it, the sender thread sends it. Until it is
+drained, its fields are guarded by the accumulator's lock; then they are the sender thread's, but
+for `charges`. `parts` is replaced, never changed, once it is closed, so the codec thread reads it
+without the lock.
 Source: ``ProducerBatch``.
 """
 

@@ -113,15 +113,17 @@ class CircuitBreakers:
         """Whether any partition's or broker's breaker can be open."""
         return bool(self._each)
 
+    def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
+        breaker = self._each.get(target)
+        return BreakerState.CLOSED if breaker is None else breaker.state(now)
+
+    # Sender thread only.
+
     def _is_storm(self, now: float) -> bool:
         """Whether most answers are errors, and of most partitions: no few of them slow the rest."""
         if 2 * len(self._troubled) <= len(self._seen):
             return False
         return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
-
-    def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
-        breaker = self._each.get(target)
-        return BreakerState.CLOSED if breaker is None else breaker.state(now)
 
     def _breaker(self, target: TopicPartition | int) -> Breaker:
         breaker = self._each.get(target)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Charge:
-    """`size` bytes that stay charged until all `holders` have released them."""
+    """`size` bytes that stay charged until all `holders` have released them.
+
+    Guarded by the lock of the session's state from when the first batch holds it.
+    """
 
     size: int
     holders: int = 1

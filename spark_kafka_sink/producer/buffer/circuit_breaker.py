@@ -121,7 +121,7 @@ class Window:
 
 
 class Breaker:
-    """One thing's breaker."""
+    """One thing's breaker; any thread may ask `state`, the sender thread alone does the rest."""
 
     __slots__ = ("_config", "_position", "_thresholds", "_window")
 

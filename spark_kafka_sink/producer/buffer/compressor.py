@@ -51,7 +51,8 @@ class Compressor:
             1, thread_name_prefix="kafkaprod-codec", initializer=self._began
         )
         self._pending: deque[ProducerBatch] = deque()
-        """Filled under the accumulator's lock, emptied by the codec thread, one a result."""
+        """Filled under the accumulator's lock, emptied by the codec thread, one a result; by the
+        sender's when the codec thread is dead."""
         self._results: deque[CompressionResult] = deque()
         """Filled by the codec thread, emptied by the sender."""
         self._thread: Thread | None = None
@@ -77,7 +78,7 @@ class Compressor:
         return results
 
     def close(self) -> None:
-        """Finish the batch that is being compressed, drop the others."""
+        """Finish the batch that is being compressed, drop the others; the writer's thread."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     # Codec thread only.

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class SessionState:
     """The error that ended the session, and how many of its batches are incomplete.
 
-    `lock` is the only lock of a session. It guards this state, the `BufferPool`, the
+    `lock` is the only lock that both threads of a session wait for; `BadRows` and the histograms
+    have leaf locks, under which nothing else is taken. It guards this state, the `BufferPool`, the
     `BufferQuotas` and the `Accumulator` together, because the writer waits for a change in any of
     them. `changed` is notified when memory is freed, when a batch is complete, when an error ends
     the session, and when metadata arrives.

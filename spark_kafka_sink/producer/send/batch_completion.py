@@ -68,9 +68,8 @@ class BatchCompletion:
         def is_removed(batch: ProducerBatch) -> bool:
             return removed.remaining(*batch.partition, now) is not None
 
-        for batch in self._context.take_retries(is_removed) + self._accumulator.take_while(
-            is_removed
-        ):
+        waiting = self._context.take_retries(is_removed)
+        for batch in waiting + self._accumulator.take_while(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.partition, now) or 0
             self.fail_session(removed_partition_error(batch, remaining))
