@@ -9,8 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdAndEpoch
 from spark_kafka_sink.broker.coordinator.transactional_offsets import OFFSETS_PARTITION
-from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import check_transaction_coordinator
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 FENCED_VERSION = 2

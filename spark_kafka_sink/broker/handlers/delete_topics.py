@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.handlers.lookup import missing, topic_of
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import missing, topic_of
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import check_transaction_coordinator
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.lookup import (
+from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import (
     current_leader,
     endpoints,
     id_of,
@@ -25,7 +26,6 @@ from spark_kafka_sink.broker.handlers.lookup import (
     topic_of,
     visible_end,
 )
-from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.gather import RecordBuffers
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 

@@ -17,8 +17,8 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     NO_ID,
     ProducerIdAndEpoch,
 )
-from spark_kafka_sink.broker.handlers.lookup import check_transaction_coordinator
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import check_transaction_coordinator
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

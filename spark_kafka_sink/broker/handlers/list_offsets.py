@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.lookup import reads_committed, topic_of, visible_end
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import reads_committed, topic_of, visible_end
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 

@@ -13,8 +13,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.new_topic import NewTopic, TopicError
 from spark_kafka_sink.broker.handlers.authorized_operations import of_cluster, of_topic
-from spark_kafka_sink.broker.handlers.lookup import id_of, missing
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import id_of, missing
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

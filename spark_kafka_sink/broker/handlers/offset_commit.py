@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.group_offsets import CommittedOffset
-from spark_kafka_sink.broker.handlers.lookup import id_of, missing, name_of, topic_of
 from spark_kafka_sink.broker.handlers.membership import check_coordinator, may_commit
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.broker.handlers.request_lookups import id_of, missing, name_of, topic_of
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

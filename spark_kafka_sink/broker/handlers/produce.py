@@ -23,14 +23,6 @@ from spark_kafka_sink.broker.coordinator.transaction_verification import (
     verify,
 )
 from spark_kafka_sink.broker.handlers.delayed_produce import DelayedProduce, Unconfirmed
-from spark_kafka_sink.broker.handlers.lookup import (
-    current_leader,
-    endpoints,
-    id_of,
-    missing,
-    name_of,
-    topic_of,
-)
 from spark_kafka_sink.broker.handlers.produce_data import (
     PartitionProduceData,
     TopicProduceData,
@@ -42,6 +34,14 @@ from spark_kafka_sink.broker.handlers.request_context import (
     Handler,
     Outcome,
     RequestContext,
+)
+from spark_kafka_sink.broker.handlers.request_lookups import (
+    current_leader,
+    endpoints,
+    id_of,
+    missing,
+    name_of,
+    topic_of,
 )
 from spark_kafka_sink.broker.partition.append_options import AppendOptions
 from spark_kafka_sink.broker.partition.log_validator import transactional_header

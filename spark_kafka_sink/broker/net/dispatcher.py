@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from spark_kafka_sink.broker.handlers import handlers_of
 from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
+from spark_kafka_sink.broker.handlers.registry import handlers_of
 from spark_kafka_sink.broker.handlers.request_context import RequestContext
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import request_frame

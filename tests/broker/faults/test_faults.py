@@ -16,7 +16,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.faults.fault import Effect, Fault, RequestInfo, RequestPartition
 from spark_kafka_sink.broker.faults.faults import Faults
 from spark_kafka_sink.broker.faults.parser import parse_fault
-from spark_kafka_sink.broker.handlers import HANDLERS
+from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.fetching import fetch, offsets
