@@ -93,7 +93,7 @@ class Client:
 
     @property
     def gone(self) -> bool:
-        """No loop runs any more: the thread has ended, or has died of something."""
+        """No loop runs any more: the thread has ended or crashed."""
         return self._thread is not None and not self._thread.is_alive()
 
     @property
@@ -199,7 +199,7 @@ class Client:
 
     @staticmethod
     def _failed_idle(error: BaseException) -> None:
-        """Nobody is there to be told: what is no common error ends the thread."""
+        """Log an error for which there is no task to fail; re-raise what is not an `Exception`."""
         if not isinstance(error, Exception):
             raise error
         _LOG.warning("an idle connection failed: %s", text_of(error))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
-"""Of a topic; Kafka itself stands far fewer."""
+"""Largest partition count accepted for a topic; far above what Kafka supports."""
 
 
 @dataclass(frozen=True, slots=True)

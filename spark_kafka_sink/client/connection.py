@@ -179,7 +179,7 @@ class Connection:
         return flight.ends_at <= self._written
 
     def written_silently(self) -> list[InFlightRequest]:
-        """Requests without a response that are written now: nothing more will be heard of them."""
+        """Take the acks=0 requests that are fully written; they get no response."""
         done = []
         while self.silent and self.has_written(self.silent[0]):
             done.append(self.silent.popleft())
@@ -216,6 +216,6 @@ class Connection:
             self.versions[int(api.api_key)] = VersionRange(
                 int(api.min_version), int(api.max_version)
             )
-        # What tells no metadata is no broker, such as a KRaft controller: there may be others.
+        # A node without the Metadata API is no broker, for example a KRaft controller.
         self.version(ApiKey.METADATA)
         self.move(State.READY)

@@ -180,7 +180,8 @@ class Metadata:
     def connect_any(self, network: Network, now: float) -> None:
         """Where no broker is ready, connect to one: tried least first, known before bootstrap.
 
-        One that takes long has company: a silent address must not use up all of max.block.ms.
+        If one takes too long, another is tried in parallel: an address that never answers must not
+        use up all of max.block.ms.
         """
         if network.connecting(now - _PATIENCE):
             return

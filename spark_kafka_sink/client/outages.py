@@ -1,9 +1,9 @@
 """Outages that last, and what the log says of them: what waits, what comes next, and the end.
 
-A log stays readable: each outage is spoken of once in `INTERVAL` seconds at most, and all of them
-in `MOST` lines together, as a whole cluster may be away and every task of a job has this to say.
-All of it is at WARNING, the end too: what is less is lost where nobody has set up logging, as in
-Spark's Python workers. Sender thread only.
+To keep the log readable, each outage is logged at most once per `INTERVAL` seconds, and all of
+them together in at most `MOST` lines: a whole cluster may be down, and every task logs it. The
+level is always WARNING, also for the end of an outage, because Spark's Python workers have no
+logging configured and drop lower levels. Sender thread only.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ FIELDS = ("topic", "partition", "broker", "error", "hint")
 
 
 class ErrorFields(TypedDict, total=False):
-    """What an error may know beside its message; all of it is shown to the user.
+    """Optional context of an error in addition to its message; all of it is shown to the user.
 
     `topic` and `partition` say where it happened, `broker` is "host:port" or a node id, `error` is
     Kafka's own name such as NOT_LEADER_OR_FOLLOWER, and `hint` tells what to do next.

@@ -41,7 +41,7 @@ class Partitioner(Enum):
     ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     RANDOM = "random"
     CONSISTENT = "consistent"
-    """CRC-32 of the key; without one that of nothing."""
+    """CRC-32 of the key; a null key is hashed as an empty one."""
     CONSISTENT_RANDOM = "consistent_random"
     """As CONSISTENT; null and empty keys are sticky."""
     MURMUR2 = "murmur2"

@@ -1,4 +1,4 @@
-"""Who the producer is to the brokers: producer id, epoch, and each partition's next sequence.
+"""The idempotent producer's identity: producer id, epoch, and each partition's next sequence.
 
 Owned by the sender thread. A healthy session hands its `ProducerState` to the next one, so that a
 worker process that runs many tasks leaves one producer state on each broker and not many.
@@ -41,7 +41,7 @@ _TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
 
 
 class BatchSequence(NamedTuple):
-    """By what a broker knows a batch: producer id, epoch, and the sequence of its first record."""
+    """A batch's identity for the broker: producer id, epoch, and its first record's sequence."""
 
     producer_id: int
     epoch: int

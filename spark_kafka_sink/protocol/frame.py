@@ -21,7 +21,7 @@ class FrameReader:
     """Collects received bytes and hands out whole frames, without doing any I/O.
 
     A frame that arrived in one piece is a slice of that piece; others are joined once, when they
-    are complete. Nothing is allocated on the word of a size alone.
+    are complete. The announced size alone never causes an allocation.
     """
 
     __slots__ = ("_chunks", "_held", "_limit", "_wanted")

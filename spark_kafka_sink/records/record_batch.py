@@ -73,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """Raises ProtocolError for codec numbers that nobody has defined."""
+        """The codec; raises ProtocolError for an undefined codec number."""
         number = self.attributes & _CODEC_MASK
         if number >= len(_CODECS):
             raise ProtocolError(f"unknown compression codec {number}")

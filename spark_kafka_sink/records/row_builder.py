@@ -36,7 +36,7 @@ NULL = varint(-1)
 _SIZE_BITS = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LONG = 1 << 30
-"""Longer than any entry: the shortest of none."""
+"""Initial value of a minimum: larger than any entry's length."""
 _VIEW = np.dtype("V16")
 """A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
 

@@ -141,7 +141,7 @@ class DeliveryReport:
 
     @classmethod
     def merge_all(cls, parts: Iterable[DeliveryReport]) -> Self:
-        """All together; one pass, so ten thousand are no trouble."""
+        """Merge any number of reports in a single pass."""
         reports = list(parts)
         slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
         tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)

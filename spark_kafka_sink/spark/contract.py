@@ -39,7 +39,7 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
 class Contract:
     """The index of each column in the DataFrame; None where it is absent or not used.
 
-    `fixed_topic` is the `topic` option, which wins over the column. `tolerant`: a poison row
+    `fixed_topic` is the `topic` option, which wins over the column. `tolerant`: a bad row
     is marked and does not fail the task (errors.tolerance=all).
     """
 

@@ -18,7 +18,7 @@ class RowChecks:
 
     Args:
         rows: how many there are.
-        tolerant: a poison row is marked; without it the first one is an error.
+        tolerant: bad rows are marked; otherwise the first one raises.
         first_row: the number that errors give to the first of them.
     """
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A broker of the cluster: host and port as clients are told, `bound` where it listens."""
+    """A broker of the cluster: advertised host and port; `bound` is where it listens."""
 
     id: int
     host: str
@@ -48,21 +48,21 @@ class Node:
 
 
 class Cluster:
-    """Nodes, topics, consumer groups, producer ids, transactions, and answers that wait.
+    """Nodes, topics, consumer groups, producer ids, transactions, and delayed requests.
 
-    All of it belongs to one thread, or to whoever holds the lock on it (state_lock.py). `nodes` are
-    those that live, as Metadata names them.
+    Used by one thread, or by the holder of its lock (state_lock.py). `nodes` are the active nodes,
+    which Metadata returns.
 
     Args:
         config: what the broker was started with.
         nodes: all of them, by id.
-        clock: its time of day may jump.
-        backend: where logs and all else that lasts are kept.
-        purgatory: takes the requests whose answer waits.
-        sockets: of the nodes.
+        clock: the brokers' clock; tests may move its time of day.
+        backend: stores logs and all other durable state.
+        purgatory: holds delayed requests.
+        sockets: the nodes' sockets.
 
     Raises:
-        ConfigError: a topic to begin with can't be made.
+        ConfigError: a configured topic can't be created.
     """
 
     def __init__(
@@ -157,15 +157,15 @@ class Cluster:
         return self._all_nodes[node_id]
 
     def new_producer_id(self) -> int:
-        """Give out a producer id that nobody has had."""
+        """Allocate a new producer id."""
         return self._producer_id_manager.next()
 
     def coordinator(self, key: str) -> Node:
         """The node that coordinates a group or transactional id: the same one while it lives."""
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)
-        turn = (ids[(first + step) % len(ids)] for step in range(len(ids)))
-        return self._all_nodes[next((i for i in turn if i in self.nodes), ids[first])]
+        candidates = ids[first:] + ids[:first]
+        return self._all_nodes[next((i for i in candidates if i in self.nodes), ids[first])]
 
     def tick(self) -> None:
         """Do what is due: late members leave, waiting requests are answered."""
@@ -179,7 +179,7 @@ class Cluster:
         self.purgatory.poll(now)
 
     def close(self) -> None:
-        """Keep what is to be kept, once nobody is served any more."""
+        """Flush and close all logs; called after the last request was served."""
         self.topics.store.close(self.topics.all())
 
     def next_deadline(self) -> float | None:

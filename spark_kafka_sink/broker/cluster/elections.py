@@ -34,7 +34,7 @@ class Elections:
         self._purgatory = purgatory
 
     def node_lost(self, node: int) -> None:
-        """Take a node out of the in-sync replicas, and its leaderships from it."""
+        """Remove a node from all in-sync replicas, and elect new leaders for its partitions."""
         for partition in self._partitions():
             if node not in partition.replicas:
                 continue

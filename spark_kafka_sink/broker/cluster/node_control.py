@@ -39,11 +39,11 @@ class NodeControl:
     """Stops, starts and pauses nodes.
 
     Args:
-        nodes: their states, which are changed.
+        nodes: the states of the nodes, which this class updates.
         elections: moves leaderships away from nodes and back.
-        sockets: of the nodes.
-        clock: tells when a paused node's session ends.
-        changed: called when other nodes are active than before.
+        sockets: opens, closes and mutes the nodes' sockets.
+        clock: determines when a paused node's session ends.
+        changed: called when the set of active nodes has changed.
     """
 
     __slots__ = ("_changed", "_clock", "_elections", "_nodes", "_sockets")
@@ -85,23 +85,23 @@ class NodeControl:
         self._elections.node_back()
 
     def pause(self, node: int) -> None:
-        """Let a node hang: connections stay open and nothing answers."""
+        """Pause a node: its connections stay open, but no request is answered."""
         if self._state(node) is not NodeState.UP:
             return
         self._nodes.pause(node, self._clock.monotonic())
         self._sockets.mute_node(node)
 
     def set_lag(self, node: int, seconds: float) -> None:
-        """Let a follower copy so much later than its leaders append."""
+        """Delay a follower's replication by this many seconds."""
         self._state(node)
         self._nodes[node].lag = max(0.0, seconds)
 
     def set_all_lags(self, seconds: float) -> None:
-        """See `set_lag`, for every node."""
+        """Delay the replication of every node by this many seconds."""
         self._nodes.set_lags(max(0.0, seconds))
 
     def tick(self, now: float) -> None:
-        """Fence the nodes that hang for too long."""
+        """Fence the nodes that have been paused for longer than the session timeout."""
         for node in self._nodes.fence(now):
             self._changed()
             self._elections.node_lost(node)

@@ -1,4 +1,4 @@
-"""Which nodes of a cluster live, hang or are down, and how far their copies lag.
+"""Which nodes of a cluster are up, paused or stopped, and how far their replicas lag.
 
 As Kafka's controller sees brokers: one that hangs is fenced when its session ends (KIP-631).
 """

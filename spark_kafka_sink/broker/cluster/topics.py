@@ -110,7 +110,7 @@ class Topics:
         return topic
 
     def draft(self, new: NewTopic) -> Topic:
-        """The topic that `create` would make; nobody else sees it, and it keeps nothing."""
+        """The topic that `create` would make; it is neither registered nor stored."""
         return self._build(new, lambda _index, _config: UnifiedLog())
 
     def _make(self, new: NewTopic) -> Topic:

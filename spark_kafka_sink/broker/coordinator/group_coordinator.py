@@ -8,38 +8,38 @@ from spark_kafka_sink.broker.storage.journal import Journal
 
 
 class GroupCoordinator:
-    """All groups by id.
+    """Finds and creates consumer groups, and runs their timeouts.
 
     Args:
         journal: holds the offsets that were committed to an earlier broker.
     """
 
-    __slots__ = ("_due", "_groups", "_journal", "_touched")
+    __slots__ = ("_cached_deadline", "_deadline_is_stale", "_groups", "_journal")
 
     def __init__(self, journal: Journal | None = None) -> None:
         self._groups: dict[str, ClassicGroup] = {}
-        self._touched = True
-        self._due: float | None = None
+        self._deadline_is_stale = True
+        self._cached_deadline: float | None = None
         self._journal = journal or Journal()
         for group_id in {str(key[0]) for key in self._journal.all(KIND)}:
-            self.get(group_id)
+            self.get_or_create(group_id)
 
     def all(self) -> list[ClassicGroup]:
         """Every group."""
-        self._touched = True
+        self._deadline_is_stale = True
         return list(self._groups.values())
 
     def find(self, group_id: str) -> ClassicGroup | None:
         """Find a group."""
-        self._touched = True
+        self._deadline_is_stale = True
         return self._groups.get(group_id)
 
     def peek(self, group_id: str) -> ClassicGroup:
-        """Find a group, or an empty one that is not kept: not every request creates groups."""
+        """Find a group, or return a new empty one without storing it."""
         return self.find(group_id) or ClassicGroup(id=group_id)
 
-    def get(self, group_id: str) -> ClassicGroup:
-        """Find a group, or begin it."""
+    def get_or_create(self, group_id: str) -> ClassicGroup:
+        """Find a group, or create an empty one."""
         group = self.find(group_id)
         if group is None:
             offsets = GroupOffsets(self._journal, group_id)
@@ -53,28 +53,27 @@ class GroupCoordinator:
     def forget_topic(self, name: str) -> None:
         """Drop all groups' offsets of a topic that is deleted."""
         for group in self._groups.values():
-            for topic_partition in [
-                topic_partition for topic_partition in group.offsets if topic_partition[0] == name
-            ]:
-                del group.offsets[topic_partition]
+            for topic, partition in list(group.offsets):
+                if topic == name:
+                    del group.offsets[topic, partition]
 
     def tick(self, now: float) -> None:
-        """See `ClassicGroup.tick`; nobody is looked at before time."""
+        """Call `ClassicGroup.tick` on every group once the next deadline has passed."""
         due = self.next_deadline()
         if due is None or now < due:
             return
         for group in self._groups.values():
             group.tick(now)
-        self._touched = True
+        self._deadline_is_stale = True
 
     def next_deadline(self) -> float | None:
         """When the first group has something to do, in monotonic seconds; None for never.
 
-        A group is changed only by those who have found it here, so the time is computed anew only
-        after `find`, `get` or `all`.
+        The value is cached. Callers change a group only after getting it from `find`,
+        `get_or_create` or `all`, so these invalidate the cache.
         """
-        if self._touched:
+        if self._deadline_is_stale:
             times = (group.next_deadline() for group in self._groups.values())
-            self._due = min((time for time in times if time is not None), default=None)
-            self._touched = False
-        return self._due
+            self._cached_deadline = min((time for time in times if time is not None), default=None)
+            self._deadline_is_stale = False
+        return self._cached_deadline

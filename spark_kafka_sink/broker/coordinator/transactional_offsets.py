@@ -88,7 +88,7 @@ class TransactionalOffsets:
         for (group_id, topic_partition), offset in self._pending.pop(
             marker.producer_id, {}
         ).items():
-            offsets = groups.get(group_id).offsets
+            offsets = groups.get_or_create(group_id).offsets
             if marker.commit and (
                 topic_partition not in offsets or offsets[topic_partition].order < offset.order
             ):

@@ -195,7 +195,7 @@ class FaultInjector:
 def _code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
-    except ValueError:  # One that nobody knows yet: the client has to live with it.
+    except ValueError:  # A code that ErrorCode lacks is sent as a bare number.
         return cast("ErrorCode", UnknownErrorCode(number))
 
 

@@ -18,7 +18,7 @@ FENCED_VERSION = 2
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the AddOffsetsToTxn API."""
     request = context.request
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     error = check_transaction_coordinator(context, request.transactional_id)

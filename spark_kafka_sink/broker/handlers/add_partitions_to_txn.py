@@ -26,7 +26,7 @@ BATCHED_VERSION = 4
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the AddPartitionsToTxn API."""
     request = context.request
     if context.version >= BATCHED_VERSION:
         results = [_transaction(context, item) for item in request.transactions]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the AlterConfigs API."""
     named = Counter((item.resource_type, item.resource_name) for item in context.request.resources)
     return {"responses": [_resource(context, item, named) for item in context.request.resources]}
 

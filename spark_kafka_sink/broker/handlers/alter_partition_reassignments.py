@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the AlterPartitionReassignments API."""
     return {
         "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
         "responses": [

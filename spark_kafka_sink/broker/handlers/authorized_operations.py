@@ -26,7 +26,7 @@ CLUSTER_OPERATIONS: Final = _CONFIGS | _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _IDEMPOTENT_WRITE
 )
 NOT_ASKED: Final = -(2**31)
-"""The bit field that nobody asked for."""
+"""The value of the bit field when the client did not request it."""
 
 
 def of_topic(context: RequestContext) -> int:

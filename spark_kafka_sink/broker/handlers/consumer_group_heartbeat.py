@@ -18,7 +18,7 @@ MESSAGE = (
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ConsumerGroupHeartbeat API."""
     return {
         "error_code": ErrorCode.unsupported_version,
         "error_message": MESSAGE,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the CreatePartitions API."""
     names = [item.name for item in context.request.topics]
     return {"results": [_grow(context, item, names) for item in context.request.topics]}
 

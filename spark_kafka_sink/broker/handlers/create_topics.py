@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the CreateTopics API."""
     names = [item.name for item in context.request.topics]
     items = {item.name: item for item in context.request.topics}
     return {"topics": [_create(context, item, names) for item in items.values()]}

@@ -9,7 +9,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DeleteGroups API."""
     return {
         "results": [
             {"group_id": group_id, "error_code": _delete(context, group_id)}

@@ -22,7 +22,7 @@ NO_OFFSET = -1
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DeleteRecords API."""
     return {"topics": [_topic(context, item) for item in context.request.topics]}
 
 

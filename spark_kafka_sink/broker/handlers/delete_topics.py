@@ -15,7 +15,7 @@ NOT_THERE = "This server does not host this topic."
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DeleteTopics API."""
     if context.version >= 6:
         return {"responses": [_delete_state(context, item) for item in context.request.topics]}
     return {"responses": [_delete_name(context, name) for name in context.request.topic_names]}

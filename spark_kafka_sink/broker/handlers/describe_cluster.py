@@ -18,7 +18,7 @@ CONTROLLERS = 2
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeCluster API."""
     cluster = context.cluster
     asked = context.get("endpoint_type", BROKERS)
     if asked == CONTROLLERS:

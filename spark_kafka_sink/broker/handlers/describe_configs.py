@@ -39,7 +39,7 @@ UNKNOWN_TYPE = 0
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeConfigs API."""
     return {"results": [_resource(context, item) for item in context.request.resources]}
 
 

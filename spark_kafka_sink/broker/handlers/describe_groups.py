@@ -20,7 +20,7 @@ NOT_FOUND_VERSION = 6
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeGroups API."""
     return {"groups": [_describe(context, group_id) for group_id in context.request.groups]}
 
 

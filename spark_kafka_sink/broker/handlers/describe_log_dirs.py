@@ -21,7 +21,7 @@ IN_MEMORY = "/memory"
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeLogDirs API."""
     folder = context.cluster.config.data_dir
     volume = shutil.disk_usage(folder) if folder else None
     directory = {

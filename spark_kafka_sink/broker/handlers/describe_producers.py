@@ -18,7 +18,7 @@ NO_OFFSET = -1
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeProducers API."""
     return {
         "topics": [
             {

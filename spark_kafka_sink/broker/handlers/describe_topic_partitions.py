@@ -23,7 +23,7 @@ MAX_PARTITIONS = 2_000
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeTopicPartitions API."""
     cursor = context.request.cursor
     first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
     left = min(context.request.response_partition_limit, MAX_PARTITIONS)

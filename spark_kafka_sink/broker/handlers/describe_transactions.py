@@ -20,7 +20,7 @@ _NOTHING = {"transaction_state": "", "producer_id": 0, "producer_epoch": 0}
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the DescribeTransactions API."""
     names = context.request.transactional_ids
     return {"transaction_states": [_describe(context, name) for name in names]}
 

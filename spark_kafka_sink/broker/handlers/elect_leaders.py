@@ -27,7 +27,7 @@ _TEXTS = {
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ElectLeaders API."""
     asked = context.request.topic_partitions
     if asked is not None:
         named = [

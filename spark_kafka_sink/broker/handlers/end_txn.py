@@ -24,7 +24,7 @@ BUMPING_VERSION = 5
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the EndTxn API."""
     request = context.request
     named = check_transaction_coordinator(
         context, request.transactional_id

@@ -59,7 +59,7 @@ class PartitionFetch:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the Fetch API."""
     request = context.request
     if context.get("session_epoch", -1) not in FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}

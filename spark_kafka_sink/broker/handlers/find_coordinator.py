@@ -21,7 +21,7 @@ BATCHED_VERSION = 4
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the FindCoordinator API."""
     if context.version >= BATCHED_VERSION:
         return {"coordinators": [_find(context, key) for key in context.request.coordinator_keys]}
     return _find(context, context.request.key)

@@ -8,7 +8,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the Heartbeat API."""
     request = context.request
     if error := check_coordinator(context):
         return {"error_code": error}

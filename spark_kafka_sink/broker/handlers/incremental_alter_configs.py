@@ -39,7 +39,7 @@ class Operation(IntEnum):
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the IncrementalAlterConfigs API."""
     named = Counter((item.resource_type, item.resource_name) for item in context.request.resources)
     return {"responses": [_resource(context, item, named) for item in context.request.resources]}
 

@@ -29,7 +29,7 @@ FENCED_VERSION = 4
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the InitProducerId API."""
     expected = ProducerIdAndEpoch(
         context.get("producer_id", NO_ID), context.get("producer_epoch", NO_EPOCH)
     )

@@ -24,7 +24,7 @@ SKIPPING_VERSION = 9
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the JoinGroup API."""
     request = context.request
     config = context.cluster.config
     session = request.session_timeout.total_seconds()
@@ -50,7 +50,11 @@ def handle(context: RequestContext) -> Answer:
         may_skip_assignment=context.version >= SKIPPING_VERSION,
     )
     groups = context.cluster.group_coordinator
-    group = groups.peek(request.group_id) if request.member_id else groups.get(request.group_id)
+    group = (
+        groups.peek(request.group_id)
+        if request.member_id
+        else groups.get_or_create(request.group_id)
+    )
     group.join(joining, context.reply, context.cluster.clock.monotonic())
     return Outcome.LATER
 

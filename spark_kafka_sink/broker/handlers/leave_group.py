@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the LeaveGroup API."""
     request = context.request
     if error := check_coordinator(context):
         return {"error_code": error}

@@ -23,7 +23,7 @@ ALL_TYPES_VERSION = 1
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ListConfigResources API."""
     requested = set(context.get("resource_types", ()))
     if requested - {*ResourceType, CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}

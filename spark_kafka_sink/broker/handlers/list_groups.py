@@ -9,7 +9,7 @@ CLASSIC = "classic"
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ListGroups API."""
     states = {state.lower() for state in context.get("states_filter", ())}
     types = {kind.lower() for kind in context.get("types_filter", ())}
     return {

@@ -29,7 +29,7 @@ NOTHING = TimedOffset(-1, -1)
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ListOffsets API."""
     return {
         "topics": [
             {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ListPartitionReassignments API."""
     asked = context.request.topics
     requested = None
     if asked is not None:

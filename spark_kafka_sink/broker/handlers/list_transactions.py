@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the ListTransactions API."""
     try:
         pattern = re.compile(context.get("transactional_id_pattern", None) or ".*", re.DOTALL)
     except re.error:

@@ -40,7 +40,7 @@ def may_commit(
     """Check whether offsets may be committed: by a member, or by anyone while there is none.
 
     As OffsetMetadataManager.validateOffsetCommit: in a transaction, the old versions that name no
-    member are believed, and a rebalance disturbs nobody.
+    member are not checked, and a rebalance in progress does not reject the commit.
     """
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:

@@ -26,7 +26,7 @@ NULL_NAME_VERSION = 12
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the Metadata API."""
     cluster = context.cluster
     asked = context.request.topics
     if asked is None or (context.version == 0 and not asked):

@@ -25,12 +25,12 @@ MAX_METADATA = 4_096
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the OffsetCommit API."""
     request = context.request
     generation = request.generation_id_or_member_epoch
     error = check_coordinator(context) or may_commit(context, generation)
     groups = context.cluster.group_coordinator
-    group = groups.peek(request.group_id) if error else groups.get(request.group_id)
+    group = groups.peek(request.group_id) if error else groups.get_or_create(request.group_id)
     if not error and request.member_id:
         group.heartbeat(request.member_id, context.cluster.clock.monotonic())
     return {

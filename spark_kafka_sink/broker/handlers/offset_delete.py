@@ -21,7 +21,7 @@ CONSUMER = "consumer"
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the OffsetDelete API."""
     if error := check_coordinator(context):
         return {"error_code": error}
     group = context.cluster.group_coordinator.find(context.request.group_id)

@@ -25,7 +25,7 @@ GROUPS_VERSION = 8
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the OffsetFetch API."""
     if context.version >= GROUPS_VERSION:
         return {"groups": [_group(context, item) for item in context.request.groups]}
     return _group(context, context.request)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the OffsetForLeaderEpoch API."""
     return {"topics": [_topic(context, item) for item in context.request.topics]}
 
 

@@ -61,7 +61,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the Produce API."""
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
     responses = [_topic(context, one, unconfirmed) for one in topics]

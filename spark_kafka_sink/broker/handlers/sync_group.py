@@ -20,7 +20,7 @@ NAMED_VERSION = 5
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the SyncGroup API."""
     request = context.request
     if error := check_coordinator(context):
         return {"error_code": error}

@@ -1,7 +1,7 @@
 """TxnOffsetCommit 0-5: offsets that count once the transaction is committed (KIP-98).
 
-Since version 3 by a member of the current generation (KIP-447), or by nobody in particular. Up to
-version 4 AddOffsetsToTxn comes first; version 5 does that itself (KIP-890).
+Since version 3 the request may name a group member and its generation, which are checked then
+(KIP-447). Up to version 4 the client sends AddOffsetsToTxn first; version 5 implies it (KIP-890).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_METADATA = 4096
 
 
 def handle(context: RequestContext) -> Answer:
-    """See the module."""
+    """Handle the TxnOffsetCommit API."""
     exists = {
         (item.name, p.partition_index)
         for item in context.request.topics
@@ -40,7 +40,7 @@ def handle(context: RequestContext) -> Answer:
         for p in item.partitions
         if topic.partition(p.partition_index) is not None
     }
-    error = _refusal(context) if exists else ErrorCode.none
+    error = _join_transaction(context) if exists else ErrorCode.none
     return {
         "topics": [
             {
@@ -58,25 +58,24 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(context.request.producer_id, context.request.producer_epoch)
 
 
-def _refusal(context: RequestContext) -> ErrorCode:
-    """What keeps all offsets from being committed."""
-    offsets, producer = context.cluster.transactional_offsets, _producer(context)
+def _supported_operation(version: int) -> TransactionSupportedOperation:
+    if version >= ADDING_VERSION:
+        return TransactionSupportedOperation.ADD_PARTITION
+    if version >= ABORTABLE_VERSION:
+        return TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
+    return TransactionSupportedOperation.DEFAULT_ERROR
+
+
+def _join_transaction(context: RequestContext) -> ErrorCode:
+    """Add the offsets partition to the transaction; the error for all offsets if that fails."""
+    offsets = context.cluster.transactional_offsets
+    producer = _producer(context)
     error = check_coordinator(context)
     if not error and not offsets.is_ongoing(producer):
-        supported_operation = (
-            TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
-            if context.version >= ABORTABLE_VERSION
-            else TransactionSupportedOperation.DEFAULT_ERROR
-        )
-        supported_operation = (
-            TransactionSupportedOperation.ADD_PARTITION
-            if context.version >= ADDING_VERSION
-            else supported_operation
-        )
         writer = Writer(
             transactional_id=context.request.transactional_id,
             producer=producer,
-            supported_operation=supported_operation,
+            supported_operation=_supported_operation(context.version),
         )
         error = verify(context.cluster.transaction_coordinator, writer, OFFSETS_PARTITION)
     generation = context.get("generation_id", NO_GENERATION)
@@ -104,7 +103,7 @@ def _commit(
             leader_epoch=getattr(asked, "committed_leader_epoch", -1),
             metadata=asked.committed_metadata,
         )
-        context.cluster.group_coordinator.get(context.request.group_id)
+        context.cluster.group_coordinator.get_or_create(context.request.group_id)
         context.cluster.transactional_offsets.add(
             _producer(context), context.request.group_id, topic_partition, offset
         )

@@ -1,4 +1,4 @@
-"""From a frame to its handler."""
+"""Decodes request frames and dispatches them to the handlers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.connection import Connection
     from spark_kafka_sink.broker.net.response_channel import Network
 
-_ABOUT_THE_CLUSTER: Final = frozenset(
+_WITHOUT_STORAGE: Final = frozenset(
     {
         ApiKey.API_VERSIONS,
         ApiKey.DESCRIBE_CLUSTER,
@@ -31,17 +31,17 @@ _ABOUT_THE_CLUSTER: Final = frozenset(
 )
 
 
-def gets_no_answer(api: int, context: RequestContext) -> bool:
+def expects_no_response(api: int, context: RequestContext) -> bool:
     """Whether it is a Produce request with acks=0."""
     return api == ApiKey.PRODUCE and context.request.acks == 0
 
 
 class RequestInterceptor(Protocol):
-    """Stands between a request and its handler, as faults do that a test asks for."""
+    """Sits between requests and their handlers; fault injection implements it."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it may do more than to hand requests on."""
+        """Whether it may do anything but forward requests."""
         ...
 
     def serve(self, channel: ResponseChannel, context: RequestContext) -> None:
@@ -54,7 +54,7 @@ class RequestInterceptor(Protocol):
 
 
 class Dispatcher:
-    """Reads requests and hands them to their handlers.
+    """Decodes requests and dispatches them to their handlers.
 
     Args:
         cluster: the state that handlers work on.
@@ -73,7 +73,7 @@ class Dispatcher:
     def read(
         self, frame: memoryview, connection: Connection
     ) -> tuple[ResponseChannel, RequestContext] | None:
-        """Understand a request, without looking at the cluster; None if it is answered already.
+        """Decode a request; None if its version was unknown and it was answered here (ApiVersions).
 
         Raises:
             ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
@@ -85,7 +85,7 @@ class Dispatcher:
             oldest.send(unsupported_version(handler.versions))
             return None
         if handler is None or version not in handler.versions:
-            raise ProtocolError(_unserved(api, version, handler))
+            raise ProtocolError(_unsupported_message(api, version, handler))
         header = read_request_header(frame)
         request = _read_body(api, version, frame, header.body_offset)
         channel = ResponseChannel(handler, version, correlation_id, connection, self._network)
@@ -109,25 +109,25 @@ class Dispatcher:
         """
         self._interceptor.serve(channel, context)
 
-    def needs_logs(self, channel: ResponseChannel, context: RequestContext) -> bool:
-        """Whether a request may have to wait for a storage: all but those about the cluster."""
-        if channel.api not in _ABOUT_THE_CLUSTER or self._interceptor.is_active:
+    def may_wait_for_storage(self, channel: ResponseChannel, context: RequestContext) -> bool:
+        """Whether a request may have to wait for the storage; cluster requests never do."""
+        if channel.api not in _WITHOUT_STORAGE or self._interceptor.is_active:
             return True
         topics = self._cluster.topics
         asked = context.get("topics", None) if channel.api == ApiKey.METADATA else None
         return any(topics.named(item.name) is None for item in asked or ())
 
 
-def _read_body(api: int, version: int, frame: memoryview, at: int) -> Any:
-    plain = plain_produce_request(version, frame, at) if api == ApiKey.PRODUCE else None
-    return decode(request_type(api, version), frame, at)[0] if plain is None else plain
+def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:
+    plain = plain_produce_request(version, frame, offset) if api == ApiKey.PRODUCE else None
+    return decode(request_type(api, version), frame, offset)[0] if plain is None else plain
 
 
-def _unserved(api: int, version: int, handler: Handler | None) -> str:
+def _unsupported_message(api: int, version: int, handler: Handler | None) -> str:
     if handler is None:
         return f"a request of API {api} version {version} is not served here"
-    told = f"a request of {handler.api.name} version {version} is not served here, "
-    told += f"only versions {handler.versions}"
+    text = f"a request of {handler.api.name} version {version} is not served here, "
+    text += f"only versions {handler.versions}"
     if version > handler.versions.highest:
-        return f"{told}: the client does not ask for ApiVersions, or ignores the answer"
-    return f"{told}: the client is too old for Kafka 4, or is set to an old version"
+        return f"{text}: the client does not ask for ApiVersions, or ignores the answer"
+    return f"{text}: the client is too old for Kafka 4, or is set to an old version"

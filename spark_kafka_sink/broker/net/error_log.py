@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.repeat_log import RepeatLog
     from spark_kafka_sink.protocol.message_builder import Values
 
-ORDINARY: Final = frozenset(
+EXPECTED_ERRORS: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
@@ -37,13 +37,13 @@ ORDINARY: Final = frozenset(
         ErrorCode.unsupported_version,
     }
 )
-"""What clients meet and handle while nothing is wrong."""
+"""Errors that clients handle in normal operation."""
 
-_LISTS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
+_RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
 
 
 class ErrorLog:
-    """Looks at answers on their way out."""
+    """Logs the error codes in responses before they are sent."""
 
     __slots__ = ("_log",)
 
@@ -51,13 +51,13 @@ class ErrorLog:
         self._log = log
 
     def log_errors(self, api: int, connection: Connection, values: Values) -> None:
-        """Log the errors in an answer, each kind of them once in a while."""
-        for subject, item in _failed(api, values):
+        """Log the errors in a response; repeated ones are rate-limited."""
+        for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
-            level = logging.INFO if code in ORDINARY else logging.WARNING
+            level = logging.INFO if code in EXPECTED_ERRORS else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
-            about = item.get("error_message") or item.get(REASON) or ""
-            self._log.say(
+            reason = item.get("error_message") or item.get(REASON) or ""
+            self._log.log(
                 level,
                 (api, subject, name),
                 "%s%s of %s was refused: %s%s",
@@ -65,43 +65,43 @@ class ErrorLog:
                 f" at {subject}" if subject else "",
                 connection.peer,
                 name,
-                f": {about}" if about else "",
+                f": {reason}" if reason else "",
             )
 
     def disconnected(self, connection: Connection, why: object) -> None:
         """Log that a connection is ended because what came through it can't be served."""
         kind = ("disconnected", type(why), str(why))
         text = "%s is disconnected: %s"
-        self._log.say(logging.WARNING, kind, text, connection.peer, why)
+        self._log.log(logging.WARNING, kind, text, connection.peer, why)
 
 
-def _failed(api: int, values: Values) -> Iterator[tuple[str, Values]]:
-    """The parts of an answer that say an error, and what they are about."""
+def _errors(api: int, values: Values) -> Iterator[tuple[str, Values]]:
+    """The failed parts of a response, each with the name of what failed."""
     if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
         yield "", values
     shape = BY_PARTITION.get(api)
     if shape is None:
-        yield from _failed_items(values)
+        yield from _item_errors(values)
         return
     for topic in values.get(shape.answers) or ():
         for part in topic.get(shape.answer_partitions) or ():
             if part.get(shape.error, ErrorCode.none) is not ErrorCode.none:
                 name = topic.get("name") or topic.get("topic") or topic.get("topic_id")
-                yield f"{name}-{part.get(shape.answer_index)}", _named(part, shape.error)
+                yield f"{name}-{part.get(shape.answer_index)}", _with_error_code(part, shape.error)
 
 
-def _named(part: Values, error: str) -> Values:
+def _with_error_code(part: Values, error: str) -> Values:
     return part if error == "error_code" else {**part, "error_code": part[error]}
 
 
-def _failed_items(values: Values) -> Iterator[tuple[str, Values]]:
-    for name in _LISTS:
+def _item_errors(values: Values) -> Iterator[tuple[str, Values]]:
+    for name in _RESULT_FIELDS:
         items: Any = values.get(name) or ()
         for item in items:
             if item.get("error_code", ErrorCode.none) is not ErrorCode.none:
-                yield str(_name(item)), item
+                yield str(_name_of(item)), item
 
 
-def _name(item: Values) -> object:
+def _name_of(item: Values) -> object:
     names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
     return next((item[name] for name in names if item.get(name)), "")

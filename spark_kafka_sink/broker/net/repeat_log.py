@@ -1,4 +1,4 @@
-"""A log that says a thing once, however often it happens."""
+"""A logger that limits the rate of repeated messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RepeatLog:
         self._now = now
         self._said: dict[Hashable, _Said] = {}
 
-    def say(self, level: int, kind: Hashable, message: str, *args: object) -> None:
+    def log(self, level: int, kind: Hashable, message: str, *args: object) -> None:
         """Log a message with its arguments, unless one of its kind was logged a moment ago."""
         if not self._log.isEnabledFor(level):
             return

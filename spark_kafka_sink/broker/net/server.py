@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.net.dispatcher import Dispatcher, gets_no_answer
+from spark_kafka_sink.broker.net.dispatcher import Dispatcher, expects_no_response
 from spark_kafka_sink.broker.net.response_channel import Network
 from spark_kafka_sink.common.errors import ProtocolError
 
@@ -137,8 +137,8 @@ class Server:
         requests = self._requests
         if requests is None:
             self._dispatcher.serve(channel, context)
-        elif self._dispatcher.needs_logs(channel, context):
-            if gets_no_answer(channel.api, context) and requests.has_room:
+        elif self._dispatcher.may_wait_for_storage(channel, context):
+            if expects_no_response(channel.api, context) and requests.has_room:
                 channel.let_go()
             requests.submit(lambda: self._serve_beside(connection, channel, context))
         else:

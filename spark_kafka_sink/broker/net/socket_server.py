@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
-"""Without a free file descriptor, so long nobody is accepted."""
+"""Seconds without accepting connections after running out of file descriptors."""
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -129,7 +129,7 @@ class SocketServer:
 
     def _not_accepted(self, node: int, error: OSError) -> None:
         """Gone before it was accepted, or no file descriptor is left: then wait for one."""
-        self._log.say(
+        self._log.log(
             logging.WARNING,
             ("accept", error.errno),
             "a connection was not accepted: %s (%d are open)",

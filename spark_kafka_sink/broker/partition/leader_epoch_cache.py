@@ -16,7 +16,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch and the offset where the next one begins; -1 and -1 where nobody knows."""
+    """A leader epoch and the offset where the next one begins; both -1 if unknown."""
 
     epoch: int
     offset: int

@@ -87,7 +87,7 @@ class BatchNote:
 def build_batches(
     notes: Sequence[BatchNote], entries: Sequence[Any], ids: EntryIds
 ) -> list[memoryview]:
-    """A batch per note, of those entries that lie in it; others are nobody's, and left out.
+    """One batch per note, with the entries in its range; entries outside all notes are ignored.
 
     Args:
         notes: batches in order.

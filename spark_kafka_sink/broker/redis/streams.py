@@ -117,7 +117,7 @@ class RedisStreams:
             raise
 
     def _resolve(self, span: OffsetSpan) -> bool:
-        """Find out whether a batch is there after its answer was lost; False if nobody knows."""
+        """Whether a batch was written although its reply was lost; False also if unknown."""
         try:
             kept = self._fence(span)
         except RedisFailedError as error:
@@ -128,7 +128,7 @@ class RedisStreams:
         return kept
 
     def _fence(self, span: OffsetSpan) -> bool:
-        """Let a batch that is not there never come: its ids are too low then. Returns if it is."""
+        """Raise the last ids so that a lost write can't be applied late; whether it was applied."""
         base, last = (self._ids.text(offset) for offset in span)
         commands: list[Command] = [("XRANGE", self.keys.batches, base, base)]
         commands += [("XSETID", key, last) for key in self.keys.both]
@@ -137,7 +137,7 @@ class RedisStreams:
         return bool(_checked(found)[0])
 
     def settle(self) -> None:
-        """If nobody knows whether the last batch was added, see to it that it is not there."""
+        """If the outcome of the last write is unknown, make sure that its batch does not exist."""
         if self._unsure is not None:
             if self._fence(self._unsure):
                 self.delete(self._unsure)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHARE: Final = 2
-"""One of so many parts of the process's files is for logs; the rest are connections and others."""
+"""Log files get 1/n of the process's descriptor limit; connections need the rest."""
 LEAST: Final = 8
 MOST: Final = 8192
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE})

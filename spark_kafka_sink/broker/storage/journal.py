@@ -70,7 +70,7 @@ class Journal:
         for line in path.read_bytes().split(b"\n") if path.exists() else ():
             try:
                 kind, key, value = json.loads(line)
-            except ValueError:  # The last line, cut by a crash: nobody was told of it.
+            except ValueError:  # The last line, truncated by a crash: never acknowledged.
                 break
             self._take(kind, tuple(key), value)
 

@@ -70,7 +70,7 @@ class LogStorage(Protocol):
         ...
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """Keep one stamped batch, given in parts, at the end; nobody changes the parts later."""
+        """Append one stamped batch, given in parts; callers must not modify the parts later."""
         ...
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:

@@ -34,7 +34,7 @@ CHUNKS_PER_BUFFER = 8
 
 
 class AdmissionControl:
-    """One session's; writer thread only."""
+    """Admits chunks within rate limits and quotas, for one session; writer thread only."""
 
     def __init__(self, context: SessionContext, accumulator: Accumulator) -> None:
         self._client = context.client

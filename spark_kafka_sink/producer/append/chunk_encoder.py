@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ChunkEncoder:
-    """One session's; writer thread only."""
+    """Plans and encodes the chunks of one session; writer thread only."""
 
     def __init__(self, client: Client, accumulator: Accumulator) -> None:
         self._client = client

@@ -1,7 +1,7 @@
-"""Which partitions batches without a key go to: drawn by chance, the shortest queues first.
+"""Chooses partitions for batches without a key: at random, weighted towards short queues.
 
-Pure: the load and the chance come with each call. Source: ``BuiltInPartitioner.nextPartition`` and
-``updatePartitionLoadStats`` (KIP-480, KIP-794).
+Pure: callers pass the queue lengths and the random generator.
+Source: ``BuiltInPartitioner.nextPartition`` and ``updatePartitionLoadStats`` (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 
-def able(leaders: Mapping[int, int], silent: Collection[int]) -> list[int]:
-    """The partitions to draw from: not those of silent brokers, unless nobody else leads one.
+def candidates(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
+    """The candidate partitions: those of unavailable brokers only if there are no others.
 
     `leaders` is the leader of each partition that has one.
     """
-    if not silent:
+    if not unavailable:
         return list(leaders)
-    heard = [partition for partition, leader in leaders.items() if leader not in silent]
-    return heard or list(leaders)
+    reachable = [partition for partition, leader in leaders.items() if leader not in unavailable]
+    return reachable or list(leaders)
 
 
-def queued(queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: str) -> Counter[int]:
-    """Batches that wait for each partition of a topic."""
+def queue_lengths(
+    queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: str
+) -> Counter[int]:
+    """Number of queued batches for each partition of a topic."""
     lengths: Counter[int] = Counter()
     for topic_partition, queue in queues.items():
         if queue and topic_partition.topic == topic:
@@ -39,22 +41,25 @@ def queued(queues: Mapping[TopicPartition, Collection[ProducerBatch]], topic: st
     return lengths
 
 
-def drawn(partitions: Sequence[int], queued: Sequence[int] | None, random: Random) -> Iterator[int]:
-    """The partitions in the order in which they are drawn, each of them once.
+def draw_order(
+    partitions: Sequence[int], loads: Sequence[int] | None, random: Random
+) -> Iterator[int]:
+    """The partitions in a random order, weighted towards short queues.
 
-    A partition weighs the longest queue plus one, less its own queue: the longest one still gets
-    a little.
+    The weight is the longest queue plus one, minus the partition's own queue, so even the longest
+    one has a small chance.
 
     Args:
-        partitions: those to draw from.
-        queued: batches that wait for each or are in flight; None where all shall count alike.
-        random: the chance.
+        partitions: the candidates.
+        loads: batches queued or in flight for each; None for equal weights.
+        random: the random number generator.
     """
-    lengths = queued or [0] * len(partitions)
-    top = max(lengths, default=0) + 1
-    # The first of several exponential times is each one's in proportion to its rate.
+    lengths = loads or [0] * len(partitions)
+    longest_plus_one = max(lengths, default=0) + 1
+    # Of independent exponential variables, each is the smallest with a probability proportional
+    # to its rate: sorting them samples without replacement by weight.
     times = [
-        (-log(1.0 - random.random()) / (top - length), partition)
+        (-log(1.0 - random.random()) / (longest_plus_one - length), partition)
         for length, partition in zip(lengths, partitions, strict=True)
     ]
     heapify(times)

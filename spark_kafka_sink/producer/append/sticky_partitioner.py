@@ -4,7 +4,7 @@ Batches of such rows get theirs when they can be sent (see ``Drainer``), while n
 their topic. Two things ask for it earlier:
 - rows of the same topic that have a partition, by key or by number, and have not all been sent:
   rows that meet in one partition keep their order, so they join one queue in their order;
-- partitioner.adaptive.partitioning.enable=false, as load is not to count then.
+- partitioner.adaptive.partitioning.enable=false, because load must not matter then.
 The rows fill the open batch of a partition that is drawn, beside those that belong there, then
 that of another one. Used by the writer thread. Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.partition_choice import able, drawn, queued
+from spark_kafka_sink.producer.append.partition_choice import candidates, draw_order, queue_lengths
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class StickyPartitioner:
         ):
             yield current, self._room(topic, current)
         while True:
-            for partition in drawn(
+            for partition in draw_order(
                 partitions, self._queued(topic, partitions), self._client.random
             ):
                 yield partition, self._room(topic, partition)
@@ -116,7 +116,7 @@ class StickyPartitioner:
     def _partitions(self, topic: TopicInfo) -> list[int]:
         """Those to draw from: with a leader, and able to take something, if there are any."""
         leaders = {number: one for number, one in enumerate(topic.leaders) if one != NO_LEADER}
-        led = able(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
+        led = candidates(leaders, self._breakers.unavailable) or list(range(topic.partition_count))
         avoided = self._admission.broken(topic)
         if self._adaptive:
             avoided |= self._admission.full(topic, self._batch_size)
@@ -126,7 +126,7 @@ class StickyPartitioner:
         if not self._adaptive:
             return None
         with self._accumulator.lock:
-            lengths = queued(self._accumulator.queues, topic.name)
+            lengths = queue_lengths(self._accumulator.queues, topic.name)
         return [lengths[partition] for partition in partitions]
 
 

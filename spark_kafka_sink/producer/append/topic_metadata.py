@@ -78,7 +78,7 @@ class TopicMetadata:
             self._awaited.clear()
 
     def update(self) -> bool:
-        """Have the brokers asked once more, where that is not only just done; waits for the answer.
+        """Request fresh metadata, unless that was done just now, and wait for it.
 
         Topics gain partitions while they are written to.
         """
@@ -121,7 +121,7 @@ class TopicMetadata:
         done: Callable[[Cluster, tuple[str, ...]], bool],
         longest: float | None = None,
     ) -> Cluster:
-        """The snapshot that `done` was content with, or the one after max.block.ms or `longest`.
+        """The first snapshot for which `done` is true, or the one after max.block.ms or `longest`.
 
         The snapshot that is looked at afterwards must be that one: what an earlier session knew of
         a topic may go with the next answer, if that was asked for before this one wanted it.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RowValidator:
-    """One session's; writer thread only."""
+    """Checks the rows of each chunk of one session; writer thread only."""
 
     def __init__(
         self, context: SessionContext, topics: TopicMetadata, partitioner: Partitioner

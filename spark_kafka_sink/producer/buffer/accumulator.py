@@ -333,7 +333,7 @@ class Accumulator:
         batch.charges.append(Charge(size))
 
     def _unpin(self, born_before: float) -> None:
-        """Copy what alone keeps chunks charged: a stalled partition must not hold all of them.
+        """Copy small slices out of mostly finished chunks, so a stalled partition can't pin them.
 
         What a socket has yet to write stays in memory until it has, or the connection is closed.
         """

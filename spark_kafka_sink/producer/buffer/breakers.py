@@ -1,7 +1,7 @@
-"""What goes wrong where, told by the sender, asked by sender and writer.
+"""Circuit breakers of one session, and the ramp of its rate limits.
 
-Circuit breakers around each partition, each broker and the job as this task sees it; the ramp of
-the rate limits. Source: seed "Advanced Producer Patterns".
+There is a breaker for each partition, each broker, and the job as this task sees it. The sender
+records outcomes; sender and writer query the state. Source: "Advanced Producer Patterns".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.topic_partition import TopicPartition
 
 STORM = Thresholds(retry_percent=50)
-"""A storm of retries, after which the task ramps up again."""
+"""The retry rate from which on the rate limits ramp up again from 1/16."""
 
 _STORM_SECONDS = 5.0
 _STORM_BATCHES = 10
@@ -37,7 +37,7 @@ class CircuitBreakers:
 
         # Written by the sender's thread, read by any: replaced as a whole.
         self.ramp = Ramp()
-        """How far the rate limits are back after the latest trouble."""
+        """How far the rate limits have recovered since the latest storm or throttling."""
         self.unavailable: frozenset[int] = frozenset()
         """Brokers that have owed an answer for partitioner.availability.timeout.ms."""
 
@@ -49,7 +49,7 @@ class CircuitBreakers:
         self._recent = Window(_STORM_SECONDS)
         self._errors: Counter[str] = Counter()
         self._seen: set[TopicPartition] = set()
-        self._troubled: set[TopicPartition] = set()
+        self._failing: set[TopicPartition] = set()
         """Partitions whose latest answer was an error."""
 
     # Sender thread only.
@@ -70,10 +70,10 @@ class CircuitBreakers:
         self._recent.add(outcome, now)
         self._seen.add(topic_partition)
         if outcome is BatchOutcome.DELIVERED:
-            self._troubled.discard(topic_partition)
+            self._failing.discard(topic_partition)
         else:
             self._errors[error] += 1
-            self._troubled.add(topic_partition)
+            self._failing.add(topic_partition)
             if self._is_storm(now):
                 self.ramp = Ramp(now)
         if self._config.each.enabled:
@@ -88,7 +88,7 @@ class CircuitBreakers:
         self.ramp = Ramp(now)
 
     def set_unavailable(self, brokers: frozenset[int]) -> None:
-        """These brokers, and no others, have owed an answer for long."""
+        """Replace the set of brokers that exceeded partitioner.availability.timeout.ms."""
         self.unavailable = brokers
 
     # Any thread.
@@ -105,7 +105,7 @@ class CircuitBreakers:
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not busy)
 
     def is_probing(self, target: TopicPartition | int, now: float) -> bool:
-        """Whether a partition or broker has rested, and one batch is to find out how it is."""
+        """Whether the breaker is half-open, so that a single trial batch may be sent."""
         return self._state(target, now) is BreakerState.HALF_OPEN
 
     @property
@@ -120,8 +120,8 @@ class CircuitBreakers:
     # Sender thread only.
 
     def _is_storm(self, now: float) -> bool:
-        """Whether most answers are errors, and of most partitions: no few of them slow the rest."""
-        if 2 * len(self._troubled) <= len(self._seen):
+        """Whether most answers are errors on most partitions; a few bad partitions don't count."""
+        if 2 * len(self._failing) <= len(self._seen):
             return False
         return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
 

@@ -1,9 +1,11 @@
-"""A circuit breaker: after too much trouble it lets nothing through for a while, then tries again.
+"""A circuit breaker: after too many errors it blocks requests for a while, then tries one.
 
-    CLOSED -> OPEN (a threshold is reached) -> HALF_OPEN (it has rested) -> CLOSED (it works again)
-                                          ^------- OPEN (it does not) <-'
+    CLOSED -> OPEN           a threshold is reached
+    OPEN -> HALF_OPEN        `open_for` seconds have passed
+    HALF_OPEN -> CLOSED      the trial batch was delivered
+    HALF_OPEN -> OPEN        it was not
 
-Pure: the time comes with each call. Source: seed "Advanced Producer Patterns".
+Pure: callers pass the time. Source: "Advanced Producer Patterns", see docs/design.md.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
 
 _SLOTS = 10
-"""Parts of the window: what leaves it does so by a tenth of it at a time."""
+"""Slots of the window; outcomes expire one slot at a time."""
 
 
 class BreakerState(Enum):
-    """Where a breaker stands."""
+    """States of a breaker."""
 
     CLOSED = auto()
     OPEN = auto()
@@ -29,29 +31,29 @@ class BreakerState(Enum):
 
 
 class Event(Enum):
-    """What can move a breaker."""
+    """Events that may change a breaker's state."""
 
     TRIPPED = auto()
-    RESTED = auto()
+    COOLED_DOWN = auto()
     SUCCEEDED = auto()
-    TROUBLED = auto()
+    FAILED = auto()
 
 
 _NEXT = {
     (BreakerState.CLOSED, Event.TRIPPED): BreakerState.OPEN,
-    (BreakerState.OPEN, Event.RESTED): BreakerState.HALF_OPEN,
+    (BreakerState.OPEN, Event.COOLED_DOWN): BreakerState.HALF_OPEN,
     (BreakerState.HALF_OPEN, Event.SUCCEEDED): BreakerState.CLOSED,
-    (BreakerState.HALF_OPEN, Event.TROUBLED): BreakerState.OPEN,
+    (BreakerState.HALF_OPEN, Event.FAILED): BreakerState.OPEN,
 }
 
 
 def next_state(state: BreakerState, event: Event) -> BreakerState:
-    """The state after an event; one that is not in the table changes nothing."""
+    """The state after an event; other events leave the state unchanged."""
     return _NEXT.get((state, event), state)
 
 
 class BatchOutcome(Enum):
-    """What came of sending a batch once."""
+    """The outcome of one attempt to send a batch."""
 
     DELIVERED = auto()
     RETRIED = auto()
@@ -60,33 +62,33 @@ class BatchOutcome(Enum):
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes counted."""
+    """Number of batches by outcome."""
 
     delivered: int = 0
     retried: int = 0
     failed: int = 0
 
     def add(self, outcome: BatchOutcome) -> None:
-        """One more."""
+        """Count one outcome."""
         self.delivered += outcome is BatchOutcome.DELIVERED
         self.retried += outcome is BatchOutcome.RETRIED
         self.failed += outcome is BatchOutcome.FAILED
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of all outcomes."""
         return self.delivered + self.retried + self.failed
 
     @property
     def retry_percent(self) -> float:
-        """How many of a hundred answers were errors to be retried."""
+        """Percentage of attempts that ended in a retriable error."""
         return 100 * self.retried / self.total if self.total else 0.0
 
-    def reaches(self, thresholds: Thresholds, least: int) -> bool:
-        """Whether a threshold is reached; a percent counts from `least` outcomes on."""
+    def reaches(self, thresholds: Thresholds, min_batches: int) -> bool:
+        """Whether a threshold is reached; percentages need at least `min_batches` outcomes."""
         if 0 < thresholds.failures <= self.failed:
             return True
-        return self.total >= least and 0 < thresholds.retry_percent <= self.retry_percent
+        return self.total >= min_batches and 0 < thresholds.retry_percent <= self.retry_percent
 
 
 @dataclass(slots=True)
@@ -97,7 +99,7 @@ class Window:
     _slots: deque[tuple[int, Tally]] = field(default_factory=deque)
 
     def add(self, outcome: BatchOutcome, now: float) -> None:
-        """An outcome now."""
+        """Record an outcome."""
         slot = int(now * _SLOTS / self.seconds)
         while self._slots and self._slots[0][0] <= slot - _SLOTS:
             self._slots.popleft()
@@ -106,7 +108,7 @@ class Window:
         self._slots[-1][1].add(outcome)
 
     def tally(self, now: float) -> Tally:
-        """What the window holds now."""
+        """The outcomes within the window."""
         oldest = int(now * _SLOTS / self.seconds) - _SLOTS
         tallies = [tally for slot, tally in self._slots if slot > oldest]
         return Tally(
@@ -116,12 +118,15 @@ class Window:
         )
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all outcomes."""
         self._slots.clear()
 
 
 class Breaker:
-    """One thing's breaker; any thread may ask `state`, the sender thread alone does the rest."""
+    """The breaker of one partition, one broker, or the job.
+
+    Any thread may ask `state`, the sender thread alone does the rest.
+    """
 
     __slots__ = ("_config", "_position", "_thresholds", "_window")
 
@@ -139,15 +144,15 @@ class Breaker:
     def state(self, now: float) -> BreakerState:
         """The state now; time alone turns OPEN into HALF_OPEN."""
         state, since = self._position
-        rested = now >= since + self._config.open_for
-        return next_state(state, Event.RESTED) if rested else state
+        cooled_down = now >= since + self._config.open_for
+        return next_state(state, Event.COOLED_DOWN) if cooled_down else state
 
     def record(self, outcome: BatchOutcome, now: float) -> bool:
-        """Note an outcome; whether this opened the breaker."""
+        """Record an outcome; return whether it opened the breaker."""
         state = self.state(now)
         if state is BreakerState.HALF_OPEN:
             good = outcome is BatchOutcome.DELIVERED
-            return self._move(next_state(state, Event.SUCCEEDED if good else Event.TROUBLED), now)
+            return self._move(next_state(state, Event.SUCCEEDED if good else Event.FAILED), now)
         self._window.add(outcome, now)
         if outcome is BatchOutcome.DELIVERED or state is not BreakerState.CLOSED:
             return False
@@ -156,7 +161,7 @@ class Breaker:
         return False
 
     def tally(self, now: float) -> Tally:
-        """What it counts now."""
+        """The outcomes within the window."""
         return self._window.tally(now)
 
     def _move(self, state: BreakerState, now: float) -> bool:

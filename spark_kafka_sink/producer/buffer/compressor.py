@@ -25,7 +25,7 @@ class CompressionResult(NamedTuple):
 
 
 class Compressor:
-    """One session's; its thread starts with the first batch.
+    """Compresses the batches of one session; its thread starts with the first batch.
 
     No lock of its own: a deque may be filled by one thread and emptied by another.
 

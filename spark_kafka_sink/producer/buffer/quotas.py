@@ -118,7 +118,7 @@ class BufferQuotas:
         return cls(None if percent >= _WHOLE else buffer_memory * percent // _WHOLE)
 
     def change(self, topic_partition: TopicPartition, size: int) -> None:
-        """A partition holds `size` bytes more, or less; what is unassigned is nobody's."""
+        """A partition holds `size` bytes more, or less; unassigned batches count for none."""
         if topic_partition.partition == UNASSIGNED:
             return
         self._total += size

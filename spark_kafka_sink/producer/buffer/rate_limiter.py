@@ -1,8 +1,8 @@
-"""Client-side rate limits: token buckets, and a slow way back after trouble. Pure: time is passed.
+"""Client-side rate limits: token buckets, and a ramp-up after errors. Pure: callers pass the time.
 
 A bucket may be overdrawn: a chunk goes as a whole, and what it took too much is waited for before
 the next one. So a limit holds on average, and chunks are kept to a fraction of a second's worth.
-Source: seed "Advanced Producer Patterns" (throttle, recover).
+Source: "Advanced Producer Patterns" (throttle, recover), see docs/design.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """After trouble a limit begins at a sixteenth and doubles every second of peace."""
+    """After a retry storm or throttling, a limit restarts at 1/16 and doubles every second."""
 
     troubled_at: float | None = None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.partition_choice import able, drawn, queued
+from spark_kafka_sink.producer.append.partition_choice import candidates, draw_order, queue_lengths
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.in_flight import DrainedBatch
 
@@ -49,33 +49,29 @@ class Drained:
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
         """Whether a batch may join: one per partition, and the first may have any size."""
-        room = self.room.get(leader, 0)
-        return (
-            room > 0
-            and topic_partition not in self._taken
-            and (size <= room or leader not in self.requests)
-        )
+        return topic_partition not in self._taken and self._has_room(leader, size)
 
     def is_full(self, leaders: Collection[int], size: int) -> bool:
         """Whether none of these brokers' requests has room for a batch of this size."""
-        return not any(
-            size <= (room := self.room[leader]) or (room > 0 and leader not in self.requests)
-            for leader in leaders
-        )
+        return not any(self._has_room(leader, size) for leader in leaders)
+
+    def _has_room(self, leader: int, size: int) -> bool:
+        room = self.room.get(leader, 0)
+        return room > 0 and (size <= room or leader not in self.requests)
 
     def taken(self, topic: str) -> set[int]:
         """Partitions of a topic that a batch has joined for."""
         return {partition for name, partition in self._taken if name == topic}
 
     def add(self, batches: InFlightBatches, batch: ProducerBatch, leader: int) -> None:
-        """A batch joins."""
+        """Put a batch into the request to its leader."""
         self.room[leader] -= batch.size
         self.requests.setdefault(leader, []).append(DrainedBatch(batches, batch))
         self._taken.add(batches.partition)
 
 
 class Drainer:
-    """One session's."""
+    """Selects the batches of each Produce request of one session; sender thread only."""
 
     def __init__(self, context: SendContext) -> None:
         session = context.session
@@ -95,8 +91,8 @@ class Drainer:
 
     def drain(self, now: float) -> Drained:
         """Take the batches of the next request to each broker that can take one."""
-        waiting = {each: self._leaders(each) for each in self._waiting()}
-        leaders = set[int]().union(*(each.values() for each in waiting.values()))
+        waiting = {queue: self._leaders(queue) for queue in self._waiting()}
+        leaders = {leader for by_partition in waiting.values() for leader in by_partition.values()}
         room = {leader: self._room(leader, now) for leader in leaders}
         drained = Drained(room, now, self._unavailable_brokers(now))
         with self._accumulator.lock:
@@ -112,7 +108,7 @@ class Drainer:
         return drained
 
     def _waiting(self) -> list[TopicPartition]:
-        """Queues with something to send; each is the first in its turn."""
+        """Queues with something to send, rotated by one on each call so that none starves."""
         with self._accumulator.lock:
             queues = self._accumulator.queues
             waiting = [each for each, queue in queues.items() if queue]
@@ -202,7 +198,7 @@ class Drainer:
         return bool(queue)
 
     def _may_send(self, batches: InFlightBatches, drained: Drained) -> bool:
-        """Whether anything stands in the way but what the partition's batches know themselves."""
+        """Whether the session may send to the partition; if not, note the reason in `drained`."""
         if batches.outdated:
             drained.stale = True
             return False
@@ -250,18 +246,18 @@ class Drainer:
         room, taken = drained.room, drained.taken(topic)
         partitions = [
             partition
-            for partition in able(leaders, drained.unavailable)
+            for partition in candidates(leaders, drained.unavailable)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
         loads = None
         if self._config.partitioner_adaptive_partitioning_enable:
             lengths = self._queued(topic)
             loads = [lengths[partition] for partition in partitions]
-        return drawn(partitions, loads, self._client.random)
+        return draw_order(partitions, loads, self._client.random)
 
     def _queued(self, topic: str) -> Counter[int]:
         """Batches that wait for each partition of a topic or are in flight to it, if any are."""
-        lengths = queued(self._accumulator.queues, topic)
+        lengths = queue_lengths(self._accumulator.queues, topic)
         for topic_partition, batches in self._in_flight.items():
             if topic_partition.topic == topic and (count := batches.count):
                 lengths[topic_partition.partition] += count

@@ -68,8 +68,8 @@ class InFlightBatches:
     def _belongs_to(self, topic_id: uuid.UUID | None) -> bool:
         """Whether this is the newest topic of its name that is known here.
 
-        One that this producer has not met yet is. One that another has replaced never is again: a
-        broker tells of it whose metadata lags behind.
+        An id that is new to this producer becomes the newest. An id that was replaced never does:
+        it comes from a broker with stale metadata.
         """
         if topic_id == self.topic_id or topic_id is None:
             return True

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Fault(Enum):
-    """Whose fault a refusal is."""
+    """Whether a refusal concerns some records or the whole topic."""
 
     RECORDS = auto()
     """Of some records: partition and broker work."""

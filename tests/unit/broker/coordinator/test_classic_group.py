@@ -281,7 +281,7 @@ def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group):
 def test_nobody_is_looked_at_before_time():
     groups = GroupCoordinator()
     assert groups.next_deadline() is None
-    only = Client(groups.get("g")).join(now=3.0)
+    only = Client(groups.get_or_create("g")).join(now=3.0)
     assert groups.next_deadline() == 13.0
     only.sync({})
     groups.find("g").heartbeat(only.id, 5.0)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from spark_kafka_sink.producer.append.partition_choice import able, drawn
+from spark_kafka_sink.producer.append.partition_choice import candidates, draw_order
 
 DRAWS = 20_000
 
@@ -15,7 +15,7 @@ DRAWS = 20_000
 def firsts(queued: list[int]) -> list[float]:
     """How often each partition is drawn first."""
     random, partitions = Random(5), range(len(queued))
-    counts = Counter(next(drawn(partitions, queued, random)) for _ in range(DRAWS))
+    counts = Counter(next(draw_order(partitions, queued, random)) for _ in range(DRAWS))
     return [counts[partition] / DRAWS for partition in partitions]
 
 
@@ -35,26 +35,26 @@ def test_shorter_queues_are_drawn_more_often(queued: list[int], weights: list[in
 
 def test_the_second_is_drawn_from_the_rest_by_the_same_weights() -> None:
     random = Random(5)
-    orders = [list(drawn([0, 1, 2], [0, 3, 1], random)) for _ in range(DRAWS)]
+    orders = [list(draw_order([0, 1, 2], [0, 3, 1], random)) for _ in range(DRAWS)]
     after_first = Counter(order[1] for order in orders if order[0] == 0)
     assert after_first[2] / after_first.total() == pytest.approx(3 / 4, abs=0.02)
 
 
 @pytest.mark.parametrize("queued", [None, [0, 4, 4, 9, 1]])
 def test_each_partition_is_drawn_once(queued: list[int] | None) -> None:
-    assert sorted(drawn([3, 7, 8, 9, 11], queued, Random(1))) == [3, 7, 8, 9, 11]
-    assert list(drawn([], None if queued is None else [], Random(1))) == []
+    assert sorted(draw_order([3, 7, 8, 9, 11], queued, Random(1))) == [3, 7, 8, 9, 11]
+    assert list(draw_order([], None if queued is None else [], Random(1))) == []
 
 
 def test_without_loads_all_count_alike() -> None:
     random = Random(5)
-    counts = Counter(next(drawn([4, 6], None, random)) for _ in range(DRAWS))
+    counts = Counter(next(draw_order([4, 6], None, random)) for _ in range(DRAWS))
     assert counts[4] / DRAWS == pytest.approx(0.5, abs=0.02)
 
 
 def test_partitions_of_silent_brokers_count_only_where_nobody_else_leads() -> None:
     leaders = {0: 1, 1: 2, 4: 1, 5: 3}
-    assert able(leaders, frozenset()) == [0, 1, 4, 5]
-    assert able(leaders, {1}) == [1, 5]
-    assert able(leaders, {1, 2, 3}) == [0, 1, 4, 5]
-    assert able({}, {1}) == []
+    assert candidates(leaders, frozenset()) == [0, 1, 4, 5]
+    assert candidates(leaders, {1}) == [1, 5]
+    assert candidates(leaders, {1, 2, 3}) == [0, 1, 4, 5]
+    assert candidates({}, {1}) == []

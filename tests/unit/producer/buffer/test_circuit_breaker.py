@@ -28,17 +28,17 @@ def breaker(retry_percent: int = 0, failures: int = 0) -> Breaker:
     ("state", "event", "expected"),
     [
         (CLOSED, Event.TRIPPED, OPEN),
-        (CLOSED, Event.RESTED, CLOSED),
+        (CLOSED, Event.COOLED_DOWN, CLOSED),
         (CLOSED, Event.SUCCEEDED, CLOSED),
-        (CLOSED, Event.TROUBLED, CLOSED),
+        (CLOSED, Event.FAILED, CLOSED),
         (OPEN, Event.TRIPPED, OPEN),
-        (OPEN, Event.RESTED, HALF_OPEN),
+        (OPEN, Event.COOLED_DOWN, HALF_OPEN),
         (OPEN, Event.SUCCEEDED, OPEN),
-        (OPEN, Event.TROUBLED, OPEN),
+        (OPEN, Event.FAILED, OPEN),
         (HALF_OPEN, Event.TRIPPED, HALF_OPEN),
-        (HALF_OPEN, Event.RESTED, HALF_OPEN),
+        (HALF_OPEN, Event.COOLED_DOWN, HALF_OPEN),
         (HALF_OPEN, Event.SUCCEEDED, CLOSED),
-        (HALF_OPEN, Event.TROUBLED, OPEN),
+        (HALF_OPEN, Event.FAILED, OPEN),
     ],
 )
 def test_the_state_table(state: BreakerState, event: Event, expected: BreakerState) -> None:
