@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kio.schema.errors import ErrorCode
 
@@ -28,6 +28,13 @@ class TransactionSupportedOperation(Enum):
     """It knows TRANSACTION_ABORTABLE."""
     ADD_PARTITION = auto()
     """It adds partitions by writing to them."""
+
+    @classmethod
+    def of(cls, version: int, *, generic_errors: int, adding: int) -> Self:
+        """What a request of this version can do; the others are the first that can do more."""
+        if version >= adding:
+            return cls.ADD_PARTITION
+        return cls.GENERIC_ERROR_SUPPORTED if version >= generic_errors else cls.DEFAULT_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

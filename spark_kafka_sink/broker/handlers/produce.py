@@ -157,15 +157,8 @@ def _verify(context: RequestContext, partition: Partition, records: memoryview |
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    supported_operation = (
-        TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
-        if context.version >= ABORTABLE_VERSION
-        else TransactionSupportedOperation.DEFAULT_ERROR
-    )
-    supported_operation = (
-        TransactionSupportedOperation.ADD_PARTITION
-        if context.version >= ADDING_VERSION
-        else supported_operation
+    supported_operation = TransactionSupportedOperation.of(
+        context.version, generic_errors=ABORTABLE_VERSION, adding=ADDING_VERSION
     )
     partition.transactions.verify(
         header, starts_at_zero=supported_operation is TransactionSupportedOperation.ADD_PARTITION

@@ -58,14 +58,6 @@ def _producer(context: RequestContext) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(context.request.producer_id, context.request.producer_epoch)
 
 
-def _supported_operation(version: int) -> TransactionSupportedOperation:
-    if version >= ADDING_VERSION:
-        return TransactionSupportedOperation.ADD_PARTITION
-    if version >= ABORTABLE_VERSION:
-        return TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
-    return TransactionSupportedOperation.DEFAULT_ERROR
-
-
 def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction; the error for all offsets if that fails."""
     offsets = context.cluster.transactional_offsets
@@ -75,7 +67,9 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
         writer = Writer(
             transactional_id=context.request.transactional_id,
             producer=producer,
-            supported_operation=_supported_operation(context.version),
+            supported_operation=TransactionSupportedOperation.of(
+                context.version, generic_errors=ABORTABLE_VERSION, adding=ADDING_VERSION
+            ),
         )
         error = verify(context.cluster.transaction_coordinator, writer, OFFSETS_PARTITION)
     generation = context.get("generation_id", NO_GENERATION)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.send_context import SendContext
 
+_ONE_BATCH_ONLY = 1
+"""Bytes of room for a broker that is tried again: the first batch has any size, and ends it."""
+
 
 @dataclass(slots=True)
 class Drained:
@@ -153,8 +156,9 @@ class Drainer:
             return 0
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
-        # Half-open: the first batch has any size, and leaves no room for another.
-        return 1 if self._breakers.is_probing(node_id, now) else self._config.max_request_size
+        if self._breakers.is_probing(node_id, now):
+            return _ONE_BATCH_ONLY
+        return self._config.max_request_size
 
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
         """Brokers that have owed an answer for partitioner.availability.timeout.ms.
