@@ -9,8 +9,8 @@ MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
 
 _FOREIGN = (
-    (b"\x15\x03", "this is a TLS alert", "The port speaks TLS, and this version plain text only"),
-    (b"\x16\x03", "this is a TLS handshake", "The port speaks TLS, and this version plain text only"),
+    (b"\x15\x03", "this is a TLS alert", "The port speaks TLS; this version does not"),
+    (b"\x16\x03", "this is a TLS handshake", "The port speaks TLS; this version does not"),
     (b"HTTP", "this is an HTTP answer", "The address is that of a web server, not of a broker"),
     (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
     (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
