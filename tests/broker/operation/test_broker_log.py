@@ -98,10 +98,10 @@ def test_what_is_repeated_is_counted(caplog):
     now = [0.0]
     log = RepeatLog(logging.getLogger("repeat"), lambda: now[0])
     for number in range(4):
-        log.say(logging.WARNING, "a", "a %d", number)
-        log.say(logging.WARNING, "b", "b %d", number)
+        log.log(logging.WARNING, "a", "a %d", number)
+        log.log(logging.WARNING, "b", "b %d", number)
     now[0] = QUIET_SECONDS
-    log.say(logging.WARNING, "a", "a %d", 9)
+    log.log(logging.WARNING, "a", "a %d", 9)
     assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (and 3 more like it)"]
 
 
