@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.kafka.node import KafkaNode
 
-_READY_S = 60
+_READY_S = 180
 
 
 class Cluster(ABC):
@@ -92,7 +92,7 @@ class Cluster(ABC):
         """Block until every running node listens and is known to the cluster's metadata.
 
         Raises:
-            NodeError: a process ended, or a minute passed.
+            NodeError: a process ended, or three minutes passed.
         """
         up = [node for node in self.nodes if node.running]
         for node in up:

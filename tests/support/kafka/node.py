@@ -30,7 +30,7 @@ appender.out.layout.pattern=[%d] %p %m (%c)%n
 # ports free when it comes back.
 _PORTS = (20_000, 32_000)
 _STOP_S = 40
-_UP_S = 60
+_UP_S = 180
 
 
 class NodeError(RuntimeError):
@@ -109,7 +109,7 @@ class KafkaNode:
         """Block until the port answers.
 
         Raises:
-            NodeError: the process ended, or a minute passed.
+            NodeError: the process ended, or three minutes passed.
         """
         deadline = time.monotonic() + _UP_S
         while time.monotonic() < deadline:
