@@ -66,25 +66,10 @@ def encoder_table(results: Sequence[EncoderResult]) -> Table:
 
 def core_table(title: str, series: Sequence[Series]) -> Table:
     """Rates, CPU and memory of the core benchmark; ratios are to librdkafka with the same codec."""
-    rows: list[tuple[str, ...]] = []
-    for one in series:
-        if not one.samples:
-            rows.append((one.contestant, one.codec, "failed", *["-"] * 6))
-            continue
-        reference = find(list(series), core.LIBRDKAFKA, one.codec)
-        rows.append(
-            (
-                one.contestant,
-                one.codec,
-                f"{one.rate / 1e6:.2f}",
-                f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
-                _times(one.rate, reference.rate if reference else None),
-                f"{one.cpu_us:.3f}",
-                _times(one.cpu_us, reference.cpu_us if reference else None),
-                f"{one.peak_mib:.0f}",
-                f"{one.startup_cpu_s:.1f}",
-            )
-        )
+    rows = [
+        (*_compared(one, find(list(series), core.LIBRDKAFKA, one.codec), digits=3), *_cost(one))
+        for one in series
+    ]
     columns = ("producer", "codec", "M rec/s", "min - max", "to librdkafka", "CPU us/rec")
     return Table(
         title,
@@ -100,23 +85,7 @@ def core_table(title: str, series: Sequence[Series]) -> Table:
 
 def spark_table(series: Sequence[Series]) -> Table:
     """Rates and CPU of whole Spark writes; ratios are to Spark's tuned sink with the same codec."""
-    rows: list[tuple[str, ...]] = []
-    for one in series:
-        if not one.samples:
-            rows.append((one.contestant, one.codec, "failed", *["-"] * 4))
-            continue
-        reference = find(list(series), spark.JVM, one.codec)
-        rows.append(
-            (
-                one.contestant,
-                one.codec,
-                f"{one.rate / 1e6:.2f}",
-                f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
-                _times(one.rate, reference.rate if reference else None),
-                f"{one.cpu_us:.2f}",
-                _times(one.cpu_us, reference.cpu_us if reference else None),
-            )
-        )
+    rows = [_compared(one, find(list(series), spark.JVM, one.codec), digits=2) for one in series]
     columns = ("sink", "codec", "M rec/s", "min - max", "to tuned JVM", "CPU us/rec")
     return Table(
         "Spark: 131-byte JSON events from Parquet, local[1], warm session",
@@ -127,6 +96,28 @@ def spark_table(series: Sequence[Series]) -> Table:
             series,
         ),
     )
+
+
+def _compared(one: Series, reference: Series | None, digits: int) -> tuple[str, ...]:
+    """Who, with which codec, how fast and at which CPU cost, each also as a ratio."""
+    if not one.samples:
+        return (one.contestant, one.codec, "failed", *["-"] * 4)
+    return (
+        one.contestant,
+        one.codec,
+        f"{one.rate / 1e6:.2f}",
+        f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
+        _times(one.rate, reference.rate if reference else None),
+        f"{one.cpu_us:.{digits}f}",
+        _times(one.cpu_us, reference.cpu_us if reference else None),
+    )
+
+
+def _cost(one: Series) -> tuple[str, str]:
+    """Memory and what starting took."""
+    if not one.samples:
+        return ("-", "-")
+    return (f"{one.peak_mib:.0f}", f"{one.startup_cpu_s:.1f}")
 
 
 def target_table(targets: Sequence[Target]) -> Table:

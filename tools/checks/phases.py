@@ -24,14 +24,11 @@ class Phase:
 
 
 NEWEST_ONLY = (
-    "tests/spark/test_cluster.py",
-    "tests/spark/test_dropin.py",
     "tests/spark/test_old_kafka.py",
     "tests/spark/test_redis_streams.py",
 )
-"""What depends on no release of pyspark: executors that die, Spark's own sink beside this one (its
-archive is the same for both), releases of Kafka, Redis behind the embedded broker. Every way to
-write, streams, SQL, columns, errors, reports and Spark's settings are tried with both."""
+"""What is about the broker and not about pyspark: releases of Kafka, Redis behind the embedded
+broker. All else is tried with both releases."""
 
 PHASES = (
     Phase(
