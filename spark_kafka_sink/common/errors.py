@@ -89,6 +89,21 @@ class BrokerUnavailableError(KafkaProdError):
     """No broker can be reached: the message holds every address tried, and why it failed."""
 
 
+class AuthenticationError(KafkaProdError):
+    """The broker does not accept who the client says it is, or the client not the broker.
+
+    Final: no retry with the same secrets can succeed.
+    """
+
+
+class TlsError(AuthenticationError):
+    """No encrypted connection: a certificate, a name, a version or a key is not accepted."""
+
+
+class AuthorizationError(KafkaProdError):
+    """The broker knows who asks and does not allow it; the hint names the ACL that is missing."""
+
+
 class ReportError(KafkaProdError):
     """A delivery report can't be read, or can't be written where the user wants it."""
 

@@ -16,6 +16,7 @@ from spark_kafka_sink.config.enums import (
     RecoveryStrategy,
     ReportTasks,
 )
+from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class ProducerConfig:
     """What a producer needs to know; the fields are Java's options, units in the names.
 
-    It holds no secret: only values of options in the table get here.
+    Secrets are in `security` alone, where no text shows them.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -79,6 +80,7 @@ class ProducerConfig:
     """0 for no statistics."""
     debug: tuple[Context, ...]
     """Contexts that are logged event by event."""
+    security: SecurityConfig = field(default_factory=SecurityConfig)
 
     def pipeline(self) -> tuple[tuple[str, str], ...]:
         """The options that shape the way of a batch, by Kafka's names, sorted."""

@@ -1,0 +1,74 @@
+"""A value that no text may hold: what prints, logs or shows it gets stars."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_kafka_sink.common.errors import ConfigError
+
+ENVIRONMENT = "env:"
+"""Before the name of an environment variable that holds the value."""
+FILE = "file:"
+"""Before the path of a file that holds the value; one line break at its end does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """An option's value, or where it is to be found: `env:NAME` or `file:PATH`.
+
+    A reference is followed each time the value is asked for, in the process that asks: what
+    travels to a task is the reference alone, and a file that changes is read anew.
+
+    Args:
+        source: the option's text.
+        option: the option's full name, for errors.
+    """
+
+    source: str = field(repr=False)
+    option: str
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the text only says where the value is."""
+        return self.source.startswith((ENVIRONMENT, FILE))
+
+    def reveal(self) -> str:
+        """The value.
+
+        Raises:
+            ConfigError: the environment variable is not set, or the file can't be read, on this
+                host, which the message names.
+        """
+        if self.source.startswith(ENVIRONMENT):
+            return self._from_environment(self.source.removeprefix(ENVIRONMENT))
+        if self.source.startswith(FILE):
+            return self._from_file(self.source.removeprefix(FILE))
+        return self.source
+
+    def _from_environment(self, name: str) -> str:
+        value = os.environ.get(name)
+        if value is None:
+            raise ConfigError(
+                f"option {self.option} names the environment variable {name}, which is not set on "
+                f"{socket.gethostname()}",
+                hint="Executors have an environment of their own: set it there too, with "
+                f"spark.executorEnv.{name}, or ship a file and use file:PATH.",
+            )
+        return value
+
+    def _from_file(self, path: str) -> str:
+        try:
+            return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(
+                f"option {self.option} names the file {path}, which can't be read on "
+                f"{socket.gethostname()}: {reason}",
+                hint="The file must be on the driver and on every executor.",
+            ) from error
+
+    def __str__(self) -> str:
+        return "***"

@@ -1,0 +1,1 @@
+"""From truststore, keystore and protocol options to a context of the ssl module."""
