@@ -36,6 +36,8 @@ from spark_kafka_sink.common.version import __version__
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
     from spark_kafka_sink.common.errors import (
+        AuthenticationError,
+        AuthorizationError,
         BrokerUnavailableError,
         BufferTimeoutError,
         ColumnError,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         ProtocolError,
         RecordTooLargeError,
         ReportError,
+        TlsError,
         UnknownTopicError,
     )
     from spark_kafka_sink.report.advisor import advise
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
 __all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
     "BrokerUnavailableError",
     "BufferTimeoutError",
     "ColumnError",
@@ -65,6 +70,7 @@ __all__ = [
     "ProtocolError",
     "RecordTooLargeError",
     "ReportError",
+    "TlsError",
     "UnknownTopicError",
     "__version__",
     "advise",

@@ -100,10 +100,6 @@ class TlsError(AuthenticationError):
     """No encrypted connection: a certificate, a name, a version or a key is not accepted."""
 
 
-class AuthorizationError(KafkaProdError):
-    """The broker knows who asks and does not allow it; the hint names the ACL that is missing."""
-
-
 class ReportError(KafkaProdError):
     """A delivery report can't be read, or can't be written where the user wants it."""
 
@@ -143,6 +139,10 @@ class DeliveryError(KafkaProdError):
 
     def _state(self) -> dict[str, object]:
         return super()._state() | {"statuses": self.statuses}
+
+
+class AuthorizationError(DeliveryError):
+    """The broker knows who asks and does not allow it; the hint names the ACL that is missing."""
 
 
 def text_of(error: BaseException) -> str:
