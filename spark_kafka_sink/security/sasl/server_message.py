@@ -1,0 +1,42 @@
+"""A broker's SASL message as text: nothing of it is believed before it is checked."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.common.errors import AuthenticationError
+
+LARGEST = 64 * 1024
+"""Bytes. The longest message that any of the mechanisms needs is far below."""
+SHOWN = 200
+"""Characters of a broker's text that an error repeats."""
+
+
+def check_size(message: bytes, mechanism: str) -> None:
+    """Refuse a message that no broker needs to send.
+
+    Raises:
+        AuthenticationError: it is longer than `LARGEST`.
+    """
+    if len(message) > LARGEST:
+        raise AuthenticationError(
+            f"the broker's {mechanism} message has {len(message):,} bytes, more than the "
+            f"{LARGEST:,} that are accepted"
+        )
+
+
+def decoded(message: bytes, mechanism: str) -> str:
+    """The message as text.
+
+    Raises:
+        AuthenticationError: it is too long, or not UTF-8.
+    """
+    check_size(message, mechanism)
+    try:
+        return message.decode()
+    except UnicodeDecodeError as error:
+        raise AuthenticationError(f"the broker's {mechanism} message is not UTF-8") from error
+
+
+def quoted(text: str) -> str:
+    """The start of a foreign text, on one line and without control characters."""
+    shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
+    return "".join(char if char.isprintable() else "�" for char in shown)

@@ -1,0 +1,56 @@
+"""PLAIN: one message, and nothing in it that would make it another."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.model import Mechanism, SaslConfig
+from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.security.sasl.plain import PlainExchange
+from tests.unit.security.sasl.logins import password_login
+
+
+def test_the_message_is_name_and_password_in_utf_8():
+    config = SaslConfig(mechanism=Mechanism.PLAIN, login=password_login("aliçe", "se,c=ret"))
+    exchange = exchange_for(config, "broker.test")
+    assert exchange.mechanism == "PLAIN"
+    assert exchange.first() == "\0aliçe\0se,c=ret".encode()
+    assert exchange.answer(b"") is None
+
+
+@pytest.mark.parametrize("noise", [b"", b"x" * 1_000, b"\xff\x00"])
+def test_what_the_broker_adds_has_no_meaning(noise):
+    exchange = PlainExchange(password_login("alice", "secret"))
+    exchange.first()
+    assert exchange.answer(noise) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "option"),
+    [
+        ("ali\0ce", "x", "kafka.sasl.username"),
+        ("alice", "top\0secret", "kafka.sasl.password"),
+        ("", "x", "kafka.sasl.username"),
+        ("alice", "", "kafka.sasl.password"),
+        ("alice", "top\udcffsecret", "kafka.sasl.password"),
+        ("alice", "env:NOT_SET_ANYWHERE", "kafka.sasl.password"),
+    ],
+)
+def test_what_can_not_be_sent_names_the_option_and_not_the_value(name, password, option):
+    with pytest.raises(ConfigError, match=option) as caught:
+        PlainExchange(password_login(name, password)).first()
+    assert "topsecret" not in str(caught.value).replace("\0", "").replace("\udcff", "")
+
+
+def test_a_file_is_read_anew_at_each_login(tmp_path):
+    path = tmp_path / "password"
+    login = password_login("alice", f"file:{path}")
+    path.write_text("old\n")
+    assert PlainExchange(login).first() == b"\0alice\0old"
+    path.write_text("new\n")
+    assert PlainExchange(login).first() == b"\0alice\0new"
+
+
+def test_no_secret_in_the_repr():
+    assert "topsecret" not in repr(PlainExchange(password_login("alice", "topsecret")))

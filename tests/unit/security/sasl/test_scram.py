@@ -1,0 +1,242 @@
+"""SCRAM against the RFC's vectors, and against brokers that cheat."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from base64 import b64encode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.config.security.model import Mechanism, SaslConfig
+from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.security.sasl.scram import ScramExchange
+from spark_kafka_sink.security.sasl.scram_keys import SaltedPasswords
+from spark_kafka_sink.security.sasl.scram_messages import MAX_ITERATIONS
+from tests.unit.security.sasl.logins import password_login
+
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+SALT = "W22ZaJ0SNY7soEsUEjb6gQ=="
+SERVER_FIRST = f"r={NONCE}{SERVER_NONCE},s={SALT},i=4096".encode()
+BOTH = pytest.mark.parametrize("mechanism", [Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512])
+HOSTILE = settings(max_examples=300, deadline=None, database=None)
+
+
+def exchange(mechanism=Mechanism.SCRAM_SHA_256, **kwargs):
+    login = password_login("user", "pencil", **kwargs)
+    return ScramExchange(mechanism, login, nonce=NONCE, salted_passwords=SaltedPasswords())
+
+
+def begun(mechanism=Mechanism.SCRAM_SHA_256):
+    made = exchange(mechanism)
+    made.first()
+    return made
+
+
+def proven(mechanism=Mechanism.SCRAM_SHA_256):
+    made = begun(mechanism)
+    made.answer(SERVER_FIRST)
+    return made
+
+
+def test_the_vector_of_rfc_7677():
+    scram = exchange()
+    assert scram.mechanism == "SCRAM-SHA-256"
+    assert scram.first() == f"n,,n=user,r={NONCE}".encode()
+    assert scram.answer(SERVER_FIRST) == (
+        f"c=biws,r={NONCE}{SERVER_NONCE},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".encode()
+    )
+    assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+
+
+def served(first, password, algorithm, *, salt=b"0123456789abcdef", iterations=4_096):
+    """A server that only has RFC 5802's text: its challenge, proof expected, and signature."""
+    bare = first.removeprefix(b"n,,")
+    nonce = bare.split(b",")[1].removeprefix(b"r=") + b"server"
+    challenge = b"r=%s,s=%s,i=%d" % (nonce, b64encode(salt), iterations)
+    salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
+    message = b"%s,%s,c=biws,r=%s" % (bare, challenge, nonce)
+    client_key = hmac.digest(salted, b"Client Key", algorithm)
+    signed = hmac.digest(hashlib.new(algorithm, client_key).digest(), message, algorithm)
+    proof = bytes(a ^ b for a, b in zip(client_key, signed, strict=True))
+    server_key = hmac.digest(salted, b"Server Key", algorithm)
+    signature = hmac.digest(server_key, message, algorithm)
+    return challenge, b"c=biws,r=%s,p=%s" % (nonce, b64encode(proof)), b64encode(signature)
+
+
+@BOTH
+def test_both_hashes_by_the_formulas(mechanism):
+    algorithm = {Mechanism.SCRAM_SHA_256: "sha256"}.get(mechanism, "sha512")
+    config = SaslConfig(mechanism=mechanism, login=password_login("a=b,c", "pässword"))
+    scram = exchange_for(config, "broker.test")
+    assert scram.mechanism == mechanism.value
+    first = scram.first()
+    assert first.startswith(b"n,,n=a=3Db=2Cc,r=")
+    challenge, expected, signature = served(first, "pässword".encode(), algorithm)
+    assert scram.answer(challenge) == expected
+    assert scram.answer(b"v=" + signature) is None
+
+
+def test_a_delegation_token_says_so():
+    login = password_login("token-id", "hmac", token_auth=True)
+    made = ScramExchange(Mechanism.SCRAM_SHA_256, login, nonce=NONCE)
+    assert made.first() == f"n,,n=token-id,r={NONCE},tokenauth=true".encode()
+
+
+def test_nonces_are_never_the_same():
+    login = password_login("user", "pencil")
+    made = {ScramExchange(Mechanism.SCRAM_SHA_512, login).first() for _ in range(50)}
+    assert len(made) == 50
+
+
+def test_names_are_not_normalised_as_in_kafka():
+    made = ScramExchange(Mechanism.SCRAM_SHA_256, password_login("\u2168\u00ad", "x"), nonce="n")
+    assert made.first() == "n,,n=\u2168\u00ad,r=n".encode()
+
+
+@pytest.mark.parametrize(
+    ("challenge", "says"),
+    [
+        (SERVER_FIRST.replace(NONCE.encode(), b"otherNonceOfSomebody"), "does not go on"),
+        (f"r={NONCE},s={SALT},i=4096".encode(), "does not go on"),
+        (SERVER_FIRST.replace(b"4096", b"4095"), "fewer"),
+        (SERVER_FIRST.replace(b"4096", b"0"), "fewer"),
+        (SERVER_FIRST.replace(b"4096", str(MAX_ITERATIONS + 1).encode()), "more than"),
+        (SERVER_FIRST.replace(b"4096", b"9" * 5_000), "more than"),
+        (SERVER_FIRST.replace(b"4096", b"-4096"), "malformed"),
+        (SERVER_FIRST.replace(b"4096", "٤٠٩٦".encode()), "malformed"),
+        (SERVER_FIRST.replace(b"i=", b"j="), "malformed"),
+        (SERVER_FIRST.replace(SALT.encode(), b""), "malformed"),
+        (SERVER_FIRST.replace(SALT.encode(), b"abc"), "not base64"),
+        (b"m=ext," + SERVER_FIRST, "extension"),
+        (b"e=unknown-user", "unknown-user"),
+        (b"e=" + b"\n\x1b[31m" * 5_000, "refuses"),
+        (b"", "malformed"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"x" * 100_000, "100,000 bytes"),
+        (SERVER_FIRST + b"\n", "malformed"),
+    ],
+)
+def test_a_challenge_that_is_refused(challenge, says):
+    with pytest.raises(AuthenticationError, match=says) as caught:
+        begun().answer(challenge)
+    assert len(str(caught.value)) < 600
+    assert str(caught.value).isprintable()
+    assert "pencil" not in str(caught.value)
+
+
+def test_extensions_of_the_challenge_are_passed_over_and_signed():
+    first = begun().answer(SERVER_FIRST)
+    assert begun().answer(SERVER_FIRST + b",x=y") != first
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (b"v=" + b64encode(bytes(32)), "signature is wrong"),
+        (b"v=" + b64encode(bytes(64)), "signature is wrong"),
+        (b"v=6rri", "signature is wrong"),
+        (b"v=", "malformed"),
+        (b"v=a", "not base64"),
+        (b"e=invalid-proof", "invalid-proof"),
+        (SERVER_FIRST, "malformed"),
+        (b"", "malformed"),
+    ],
+)
+def test_a_broker_that_can_not_prove_itself(mechanism, message, says):
+    with pytest.raises(AuthenticationError, match=says):
+        proven(mechanism).answer(message)
+
+
+def test_nothing_comes_after_the_end():
+    scram = proven()
+    scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    with pytest.raises(AuthenticationError, match="after it has ended"):
+        scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+
+
+def test_a_wrong_signature_is_final():
+    scram = proven()
+    with pytest.raises(AuthenticationError):
+        scram.answer(b"v=6rri")
+    with pytest.raises(AuthenticationError, match="after it has ended"):
+        scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+
+
+@HOSTILE
+@given(challenge=st.binary(max_size=300))
+def test_garbage_is_refused_as_challenge(challenge):
+    with pytest.raises(AuthenticationError):
+        begun().answer(challenge)
+
+
+@HOSTILE
+@given(message=st.binary(max_size=300) | st.binary(max_size=90).map(lambda b: b"v=" + b64encode(b)))
+def test_garbage_is_refused_as_signature(message):
+    with pytest.raises(AuthenticationError):
+        proven().answer(message)
+
+
+@HOSTILE
+@given(data=st.data())
+def test_a_mutated_challenge_either_parses_or_is_refused(data):
+    challenge = bytearray(SERVER_FIRST)
+    at = data.draw(st.integers(0, len(challenge)))
+    challenge[at : at + data.draw(st.integers(0, 4))] = data.draw(
+        st.binary(max_size=4) | st.sampled_from([b",", b"=", b"m=x,", b"99"])
+    )
+    try:
+        answer = begun().answer(bytes(challenge))
+    except AuthenticationError:
+        return
+    assert answer is not None
+    assert answer.startswith(f"c=biws,r={NONCE}".encode())
+
+
+def test_a_password_is_hashed_once_for_many_connections():
+    kept = SaltedPasswords()
+    salt = b"0123456789abcdef"
+    began = time.process_time()
+    first = kept.salted("sha512", b"pencil", salt, 300_000)
+    once = time.process_time() - began
+    began = time.process_time()
+    assert all(kept.salted("sha512", b"pencil", salt, 300_000) is first for _ in range(100))
+    assert time.process_time() - began < once
+
+
+def test_kept_passwords_differ_by_all_that_goes_into_them():
+    kept = SaltedPasswords()
+    made = {
+        kept.salted(*what)
+        for what in [
+            ("sha256", b"pencil", b"salt", 4_096),
+            ("sha512", b"pencil", b"salt", 4_096),
+            ("sha256", b"pencil2", b"salt", 4_096),
+            ("sha256", b"pencil", b"salt2", 4_096),
+            ("sha256", b"2pencil", b"salt", 4_096),
+            ("sha256", b"pencil", b"salt", 4_097),
+        ]
+    }
+    assert len(made) == 6
+
+
+def test_the_oldest_salted_password_makes_room():
+    kept = SaltedPasswords()
+    first = kept.salted("sha256", b"pencil", b"0", 4_096)
+    for number in range(1, 40):
+        kept.salted("sha256", b"pencil", str(number).encode(), 4_096)
+    again = kept.salted("sha256", b"pencil", b"0", 4_096)
+    assert again == first
+    assert again is not first
+
+
+@pytest.mark.parametrize("name", ["", "a\udcff"])
+def test_a_name_that_can_not_be_sent(name):
+    with pytest.raises(ConfigError, match=r"kafka\.sasl\.username"):
+        ScramExchange(Mechanism.SCRAM_SHA_256, password_login(name, "x")).first()
