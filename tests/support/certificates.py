@@ -1,0 +1,206 @@
+"""Certificates for tests: an authority, and what it signs for servers and clients.
+
+authority = CertificateAuthority()
+server = authority.server("localhost", "127.0.0.1")
+server.write(folder)                      # folder/"server.pem": key and chain
+authority.server("localhost", validity=EXPIRED)
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+class KeyKind(Enum):
+    EC = "EC"
+    RSA = "RSA"
+
+    def new_key(self) -> PrivateKey:
+        if self is KeyKind.EC:
+            return ec.generate_private_key(ec.SECP256R1())
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Days from now, negative for the past."""
+
+    start: float
+    end: float
+
+
+VALID = Validity(-1, 365)
+EXPIRED = Validity(-30, -1)
+NOT_YET_VALID = Validity(1, 30)
+
+
+@dataclass(frozen=True)
+class IssuedCertificate:
+    """A certificate with its key, and those that vouch for it, up to the authority's own."""
+
+    certificate: x509.Certificate
+    key: PrivateKey
+    issuers: tuple[x509.Certificate, ...] = ()
+
+    @property
+    def certificate_pem(self) -> str:
+        return pem(self.certificate)
+
+    @property
+    def chain_pem(self) -> str:
+        """The certificate and its issuers, as a server sends them."""
+        return "".join(map(pem, (self.certificate, *self.issuers)))
+
+    def key_pem(self, password: str | None = None) -> str:
+        """PKCS#8, encrypted with PBES2 and AES-256 where there is a password."""
+        encryption = (
+            serialization.BestAvailableEncryption(password.encode())
+            if password
+            else serialization.NoEncryption()
+        )
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
+        ).decode()
+
+    def write(self, folder: Path, name: str = "server", password: str | None = None) -> Path:
+        """One PEM file with key and chain, as Kafka's PEM keystore and Python's ssl take it."""
+        path = folder / f"{name}.pem"
+        path.write_text(self.key_pem(password) + self.chain_pem)
+        return path
+
+
+class CertificateAuthority:
+    """Signs certificates; its own is self-signed unless another authority made it."""
+
+    def __init__(
+        self,
+        name: str = "Test Authority",
+        kind: KeyKind = KeyKind.EC,
+        parent: CertificateAuthority | None = None,
+        validity: Validity = VALID,
+    ) -> None:
+        self._kind = kind
+        self._parent = parent
+        key = kind.new_key()
+        builder = (
+            _builder(_name(name), key, validity)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_AUTHORITY_USAGE, critical=True)
+        )
+        signer, signing_key = parent.signer if parent else (None, key)
+        issuer = signer.subject if signer else _name(name)
+        self.certificate = builder.issuer_name(issuer).sign(signing_key, hashes.SHA256())
+        self._key = key
+
+    @property
+    def signer(self) -> tuple[x509.Certificate, PrivateKey]:
+        return self.certificate, self._key
+
+    @property
+    def certificate_pem(self) -> str:
+        return pem(self.certificate)
+
+    def write(self, folder: Path, name: str = "ca") -> Path:
+        """The authority's certificate as a PEM truststore."""
+        path = folder / f"{name}.pem"
+        path.write_text(self.certificate_pem)
+        return path
+
+    def server(
+        self, *hosts: str, validity: Validity = VALID, kind: KeyKind | None = None
+    ) -> IssuedCertificate:
+        """For a broker under these names and addresses; without any it has none."""
+        return self._issue(
+            hosts[0] if hosts else "broker", hosts, ExtendedKeyUsageOID.SERVER_AUTH, validity, kind
+        )
+
+    def client(
+        self, name: str = "alice", validity: Validity = VALID, kind: KeyKind | None = None
+    ) -> IssuedCertificate:
+        """For a client; Kafka calls it User:CN=name."""
+        return self._issue(name, (), ExtendedKeyUsageOID.CLIENT_AUTH, validity, kind)
+
+    def _issue(
+        self,
+        name: str,
+        hosts: tuple[str, ...],
+        usage: x509.ObjectIdentifier,
+        validity: Validity,
+        kind: KeyKind | None,
+    ) -> IssuedCertificate:
+        key = (kind or self._kind).new_key()
+        builder = _builder(_name(name), key, validity).issuer_name(self.certificate.subject)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        if hosts:
+            names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+            builder = builder.add_extension(names, critical=False)
+        return IssuedCertificate(builder.sign(self._key, hashes.SHA256()), key, self._chain())
+
+    def _chain(self) -> tuple[x509.Certificate, ...]:
+        above = self._parent._chain() if self._parent else ()
+        return (self.certificate, *above)
+
+
+def self_signed(
+    *hosts: str, validity: Validity = VALID, kind: KeyKind = KeyKind.EC
+) -> IssuedCertificate:
+    """A server's certificate that nobody but its own key vouches for."""
+    key = kind.new_key()
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    builder = _builder(_name(hosts[0]), key, validity).issuer_name(_name(hosts[0]))
+    certificate = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
+    return IssuedCertificate(certificate, key)
+
+
+def pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+_AUTHORITY_USAGE = x509.KeyUsage(
+    digital_signature=True,
+    key_cert_sign=True,
+    crl_sign=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
+def _builder(subject: x509.Name, key: PrivateKey, validity: Validity) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now + timedelta(days=validity.start))
+        .not_valid_after(now + timedelta(days=validity.end))
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
