@@ -25,6 +25,7 @@ LIMIT_S = 1800
 _TIMED_OUT = 124
 _INTERRUPT_S = 10
 _LAUNCHER = ROOT / "tests" / "support" / "kafka" / "launcher.py"
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 _PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", "-rfEs")
 
 
@@ -98,7 +99,7 @@ class Running:
             return subprocess.Popen(
                 (*launcher, python, *arguments),
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), processes.MARK: self.mark},
+                env=_environment(self.mark),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -113,6 +114,12 @@ class Running:
             self._process.wait()
         with self._output.open("a") as output:
             output.writelines(f"left running, stopped: {line}\n" for line in left)
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """This one's with the mark; Spark starts so many Pythons that each must find bytecode."""
+    own = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
+    return {**own, "PYTHONPATH": str(ROOT), processes.MARK: mark}
 
 
 def stop_all(running: Sequence[Running]) -> None:
