@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import TlsVersion
+from spark_kafka_sink.security.tls.ciphers import cipher_suites
+from spark_kafka_sink.security.tls.client_ssl import ClientSslContext
 from spark_kafka_sink.security.tls.identity import client_identity
 from spark_kafka_sink.security.tls.private_keys import sealed
 from spark_kafka_sink.security.tls.store_files import TRUSTSTORE_LOCATION
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.config.security.model import TlsConfig, TrustStore
+    from spark_kafka_sink.security.tls.ciphers import CipherSuites
     from spark_kafka_sink.security.tls.identity import Identity
 
 _VERSIONS = {
     TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
     TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
+_NEVER = "!aNULL:!eNULL"
+"""Suites without a certificate or without encryption, whoever names them."""
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -36,16 +41,47 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
     Raises:
         ConfigError: a store can't be read or does not open, on this host.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ClientSslContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.check_hostname
-    context.minimum_version = min(_VERSIONS[version] for version in config.protocols)
-    context.maximum_version = max(_VERSIONS[version] for version in config.protocols)
     context.options |= ssl.OP_NO_RENEGOTIATION
+    suites = cipher_suites(config.cipher_suites)
+    _limit_versions(context, config.protocols, suites)
+    _limit_suites(context, suites)
     _verify_as_java(context)
     _trust(context, config.truststore)
     if config.keystore is not None:
         _load_identity(context, client_identity(config.keystore))
     return context
+
+
+def _limit_versions(
+    context: ClientSslContext, protocols: tuple[TlsVersion, ...], suites: CipherSuites
+) -> None:
+    """A version for which no suite is named is not spoken, as in Java."""
+    named = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
+    spoken = [version for version in protocols if named[version] or not any(named.values())]
+    if not spoken:
+        raise ConfigError(
+            "none of the suites in kafka.ssl.cipher.suites belongs to a version in "
+            "kafka.ssl.enabled.protocols",
+            hint="TLS_AES_* and TLS_CHACHA20_POLY1305_SHA256 are TLS 1.3's, all others TLS 1.2's.",
+        )
+    context.minimum_version = min(_VERSIONS[version] for version in spoken)
+    context.maximum_version = max(_VERSIONS[version] for version in spoken)
+
+
+def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
+    context.tls_1_3_suites = suites.tls_1_3
+    if not suites.tls_1_2:
+        return
+    try:
+        context.set_ciphers(":".join([*suites.tls_1_2, _NEVER]))
+    except ssl.SSLError as error:
+        raise ConfigError(
+            "OpenSSL knows none of the suites in kafka.ssl.cipher.suites: "
+            f"{', '.join(suites.tls_1_2)}",
+            hint="Name suites as Java does, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
+        ) from error
 
 
 def _verify_as_java(context: ssl.SSLContext) -> None:

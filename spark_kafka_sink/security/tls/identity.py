@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import StoreType
+from spark_kafka_sink.security.tls.java_stores import jks_private_key, opened_jks
 from spark_kafka_sink.security.tls.pem import PemBlock, pem_blocks
+from spark_kafka_sink.security.tls.pkcs12 import certificate_chain, read_pkcs12
 from spark_kafka_sink.security.tls.private_keys import private_key
 from spark_kafka_sink.security.tls.store_files import KEYSTORE_LOCATION, read_store
+from spark_kafka_sink.security.tls.store_format import store_format
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -45,12 +48,35 @@ def client_identity(store: KeyStore) -> Identity:
     if store.location is None:
         return _inline_identity(store)
     content = read_store(store.location, KEYSTORE_LOCATION)
-    match store.type:
+    match store_format(content, store.type, KEYSTORE_LOCATION):
         case StoreType.PEM:
             blocks = pem_blocks(content.decode("latin-1"), KEYSTORE_LOCATION)
             return _pem_identity(blocks, store, KEYSTORE_LOCATION)
-        case _:
-            raise ConfigError(f"keystores of type {store.type.value} can't be read")
+        case StoreType.PKCS12:
+            return _pkcs12_identity(content, store)
+        case StoreType.JKS:
+            return _jks_identity(content, store)
+
+
+def _pkcs12_identity(content: bytes, store: KeyStore) -> Identity:
+    opened = read_pkcs12(content, store.password or store.key_password, KEYSTORE_LOCATION)
+    if opened.key is None:
+        raise _lacks("private key", KEYSTORE_LOCATION)
+    chain = certificate_chain(opened)
+    if not chain:
+        raise _lacks("certificate", KEYSTORE_LOCATION)
+    return Identity(chain, opened.key, KEYSTORE_LOCATION)
+
+
+def _jks_identity(content: bytes, store: KeyStore) -> Identity:
+    opened = opened_jks(content, store.password, KEYSTORE_LOCATION)
+    if not opened.keys:
+        raise _lacks("private key", KEYSTORE_LOCATION)
+    entry = opened.keys[0]
+    password = store.key_password or store.password
+    return Identity(
+        entry.chain, jks_private_key(entry, password, KEYSTORE_LOCATION), KEYSTORE_LOCATION
+    )
 
 
 def _inline_identity(store: KeyStore) -> Identity:

@@ -16,8 +16,10 @@ from spark_kafka_sink.config.security.model import (
     TlsVersion,
     TrustStore,
 )
+from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError
 from spark_kafka_sink.security.tls.context import client_context
 from tests.support.certificates import CertificateAuthority, KeyKind, self_signed
+from tests.support.handshakes import demanding_context, handshake, server_context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,31 +43,6 @@ def inline_keys(client: IssuedCertificate, password: str | None = None) -> KeySt
         key=Secret(client.key_pem(password), "kafka.ssl.keystore.key"),
         key_password=Secret(password, "kafka.ssl.key.password") if password else None,
     )
-
-
-def server_context(folder: Path, server: IssuedCertificate) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(server.write(folder))
-    return context
-
-
-def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> ssl.SSLObject:
-    """Both sides of a connection, bytes carried by hand; returns the client's side."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    near = client.wrap_bio(to_client, to_server, server_hostname=host)
-    far = server.wrap_bio(to_server, to_client, server_side=True)
-    open_sides = [near, far]
-    while open_sides:
-        side = open_sides.pop(0)
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            open_sides.append(side)
-    far.write(b"hello")
-    assert near.read() == b"hello"
-    near.write(b"hello")
-    assert far.read() == b"hello"
-    return near
 
 
 def test_a_pem_file_is_trusted(tmp_path: Path) -> None:
@@ -132,9 +109,7 @@ def test_a_client_shows_its_certificate(
 ) -> None:
     client = AUTHORITY.client("alice", kind=kind)
     trust = pem_trust(AUTHORITY.certificate_pem)
-    server = server_context(tmp_path, SERVER)
-    server.verify_mode = ssl.CERT_REQUIRED
-    server.load_verify_locations(cadata=AUTHORITY.certificate_pem)
+    server = demanding_context(tmp_path, SERVER, AUTHORITY)
     keystore = inline_keys(client, password)
     config = TlsConfig(truststore=trust, keystore=keystore, protocols=(version,))
     handshake(client_context(config), server, "localhost")
@@ -166,3 +141,52 @@ def test_a_missing_truststore_is_named_with_option_and_host(tmp_path: Path) -> N
     store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location names .*nowhere\.pem"):
         client_context(TlsConfig(truststore=store))
+
+
+BROAD = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+
+
+@pytest.mark.parametrize(
+    ("suites", "version", "agreed"),
+    [
+        ((BROAD,), "TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (("ECDHE-ECDSA-CHACHA20-POLY1305",), "TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        (("TLS_AES_256_GCM_SHA384",), "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ((BROAD, "TLS_AES_256_GCM_SHA384"), "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+    ],
+)
+def test_suites_choose_the_version_too(
+    tmp_path: Path, suites: tuple[str, ...], version: str, agreed: str
+) -> None:
+    trust = pem_trust(AUTHORITY.certificate_pem)
+    context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
+    near = handshake(context, server_context(tmp_path, SERVER), "localhost")
+    cipher = near.cipher()
+    assert cipher is not None
+    assert (near.version(), cipher[0]) == (version, agreed)
+
+
+def test_a_suite_of_tls_1_3_that_was_not_named_is_refused(tmp_path: Path) -> None:
+    """Which the client can't leave out of its offer: it hangs up before it has sent a byte."""
+    trust = pem_trust(AUTHORITY.certificate_pem)
+    suites = ("TLS_CHACHA20_POLY1305_SHA256",)
+    context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
+    with pytest.raises(CipherSuiteError, match="TLS_AES_256_GCM_SHA384"):
+        handshake(context, server_context(tmp_path, SERVER), "localhost")
+
+
+@pytest.mark.parametrize(
+    ("suites", "protocols", "words"),
+    [
+        ((BROAD,), (TlsVersion.TLS_1_3,), "belongs to a version"),
+        (("TLS_AES_256_GCM_SHA384",), (TlsVersion.TLS_1_2,), "belongs to a version"),
+        (("TLS_RSA_WITH_NOTHING",), tuple(TlsVersion), "knows none of the suites"),
+        (("TLS_ECDHE_RSA_WITH_NULL_SHA",), tuple(TlsVersion), "knows none of the suites"),
+    ],
+)
+def test_suites_that_leave_nothing_are_an_error(
+    suites: tuple[str, ...], protocols: tuple[TlsVersion, ...], words: str
+) -> None:
+    config = TlsConfig(cipher_suites=suites, protocols=protocols)
+    with pytest.raises(ConfigError, match=words):
+        client_context(config)

@@ -1,0 +1,32 @@
+"""Java's keytool and openssl, run to their end."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tools.checks.needs import find_java
+
+_QUICK = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xshare:auto")
+
+
+def keytool(*arguments: str) -> None:
+    """Run the keytool that stands beside `java`; it asks nothing."""
+    java = find_java()
+    if java is None:
+        raise FileNotFoundError("Java is not on the path")
+    command, *rest = arguments
+    run_tool(str(Path(java).resolve().with_name("keytool")), command, *_QUICK, "-noprompt", *rest)
+
+
+def openssl(*arguments: str) -> None:
+    run_tool("openssl", *arguments)
+
+
+def run_tool(*line: str) -> None:
+    """Run a command; what it printed is the error's text if it fails."""
+    done = subprocess.run(
+        line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{line[0]} failed:\n{done.stdout}{done.stderr}")

@@ -1,0 +1,93 @@
+"""Stores written by Java's keytool and by openssl, once for all tests of this folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.certificates import CertificateAuthority, IssuedCertificate, KeyKind
+from tests.support.keytool import keytool, openssl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STORE_PASSWORD = "store-password"
+KEY_PASSWORD = "key-password"
+
+
+@dataclass(frozen=True)
+class Stores:
+    """`folder` holds trust-* with two authorities each, client-* with the client's key."""
+
+    folder: Path
+    authority: CertificateAuthority
+    other: CertificateAuthority
+    server: IssuedCertificate
+    client: IssuedCertificate
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    folder = tmp_path_factory.mktemp("stores")
+    authority, other = CertificateAuthority("First"), CertificateAuthority("Second")
+    issuing = CertificateAuthority("Issuing", parent=authority)
+    server = authority.server("localhost", "127.0.0.1")
+    made = Stores(folder, authority, other, server, issuing.client("alice", kind=KeyKind.RSA))
+    authority.write(folder, "first")
+    other.write(folder, "second")
+    _write_trust(made)
+    _write_keys(made)
+    return made
+
+
+def _write_trust(made: Stores) -> None:
+    unprotected = ("certProtectionAlgorithm=NONE", "macAlgorithm=NONE")
+    properties: dict[str, tuple[str, ...]] = {
+        "trust.jks": (),
+        "trust.p12": (),
+        "trust-legacy.p12": ("legacy",),
+        "trust-unprotected.p12": unprotected,
+    }
+    for store, names in properties.items():
+        for authority in ("first", "second"):
+            keytool(
+                "-importcert",
+                *(f"-J-Dkeystore.pkcs12.{name}" for name in names),
+                *("-alias", authority, "-file", made.path(f"{authority}.pem")),
+                *("-keystore", made.path(store), "-storepass", STORE_PASSWORD),
+                *("-storetype", "JKS" if store.endswith("jks") else "PKCS12"),
+            )
+    both = made.folder / "both.pem"
+    both.write_text(made.authority.certificate_pem + made.other.certificate_pem)
+    for store, options in {"trust-openssl.p12": (), "trust-rc2.p12": ("-legacy",)}.items():
+        openssl(
+            *("pkcs12", "-export", "-nokeys", *options, "-in", str(both)),
+            *("-out", made.path(store), "-passout", f"pass:{STORE_PASSWORD}"),
+        )
+
+
+def _write_keys(made: Stores) -> None:
+    client, path = made.client, made.path
+    pem = str(client.write(made.folder, "client"))
+    openssl(
+        *("pkcs12", "-export", "-in", pem, "-name", "key", "-out", path("client-openssl.p12")),
+        *("-passout", f"pass:{STORE_PASSWORD}"),
+    )
+    targets = {"client.jks": ("JKS", KEY_PASSWORD), "client.p12": ("PKCS12", STORE_PASSWORD)}
+    for store, (kind, key_password) in targets.items():
+        keytool(
+            *("-importkeystore", "-alias", "key", "-srckeystore", path("client-openssl.p12")),
+            *("-srcstorepass", STORE_PASSWORD, "-destkeystore", path(store)),
+            *("-deststoretype", kind, "-deststorepass", STORE_PASSWORD),
+            *("-destkeypass", key_password),
+        )
+    keytool(
+        *("-genkeypair", "-keyalg", "EC", "-alias", "key", "-dname", "CN=old"),
+        *("-keystore", path("client.jceks"), "-storetype", "JCEKS"),
+        *("-storepass", STORE_PASSWORD, "-keypass", STORE_PASSWORD),
+    )

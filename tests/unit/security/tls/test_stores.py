@@ -1,0 +1,167 @@
+"""JKS and PKCS12 as keytool and openssl write them, proven by handshakes."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.identity import client_identity
+from spark_kafka_sink.security.tls.trust import trusted_certificates
+from tests.support.handshakes import demanding_context, handshake
+from tests.unit.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD
+
+if TYPE_CHECKING:
+    from tests.unit.security.tls.conftest import Stores
+
+TRUST = [
+    "trust.jks",
+    "trust.p12",
+    "trust-legacy.p12",
+    "trust-unprotected.p12",
+    "trust-openssl.p12",
+    "trust-rc2.p12",
+]
+
+
+def secret(value: str | None, option: str) -> Secret | None:
+    return Secret(value, f"kafka.ssl.{option}.password") if value is not None else None
+
+
+def trust(path: str, password: str | None, kind: StoreType = StoreType.JKS) -> TrustStore:
+    return TrustStore(type=kind, location=path, password=secret(password, "truststore"))
+
+
+def keys(path: str, password: str | None, key_password: str | None = None) -> KeyStore:
+    return KeyStore(
+        type=StoreType.JKS,
+        location=path,
+        password=secret(password, "keystore"),
+        key_password=secret(key_password, "key"),
+    )
+
+
+@pytest.mark.parametrize("name", TRUST)
+@pytest.mark.parametrize("declared", [StoreType.JKS, StoreType.PKCS12])
+def test_truststores_hold_every_authority(stores: Stores, name: str, declared: StoreType) -> None:
+    """Whichever of the two types is declared, as with Java's keystore.type.compat."""
+    found = trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
+    assert sorted(map(ssl.DER_cert_to_PEM_cert, found)) == sorted(
+        [stores.authority.certificate_pem, stores.other.certificate_pem]
+    )
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "trust-unprotected.p12"])
+def test_what_java_opens_without_a_password_opens(stores: Stores, name: str) -> None:
+    assert len(trusted_certificates(trust(stores.path(name), None))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "words"),
+    [
+        ("trust.jks", "hunter2", r"JKS store .* does not open"),
+        ("trust.p12", "hunter2", r"PKCS12 store .* does not open"),
+        ("trust.p12", None, r"can't be opened without a password"),
+    ],
+)
+def test_a_wrong_password_names_its_option(
+    stores: Stores, name: str, password: str | None, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words) as said:
+        trusted_certificates(trust(stores.path(name), password))
+    assert "kafka.ssl.truststore.password" in str(said.value)
+    assert "hunter2" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "key_password"),
+    [("client.jks", KEY_PASSWORD), ("client.p12", None), ("client-openssl.p12", None)],
+)
+def test_a_keystores_chain_and_key_open_a_door(
+    stores: Stores, tmp_path: Path, name: str, key_password: str | None
+) -> None:
+    """The server knows the root alone: the issuing authority's certificate must come along."""
+    config = TlsConfig(
+        truststore=trust(stores.path("trust.p12"), STORE_PASSWORD),
+        keystore=keys(stores.path(name), STORE_PASSWORD, key_password),
+    )
+    server = demanding_context(tmp_path, stores.server, stores.authority)
+    handshake(client_context(config), server, "localhost")
+
+
+@pytest.mark.parametrize(
+    ("password", "key_password", "words"),
+    [
+        ("wrong", KEY_PASSWORD, r"does not open.*kafka\.ssl\.keystore\.password is wrong"),
+        (STORE_PASSWORD, "wrong", r"does not open with kafka\.ssl\.key\.password"),
+        (STORE_PASSWORD, None, r"does not open with kafka\.ssl\.keystore\.password"),
+        (None, None, r"there is no password for it"),
+    ],
+)
+def test_wrong_passwords_of_a_jks_keystore(
+    stores: Stores, password: str | None, key_password: str | None, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        client_identity(keys(stores.path("client.jks"), password, key_password))
+
+
+def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
+    with pytest.raises(ConfigError, match=r"does not open.*kafka\.ssl\.keystore\.password"):
+        client_identity(keys(stores.path("client.p12"), "wrong"))
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
+def test_a_truststore_is_no_keystore(stores: Stores, name: str) -> None:
+    with pytest.raises(ConfigError, match="holds no private key"):
+        client_identity(keys(stores.path(name), STORE_PASSWORD))
+
+
+def test_of_a_key_in_a_truststore_its_own_certificate_is_trusted(stores: Stores) -> None:
+    """As by Java; with one store for both uses a broker may show the very certificate."""
+    found = trusted_certificates(trust(stores.path("client.jks"), STORE_PASSWORD))
+    assert [ssl.DER_cert_to_PEM_cert(data) for data in found] == [stores.client.certificate_pem]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "words"),
+    [
+        ("trust.p12", StoreType.PEM, r"names a PKCS12 file, .*type says PEM.*type=PKCS12"),
+        ("trust.jks", StoreType.PEM, r"names a JKS file, .*type says PEM.*type=JKS"),
+        ("first.pem", StoreType.JKS, r"neither JKS nor PKCS12.*truststore\.type=PEM"),
+        ("client.jceks", StoreType.JKS, r"format JCEKS, which is not supported.*importkeystore"),
+    ],
+)
+def test_a_file_of_another_type_is_said(
+    stores: Stores, name: str, declared: StoreType, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "client.jks", "trust.p12", "client.p12"])
+def test_damaged_files_are_an_error_and_nothing_else(
+    stores: Stores, tmp_path: Path, name: str
+) -> None:
+    content = Path(stores.path(name)).read_bytes()
+    damaged = tmp_path / name
+    for end in range(8, len(content), 37):
+        damaged.write_bytes(content[:end])
+        with pytest.raises(ConfigError):
+            trusted_certificates(trust(str(damaged), STORE_PASSWORD))
+        with pytest.raises(ConfigError):
+            client_identity(keys(str(damaged), STORE_PASSWORD, KEY_PASSWORD))
+
+
+def test_a_jks_that_is_cut_off_is_said_where_no_password_checks_it(
+    stores: Stores, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "cut.jks"
+    damaged.write_bytes(Path(stores.path("trust.jks")).read_bytes()[:200])
+    with pytest.raises(ConfigError, match="damaged"):
+        trusted_certificates(trust(str(damaged), None))
