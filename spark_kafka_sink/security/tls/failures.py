@@ -1,14 +1,63 @@
-"""Why a TLS connection failed: from what OpenSSL says to a sentence with the option to look at."""
+"""Why a TLS connection failed: from what OpenSSL says to a sentence with the option to look at.
+
+Final are all that Java makes an SslAuthenticationException of: the handshake's own errors and the
+broker's alerts. A connection that merely breaks is worth another try.
+"""
 
 from __future__ import annotations
 
+import re
 import ssl
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
+from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError, PeerCertificateError
+from spark_kafka_sink.security.tls.verification import verification_failure
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import TlsConfig
+
+_ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(?P<name>\w+)")
+
+_NOT_TLS = frozenset(
+    {
+        "WRONG_VERSION_NUMBER",
+        "RECORD_LAYER_FAILURE",
+        "PACKET_LENGTH_TOO_LONG",
+        "HTTP_REQUEST",
+        "UNKNOWN_PROTOCOL",
+        "BAD_RECORD_TYPE",
+    }
+)
+"""What OpenSSL calls bytes that are no TLS record."""
+_VERSION = frozenset(
+    {"PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION", "NO_PROTOCOLS_AVAILABLE"}
+)
+_CLIENT_CERTIFICATE = frozenset(
+    {
+        "BAD_CERTIFICATE",
+        "UNKNOWN_CA",
+        "CERTIFICATE_EXPIRED",
+        "CERTIFICATE_REVOKED",
+        "CERTIFICATE_UNKNOWN",
+        "UNSUPPORTED_CERTIFICATE",
+        "CERTIFICATE_REQUIRED",
+        "ACCESS_DENIED",
+        "DECRYPT_ERROR",
+    }
+)
+"""Alerts about what the client showed."""
+_BROKEN = frozenset(
+    {"BAD_RECORD_MAC", "DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "UNEXPECTED_EOF_WHILE_READING"}
+)
+"""The bytes did not arrive as they were sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    message: str
+    hint: str
 
 
 def tls_failure(
@@ -25,15 +74,111 @@ def tls_failure(
     Returns:
         TlsError where no retry can help; BrokerUnavailableError where the connection broke.
     """
-    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
-        return BrokerUnavailableError(
-            f"the broker closed the connection in the TLS handshake: {error}", broker=broker
-        )
+    reason = _reason(error)
+    if _is_broken(error, reason):
+        said = _broken(error, config)
+        return BrokerUnavailableError(said.message, broker=broker, hint=said.hint)
     if isinstance(error, ssl.SSLCertVerificationError):
-        trust = "kafka.ssl.truststore.location" if config.truststore else "the system's authorities"
-        return TlsError(
-            f"the broker's certificate is not accepted: {error.verify_message}",
-            broker=broker,
-            hint=f"Look at the certificate and at {trust}.",
+        certificate = error.certificate if isinstance(error, PeerCertificateError) else None
+        return verification_failure(error, certificate, config, broker)
+    said = _sentence(error, reason, config)
+    return TlsError(said.message, broker=broker, hint=said.hint)
+
+
+def _reason(error: OSError) -> str:
+    """OpenSSL's name of the error, or of the alert without the version that introduced it."""
+    reason = getattr(error, "reason", None) or ""
+    alert = _ALERT.fullmatch(reason)
+    return alert["name"] if alert else reason
+
+
+def _is_broken(error: OSError, reason: str) -> bool:
+    closed = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
+    return closed or not isinstance(error, ssl.SSLError) or reason in _BROKEN
+
+
+def _broken(error: OSError, config: TlsConfig) -> _Sentence:
+    clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
+    how = "closed the connection" if clean else f"broke the connection ({error.strerror})"
+    advice = "If it goes on, see that the port is one of a TLS listener"
+    if config.keystore is None:
+        advice += (
+            ", and whether the listener wants a client's certificate (ssl.client.auth=required): "
+            "then set kafka.ssl.keystore.location"
         )
-    return TlsError(f"the TLS handshake failed: {error.reason}", broker=broker)
+    return _Sentence(f"the broker {how} under TLS", f"{advice}.")
+
+
+def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
+    if isinstance(error, CipherSuiteError):
+        return _Sentence(
+            f"{error.strerror}, which kafka.ssl.cipher.suites does not name",
+            "Add the suite, or leave TLSv1.3 out of kafka.ssl.enabled.protocols.",
+        )
+    if reason in _NOT_TLS:
+        return _Sentence(
+            "the broker's port does not speak TLS",
+            "Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or connect to the port "
+            "of a TLS listener.",
+        )
+    if reason in _VERSION:
+        return _no_common_version(config)
+    if reason in _CLIENT_CERTIFICATE:
+        return _refused_client(reason, config)
+    if reason in {"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "NO_SHARED_CIPHER"}:
+        return _no_common_ground(reason, config)
+    if reason == "UNRECOGNIZED_NAME":
+        return _Sentence(
+            "the broker, or a proxy before it, knows no host of the name that the client asked for",
+            "Look at kafka.bootstrap.servers and at the broker's advertised.listeners.",
+        )
+    return _Sentence(
+        f"the TLS handshake failed: {_spoken(reason) or error}",
+        "The broker's log says more.",
+    )
+
+
+def _no_common_version(config: TlsConfig) -> _Sentence:
+    offered = " and ".join(version.value for version in config.protocols)
+    return _Sentence(
+        f"the broker speaks no version of TLS that the client offers, which is {offered}",
+        "Look at kafka.ssl.enabled.protocols and at the broker's; TLS 1.1 and older are not safe "
+        "and not supported.",
+    )
+
+
+def _no_common_ground(reason: str, config: TlsConfig) -> _Sentence:
+    """An alert that older versions of TLS have for many things."""
+    reasons = ["the two have no cipher suite in common (kafka.ssl.cipher.suites)"]
+    if config.keystore is None:
+        reasons.append(
+            "or the broker wants a client's certificate (set kafka.ssl.keystore.location)"
+        )
+    return _Sentence(
+        f"the broker refused the TLS handshake: {_spoken(reason)}",
+        f"Most likely {', '.join(reasons)}.",
+    )
+
+
+def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
+    if config.keystore is None:
+        return _Sentence(
+            f"the broker wants a client's certificate and got none ({_spoken(reason)})",
+            "Set kafka.ssl.keystore.location, or kafka.ssl.keystore.certificate.chain and "
+            "kafka.ssl.keystore.key.",
+        )
+    advice = {
+        "UNKNOWN_CA": "The broker's truststore lacks the authority that signed it.",
+        "CERTIFICATE_UNKNOWN": "Brokers say so too if their truststore lacks its authority.",
+        "CERTIFICATE_EXPIRED": "Put a certificate that is still valid into the keystore.",
+        "UNSUPPORTED_CERTIFICATE": "It must be made for clients: extended key usage clientAuth.",
+    }
+    return _Sentence(
+        f"the broker does not accept the client's certificate: {_spoken(reason)}",
+        f"{advice.get(reason, 'The log of the broker says more.')} It comes from "
+        "kafka.ssl.keystore.location, or .certificate.chain.",
+    )
+
+
+def _spoken(reason: str) -> str:
+    return reason.lower().replace("_", " ")

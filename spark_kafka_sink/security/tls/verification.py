@@ -1,0 +1,105 @@
+"""Why a broker's certificate was not accepted: OpenSSL's X509_V_ERR codes in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import TlsError
+from spark_kafka_sink.security.tls.peer_certificate import describe
+
+if TYPE_CHECKING:
+    import ssl
+
+    from spark_kafka_sink.config.security.model import TlsConfig
+    from spark_kafka_sink.security.tls.peer_certificate import PeerCertificate
+
+NOT_YET_VALID = 9
+EXPIRED = 10
+SELF_SIGNED = 18
+_UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21, 27})
+_INVALID_PURPOSE = frozenset({24, 26, 79})
+_OTHER_HOST = frozenset({62, 64})
+_TOO_WEAK = frozenset({66, 67, 68})
+_MOST_NAMES = 10
+
+
+def verification_failure(
+    error: ssl.SSLCertVerificationError, certificate: bytes | None, config: TlsConfig, broker: str
+) -> TlsError:
+    """What to tell the user; pure.
+
+    Args:
+        error: with OpenSSL's verify_code and verify_message.
+        certificate: the broker's, as DER, if it is known.
+        config: the settings of the connection.
+        broker: host and port.
+    """
+    shown = describe(certificate)
+    code = error.verify_code
+    if code in _OTHER_HOST:
+        return TlsError(
+            _other_host(shown, broker),
+            broker=broker,
+            hint="Connect by a name that it has: look at kafka.bootstrap.servers and at the "
+            "broker's advertised.listeners. An empty "
+            "kafka.ssl.endpoint.identification.algorithm turns the check off.",
+        )
+    if code == SELF_SIGNED or code in _UNKNOWN_AUTHORITY:
+        return TlsError(_unknown(code, shown), broker=broker, hint=_trust_advice(config))
+    if code == EXPIRED:
+        until = f": its own is valid until {shown.valid_until}" if shown else ""
+        return TlsError(
+            f"the broker's certificate, or that of an authority above it, has expired{until}",
+            broker=broker,
+            hint="Renew it on the broker. If it is still valid, look at this host's clock.",
+        )
+    if code == NOT_YET_VALID:
+        start = f": its own is valid from {shown.valid_from}" if shown else ""
+        return TlsError(
+            f"the broker's certificate, or that of an authority above it, is not yet valid{start}",
+            broker=broker,
+            hint="Look at the clocks of this host and of the one that made the certificate.",
+        )
+    return TlsError(
+        f"the broker's certificate is not accepted: {error.verify_message}",
+        broker=broker,
+        hint=_other_advice(code),
+    )
+
+
+def _other_host(shown: PeerCertificate | None, broker: str) -> str:
+    asked = broker.rpartition(":")[0].strip("[]") or broker
+    if shown is None:
+        return f"the broker's certificate is not for {asked}"
+    names = ", ".join(shown.names[:_MOST_NAMES]) or "no host at all"
+    more = ", …" if len(shown.names) > _MOST_NAMES else ""
+    return f"the broker's certificate is for {names}{more} and not for {asked}"
+
+
+def _unknown(code: int, shown: PeerCertificate | None) -> str:
+    if code == SELF_SIGNED:
+        return "the broker's certificate is self-signed and not in the truststore"
+    by = f", {shown.issuer}" if shown else ""
+    return f"the broker's certificate is signed by an authority that is not trusted{by}"
+
+
+def _trust_advice(config: TlsConfig) -> str:
+    store = config.truststore
+    if store is None:
+        return (
+            "Set kafka.ssl.truststore.location to a file with the authority's certificate; "
+            "without it the operating system's authorities are trusted."
+        )
+    option = store.certificates.option if store.certificates else "kafka.ssl.truststore.location"
+    return (
+        f"Add the authority's certificate to what {option} names. A broker must send the "
+        "certificates between its own and the authority's."
+    )
+
+
+def _other_advice(code: int) -> str:
+    if code in _INVALID_PURPOSE:
+        return "A broker's certificate must be made for servers: extended key usage serverAuth."
+    if code in _TOO_WEAK:
+        return "Have it issued anew: RSA keys need 2048 bits, signatures SHA-256."
+    return "The certificate on the broker must be replaced."

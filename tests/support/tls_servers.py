@@ -1,0 +1,115 @@
+"""Real peers for one TLS handshake that fails: openssl's own server, and ports that aren't TLS."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_WAIT_S = 30
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+Answer = TypeVar("Answer")
+
+
+@contextmanager
+def openssl_server(certificate: Path, *options: str) -> Iterator[int]:
+    """The port of an `openssl s_server` that takes one connection.
+
+    Args:
+        certificate: a PEM file with key and chain.
+        options: such as -tls1_2, or -Verify 1.
+    """
+    line = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-naccept", "1", *options]
+    line += ["-cert", str(certificate), "-key", str(certificate), "-cert_chain", str(certificate)]
+    server = subprocess.Popen(
+        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield _announced_port(server)
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def _announced_port(server: subprocess.Popen[str]) -> int:
+    printed = ""
+    for line in server.stdout or ():
+        printed += line
+        if found := re.search(r"ACCEPT \S+:(\d+)", line):
+            return int(found[1])
+    raise RuntimeError(f"openssl s_server did not start:\n{printed}")
+
+
+@contextmanager
+def plain_server(reply: bytes | None, *, reset: bool = False) -> Iterator[int]:
+    """The port of a server that answers one client's first bytes and closes the connection.
+
+    Args:
+        reply: the answer; None for none.
+        reset: whether it breaks the connection rather than closing it.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(_WAIT_S)
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(reply or b"")
+                if reset:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            thread.join(_WAIT_S)
+
+
+def failed_attempt(context: ssl.SSLContext, port: int, host: str) -> OSError:
+    """Connect to 127.0.0.1 as if it were `host`; what went wrong, at the first read at latest."""
+    with socket.create_connection(("127.0.0.1", port), timeout=_WAIT_S) as connection:
+        return _Attempt(context, connection, host).error()
+
+
+class _Attempt:
+    def __init__(self, context: ssl.SSLContext, connection: socket.socket, host: str) -> None:
+        self._connection = connection
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+
+    def error(self) -> OSError:
+        try:
+            self._carry(self._tls.do_handshake)
+            read = self._carry(self._tls.read)
+        except OSError as error:
+            return error
+        raise AssertionError(f"the handshake succeeded, and {read!r} was read")
+
+    def _carry(self, step: Callable[[], Answer]) -> Answer:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._receive()
+            finally:
+                with suppress(OSError):
+                    self._connection.sendall(self._outgoing.read())
+
+    def _receive(self) -> None:
+        self._connection.sendall(self._outgoing.read())
+        received = self._connection.recv(65536)
+        if received:
+            self._incoming.write(received)
+        else:
+            self._incoming.write_eof()

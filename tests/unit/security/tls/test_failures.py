@@ -1,0 +1,232 @@
+"""Every sentence by a real connection that fails: to openssl's server, or to what isn't TLS."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    KeyStore,
+    StoreType,
+    TlsConfig,
+    TlsVersion,
+    TrustStore,
+)
+from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.failures import tls_failure
+from tests.support.certificates import (
+    EXPIRED,
+    NOT_YET_VALID,
+    CertificateAuthority,
+    IssuedCertificate,
+    self_signed,
+)
+from tests.support.tls_servers import failed_attempt, openssl_server, plain_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AUTHORITY = CertificateAuthority()
+STRANGER = CertificateAuthority("Stranger")
+SERVER = AUTHORITY.server("localhost", "127.0.0.1")
+BROKER = "localhost:9093"
+TRUST = TrustStore(
+    type=StoreType.PEM,
+    certificates=Secret(AUTHORITY.certificate_pem, "kafka.ssl.truststore.certificates"),
+)
+CONFIG = TlsConfig(truststore=TRUST)
+TLS_1_2, TLS_1_3 = (TlsVersion.TLS_1_2,), (TlsVersion.TLS_1_3,)
+
+
+def keys(client: IssuedCertificate) -> KeyStore:
+    return KeyStore(
+        type=StoreType.PEM,
+        certificate_chain=Secret(client.chain_pem, "kafka.ssl.keystore.certificate.chain"),
+        key=Secret(client.key_pem(), "kafka.ssl.keystore.key"),
+    )
+
+
+def said_of(
+    folder: Path,
+    config: TlsConfig,
+    server: IssuedCertificate = SERVER,
+    options: tuple[str, ...] = (),
+) -> str:
+    """The error that a connection to an openssl server ends with, which must be final."""
+    with openssl_server(server.write(folder), *options) as port:
+        error = failed_attempt(client_context(config), port, "localhost")
+    failure = tls_failure(error, config, BROKER)
+    assert isinstance(failure, TlsError)
+    assert failure.broker == BROKER
+    return str(failure)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the server shows, and what is said of it."""
+
+    certificate: IssuedCertificate
+    words: str
+    hint: str
+
+
+SHOWN = {
+    "unknown authority": Shown(
+        STRANGER.server("localhost"),
+        r"signed by an authority that is not trusted, CN=Stranger",
+        r"Add the authority's certificate to what kafka\.ssl\.truststore\.certificates names",
+    ),
+    "self-signed": Shown(
+        self_signed("localhost"), "self-signed and not in the truststore", "truststore"
+    ),
+    "expired": Shown(
+        AUTHORITY.server("localhost", validity=EXPIRED),
+        r"has expired: its own is valid until \d{4}-\d\d-\d\d \d\d:\d\d UTC",
+        "Renew it on the broker",
+    ),
+    "not yet valid": Shown(
+        AUTHORITY.server("localhost", validity=NOT_YET_VALID),
+        r"is not yet valid: its own is valid from \d{4}-\d\d-\d\d",
+        "clocks",
+    ),
+    "another host": Shown(
+        AUTHORITY.server("kafka-1.example", "10.0.0.1"),
+        r"is for kafka-1\.example, 10\.0\.0\.1 and not for localhost",
+        r"advertised\.listeners.*kafka\.ssl\.endpoint\.identification\.algorithm",
+    ),
+    "no host": Shown(AUTHORITY.server(), "is for broker and not for localhost", "bootstrap"),
+    "many hosts": Shown(
+        AUTHORITY.server(*(f"kafka-{n}.example" for n in range(50))),
+        r"kafka-9\.example, … and not for localhost",
+        "bootstrap",
+    ),
+    "a client's": Shown(AUTHORITY.client("alice"), "not accepted: .*purpose", "serverAuth"),
+}
+
+
+@pytest.mark.parametrize("protocols", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_certificate_that_is_not_accepted(
+    tmp_path: Path, name: str, protocols: tuple[TlsVersion, ...]
+) -> None:
+    shown = SHOWN[name]
+    said = said_of(tmp_path, replace(CONFIG, protocols=protocols), shown.certificate)
+    assert re.search(shown.words, said)
+    assert re.search(shown.hint, said)
+
+
+def test_an_unknown_authority_where_the_systems_are_believed(tmp_path: Path) -> None:
+    said = said_of(tmp_path, TlsConfig())
+    assert re.search(r"not trusted, CN=Test Authority", said)
+    assert "Set kafka.ssl.truststore.location to a file with the authority's certificate" in said
+
+
+def test_a_missing_link_between_the_certificates(tmp_path: Path) -> None:
+    issuing = CertificateAuthority("Issuing", parent=AUTHORITY)
+    lonely = replace(issuing.server("localhost"), issuers=())
+    said = said_of(tmp_path, CONFIG, lonely)
+    assert "not trusted, CN=Issuing" in said
+    assert "A broker must send the certificates between" in said
+
+
+DEMANDING = ("-Verify", "1", "-verify_return_error")
+
+
+@pytest.mark.parametrize("protocols", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        (STRANGER.client("eve"), r"unknown ca.*broker's truststore lacks the authority"),
+        (AUTHORITY.client("alice", EXPIRED), r"certificate expired.*still valid"),
+        (AUTHORITY.client("alice", NOT_YET_VALID), r"bad certificate.*kafka\.ssl\.keystore"),
+        (SERVER, r"unsupported certificate.*clientAuth"),
+    ],
+)
+def test_a_client_that_the_broker_does_not_accept(
+    tmp_path: Path, client: IssuedCertificate, words: str, protocols: tuple[TlsVersion, ...]
+) -> None:
+    """With TLS 1.3 the alert comes after the client's handshake is done."""
+    config = replace(CONFIG, protocols=protocols, keystore=keys(client))
+    options = (*DEMANDING, "-CAfile", str(AUTHORITY.write(tmp_path)))
+    said = said_of(tmp_path, config, SERVER, options)
+    assert re.search(rf"does not accept the client's certificate: {words}", said)
+
+
+@pytest.mark.parametrize(
+    ("protocols", "words"),
+    [
+        (TLS_1_2, r"refused the TLS handshake.*or the broker wants a client's certificate"),
+        (TLS_1_3, r"wants a client's certificate and got none \(certificate required\)"),
+    ],
+)
+def test_a_broker_that_wants_a_certificate(
+    tmp_path: Path, protocols: tuple[TlsVersion, ...], words: str
+) -> None:
+    options = (*DEMANDING, "-CAfile", str(AUTHORITY.write(tmp_path)))
+    said = said_of(tmp_path, replace(CONFIG, protocols=protocols), SERVER, options)
+    assert re.search(words, said)
+    assert "kafka.ssl.keystore.location" in said
+
+
+@pytest.mark.parametrize(
+    ("protocols", "server"), [(TLS_1_2, "-tls1_3"), (TLS_1_3, "-tls1_2"), (TLS_1_3, "-tls1_1")]
+)
+def test_no_common_version(tmp_path: Path, protocols: tuple[TlsVersion, ...], server: str) -> None:
+    config = replace(CONFIG, protocols=protocols)
+    said = said_of(tmp_path, config, SERVER, (server, "-cipher", "ALL:@SECLEVEL=0"))
+    assert f"no version of TLS that the client offers, which is {protocols[0].value}" in said
+    assert "kafka.ssl.enabled.protocols" in said
+
+
+def test_no_common_cipher(tmp_path: Path) -> None:
+    suites = ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",)
+    config = replace(CONFIG, cipher_suites=suites, keystore=keys(AUTHORITY.client()))
+    said = said_of(tmp_path, config, SERVER, ("-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384"))
+    assert re.search(r"handshake failure.*no cipher suite in common", said)
+    assert "client's certificate" not in said
+
+
+def test_a_cipher_that_was_not_named(tmp_path: Path) -> None:
+    config = replace(CONFIG, cipher_suites=("TLS_CHACHA20_POLY1305_SHA256",))
+    said = said_of(tmp_path, config)
+    assert "the broker chose TLS_AES_256_GCM_SHA384, which kafka.ssl.cipher.suites does not" in said
+
+
+@pytest.mark.parametrize(
+    "reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x04\0\0\0\0", b"SSH-2.0-OpenSSH_9\r\n"]
+)
+def test_a_port_that_does_not_speak_tls(reply: bytes) -> None:
+    with plain_server(reply) as port:
+        error = failed_attempt(client_context(CONFIG), port, "localhost")
+    failure = tls_failure(error, CONFIG, BROKER)
+    assert isinstance(failure, TlsError)
+    assert re.search(r"port does not speak TLS.*kafka\.security\.protocol", str(failure))
+
+
+def test_an_alert_without_a_sentence_of_its_own() -> None:
+    with plain_server(b"\x15\x03\x03\x00\x02\x02\x50") as port:
+        error = failed_attempt(client_context(CONFIG), port, "localhost")
+    failure = tls_failure(error, CONFIG, BROKER)
+    assert isinstance(failure, TlsError)
+    assert "the TLS handshake failed: internal error" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("reset", "words"),
+    [
+        (False, "closed the connection"),
+        (True, r"broke the connection \(Connection reset by peer\)"),
+    ],
+)
+def test_a_connection_that_breaks_is_worth_another_try(reset: bool, words: str) -> None:
+    with plain_server(None, reset=reset) as port:
+        error = failed_attempt(client_context(CONFIG), port, "localhost")
+    failure = tls_failure(error, CONFIG, BROKER)
+    assert isinstance(failure, BrokerUnavailableError)
+    assert re.search(words, str(failure))
+    assert "TLS listener, and whether the listener wants a client's certificate" in str(failure)
