@@ -35,6 +35,11 @@ class Secret:
         """Whether the text only says where the value is."""
         return self.source.startswith((ENVIRONMENT, FILE))
 
+    @property
+    def file(self) -> str | None:
+        """The path of the file that holds the value; None where none does."""
+        return self.source.removeprefix(FILE) if self.source.startswith(FILE) else None
+
     def reveal(self) -> str:
         """The value.
 

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 
+if TYPE_CHECKING:
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.config.security.model import TlsConfig
+
 TRUSTSTORE_LOCATION = "kafka.ssl.truststore.location"
 KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
+
+
+def files_of(config: TlsConfig) -> tuple[str, ...]:
+    """Every file that a context is made from, secrets in files and the system's authorities too."""
+    trust, keys = config.truststore, config.keystore
+    named: list[str | None] = [ssl.get_default_verify_paths().cafile] if trust is None else []
+    secrets: list[Secret | None] = []
+    if trust is not None:
+        named.append(trust.location)
+        secrets += [trust.certificates, trust.password]
+    if keys is not None:
+        named.append(keys.location)
+        secrets += [keys.certificate_chain, keys.key, keys.password, keys.key_password]
+    named += [secret.file for secret in secrets if secret is not None]
+    return tuple(path for path in named if path is not None)
 
 
 def read_store(location: str, option: str) -> bytes:

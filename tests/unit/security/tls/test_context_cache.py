@@ -1,0 +1,125 @@
+"""Contexts are shared, and renewed with the files that they came from."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.security.tls.context_cache import MAX_KEPT, ContextCache
+from tests.support.certificates import CertificateAuthority
+from tests.support.handshakes import demanding_context, handshake, server_context
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AUTHORITY = CertificateAuthority()
+NEXT = CertificateAuthority("Next")
+
+
+def trusting(path: Path) -> TlsConfig:
+    return TlsConfig(truststore=TrustStore(type=StoreType.PEM, location=str(path)))
+
+
+def test_equal_settings_share_a_context(tmp_path: Path) -> None:
+    cache, config = ContextCache(), trusting(AUTHORITY.write(tmp_path))
+    assert cache.context(config) is cache.context(replace(config))
+    assert cache.context(replace(config, check_hostname=False)) is not cache.context(config)
+
+
+def test_settings_that_differ_in_a_secret_alone_do_not(tmp_path: Path) -> None:
+    cache = ContextCache()
+    made = [
+        cache.context(
+            TlsConfig(
+                truststore=TrustStore(
+                    type=StoreType.PEM,
+                    certificates=Secret(authority.certificate_pem, "truststore.certificates"),
+                )
+            )
+        )
+        for authority in (AUTHORITY, NEXT)
+    ]
+    assert made[0] is not made[1]
+
+
+def test_the_systems_authorities_have_a_context_too() -> None:
+    cache = ContextCache()
+    assert cache.context(TlsConfig()) is cache.context(TlsConfig())
+
+
+def test_a_truststore_that_is_replaced_is_read_again(tmp_path: Path) -> None:
+    cache, config = ContextCache(), trusting(AUTHORITY.write(tmp_path))
+    server = server_context(tmp_path, NEXT.server("localhost"))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(cache.context(config), server, "localhost")
+    NEXT.write(tmp_path)
+    handshake(cache.context(config), server, "localhost")
+
+
+def test_a_renewed_client_certificate_is_shown_by_the_next_connection(tmp_path: Path) -> None:
+    cache = ContextCache()
+    path = AUTHORITY.client("alice").write(tmp_path, "client")
+    config = replace(
+        trusting(AUTHORITY.write(tmp_path)),
+        keystore=KeyStore(type=StoreType.PEM, location=str(path)),
+    )
+    server = demanding_context(tmp_path, AUTHORITY.server("localhost"), NEXT)
+    cache.context(config)
+    renewed = NEXT.client("alice").write(tmp_path, "renewed")
+    renewed.replace(path)
+    handshake(cache.context(config), server, "localhost")
+
+
+def test_a_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
+    cache, path = ContextCache(), AUTHORITY.write(tmp_path)
+    certificates = Secret(f"file:{path}", "kafka.ssl.truststore.certificates")
+    config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates))
+    first = cache.context(config)
+    assert cache.context(config) is first
+    NEXT.write(tmp_path)
+    assert cache.context(config) is not first
+
+
+def test_files_that_can_not_be_read_leave_the_last_context(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache, path = ContextCache(), AUTHORITY.write(tmp_path)
+    config = trusting(path)
+    first = cache.context(config)
+    path.write_text("half a fi")
+    with caplog.at_level(logging.WARNING):
+        assert cache.context(config) is first
+        assert cache.context(config) is first
+    assert len(caplog.records) == 1
+    assert "holds no certificate" in caplog.text
+    NEXT.write(tmp_path)
+    assert cache.context(config) is not first
+
+
+def test_without_a_context_before_it_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.pem"):
+        ContextCache().context(trusting(tmp_path / "nowhere.pem"))
+
+
+def test_few_are_kept(tmp_path: Path) -> None:
+    made: list[TlsConfig] = []
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        made.append(config)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    cache = ContextCache(make)
+    configs = [trusting(tmp_path / f"{n}.pem") for n in range(MAX_KEPT + 1)]
+    for config in configs:
+        cache.context(config)
+    cache.context(configs[-1])
+    assert len(made) == len(configs)
+    cache.context(configs[0])
+    assert made[-1] == configs[0]
