@@ -40,6 +40,13 @@ class Secret:
         """The path of the file that holds the value; None where none does."""
         return self.source.removeprefix(FILE) if self.source.startswith(FILE) else None
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the value can be had on this host, by this process."""
+        if self.source.startswith(ENVIRONMENT):
+            return self.source.removeprefix(ENVIRONMENT) in os.environ
+        return self.file is None or os.access(self.file, os.R_OK)
+
     def reveal(self) -> str:
         """The value.
 

@@ -16,7 +16,7 @@ from spark_kafka_sink.security.tls.ciphers import cipher_suites
 from spark_kafka_sink.security.tls.client_ssl import ClientSslContext
 from spark_kafka_sink.security.tls.identity import client_identity
 from spark_kafka_sink.security.tls.private_keys import sealed
-from spark_kafka_sink.security.tls.store_files import TRUSTSTORE_LOCATION
+from spark_kafka_sink.security.tls.store_files import TRUSTSTORE_LOCATION, is_here
 from spark_kafka_sink.security.tls.trust import trusted_certificates
 
 if TYPE_CHECKING:
@@ -41,6 +41,27 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
     Raises:
         ConfigError: a store can't be read or does not open, on this host.
     """
+    context = _without_stores(config)
+    _trust(context, config.truststore)
+    if config.keystore is not None:
+        _load_identity(context, client_identity(config.keystore))
+    return context
+
+
+def check_stores(config: TlsConfig) -> None:
+    """Find on the driver what would fail every task; stores that are on executors alone may be.
+
+    Raises:
+        ConfigError: a store that this process can read does not open, or the suites fit no version.
+    """
+    context = _without_stores(config)
+    if config.truststore is not None and is_here(config.truststore):
+        _trust(context, config.truststore)
+    if config.keystore is not None and is_here(config.keystore):
+        _load_identity(context, client_identity(config.keystore))
+
+
+def _without_stores(config: TlsConfig) -> ClientSslContext:
     context = ClientSslContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.check_hostname
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -48,9 +69,6 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
     _limit_versions(context, config.protocols, suites)
     _limit_suites(context, suites)
     _verify_as_java(context)
-    _trust(context, config.truststore)
-    if config.keystore is not None:
-        _load_identity(context, client_identity(config.keystore))
     return context
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.model import KeyStore, TrustStore
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret
@@ -20,16 +22,27 @@ KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 def files_of(config: TlsConfig) -> tuple[str, ...]:
     """Every file that a context is made from, secrets in files and the system's authorities too."""
     trust, keys = config.truststore, config.keystore
-    named: list[str | None] = [ssl.get_default_verify_paths().cafile] if trust is None else []
-    secrets: list[Secret | None] = []
-    if trust is not None:
-        named.append(trust.location)
-        secrets += [trust.certificates, trust.password]
-    if keys is not None:
-        named.append(keys.location)
-        secrets += [keys.certificate_chain, keys.key, keys.password, keys.key_password]
-    named += [secret.file for secret in secrets if secret is not None]
-    return tuple(path for path in named if path is not None)
+    system = ssl.get_default_verify_paths().cafile if trust is None else None
+    named = [system, *(store.location for store in (trust, keys) if store is not None)]
+    secrets = [*secrets_of(trust), *secrets_of(keys)]
+    return tuple(path for path in (*named, *(secret.file for secret in secrets)) if path)
+
+
+def secrets_of(store: TrustStore | KeyStore | None) -> tuple[Secret, ...]:
+    """The secrets of a store that are set."""
+    found: tuple[Secret | None, ...] = ()
+    if isinstance(store, TrustStore):
+        found = (store.certificates, store.password)
+    if isinstance(store, KeyStore):
+        found = (store.certificate_chain, store.key, store.password, store.key_password)
+    return tuple(secret for secret in found if secret is not None)
+
+
+def is_here(store: TrustStore | KeyStore) -> bool:
+    """Whether this process can read all that the store consists of."""
+    location = store.location
+    can_be_read = location is None or os.access(location, os.R_OK)
+    return can_be_read and all(secret.is_here for secret in secrets_of(store))
 
 
 def read_store(location: str, option: str) -> bytes:

@@ -17,7 +17,7 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
 )
 from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError
-from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.context import check_stores, client_context
 from tests.support.certificates import CertificateAuthority, KeyKind, self_signed
 from tests.support.handshakes import demanding_context, handshake, server_context
 
@@ -190,3 +190,31 @@ def test_suites_that_leave_nothing_are_an_error(
     config = TlsConfig(cipher_suites=suites, protocols=protocols)
     with pytest.raises(ConfigError, match=words):
         client_context(config)
+
+
+def test_the_driver_finds_a_wrong_password(tmp_path: Path) -> None:
+    """Before any task: Spark would run each of them four times."""
+    path = CLIENT.write(tmp_path, "client", password="right")
+    wrong = Secret("wrong", "kafka.ssl.key.password")
+    keystore = KeyStore(type=StoreType.PEM, location=str(path), key_password=wrong)
+    with pytest.raises(ConfigError, match="does not open"):
+        check_stores(TlsConfig(keystore=keystore))
+
+
+def test_the_driver_leaves_alone_what_is_on_executors_only(tmp_path: Path) -> None:
+    nowhere, elsewhere = str(tmp_path / "nowhere.pem"), f"file:{tmp_path}/nowhere"
+    here = str(CLIENT.write(tmp_path, "client", password="right"))
+    unset = Secret("env:NOT_SET_ON_THE_DRIVER", "kafka.ssl.key.password")
+    for keystore in (
+        KeyStore(type=StoreType.PEM, location=nowhere),
+        KeyStore(type=StoreType.PEM, location=here, key_password=unset),
+        KeyStore(type=StoreType.PEM, location=here, key_password=Secret(elsewhere, "p")),
+    ):
+        truststore = TrustStore(type=StoreType.PEM, location=nowhere)
+        check_stores(TlsConfig(truststore=truststore, keystore=keystore))
+
+
+def test_the_driver_finds_suites_that_fit_no_version() -> None:
+    config = TlsConfig(cipher_suites=(BROAD,), protocols=(TlsVersion.TLS_1_3,))
+    with pytest.raises(ConfigError, match="belongs to a version"):
+        check_stores(config)

@@ -1,0 +1,90 @@
+"""Names without a folder are found where Spark puts the files that it ships."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    KerberosLogin,
+    KeyStore,
+    Mechanism,
+    SaslConfig,
+    SecurityConfig,
+    SecurityProtocol,
+    StoreType,
+    TlsConfig,
+    TlsVersion,
+    TokenLogin,
+    TrustStore,
+)
+from spark_kafka_sink.security.shipped_files import located
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def settings(place: str, sasl: SaslConfig | None = None) -> SecurityConfig:
+    return SecurityConfig(
+        protocol=SecurityProtocol.SASL_SSL,
+        tls=TlsConfig(
+            truststore=TrustStore(type=StoreType.JKS, location=f"{place}trust.jks"),
+            keystore=KeyStore(
+                type=StoreType.JKS,
+                location="/etc/client.jks",
+                password=Secret(f"file:{place}password", "kafka.ssl.keystore.password"),
+                key_password=Secret("as it is", "kafka.ssl.key.password"),
+            ),
+            protocols=(TlsVersion.TLS_1_3,),
+        ),
+        sasl=sasl,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    for name in ("trust.jks", "password", "token", "alice.keytab"):
+        (shipped / name).write_text(name)
+    return shipped
+
+
+def test_shipped_files_are_found_by_their_names(folder: Path) -> None:
+    assert located(settings(""), [folder]) == settings(f"{folder}/")
+
+
+def test_the_first_folder_that_has_a_file_counts(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "trust.jks").touch()
+    found = located(settings(""), [tmp_path, folder])
+    assert found.tls is not None
+    assert found.tls.truststore is not None
+    assert found.tls.truststore.location == str(tmp_path / "trust.jks")
+
+
+def test_the_working_directory_comes_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trust.jks").touch()
+    (tmp_path / "password").touch()
+    monkeypatch.chdir(tmp_path)
+    assert located(settings(""), [folder]) == settings("")
+
+
+def test_what_is_nowhere_stays_as_it_is(tmp_path: Path) -> None:
+    assert located(settings(""), [tmp_path]) == settings("")
+    assert located(settings(""), []) == settings("")
+
+
+@pytest.mark.parametrize("kind", ["token", "keytab"])
+def test_the_files_of_logins_too(folder: Path, kind: str) -> None:
+    def sasl(place: str) -> SaslConfig:
+        if kind == "token":
+            token = Secret(f"file:{place}token", "kafka.sasl.jaas.config")
+            return SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=TokenLogin(token=token))
+        login = KerberosLogin(service_name="kafka", keytab=f"{place}alice.keytab")
+        return SaslConfig(mechanism=Mechanism.GSSAPI, login=login)
+
+    assert located(settings("", sasl("")), [folder]) == settings(f"{folder}/", sasl(f"{folder}/"))
