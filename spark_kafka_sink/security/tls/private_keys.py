@@ -40,7 +40,7 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
     except UnsupportedAlgorithm as error:
         raise ConfigError(
             f"the private key in option {option} is of a kind that can't be read: {error}",
-            hint="Write it anew with: openssl pkcs8 -topk8 -v2 aes-256-cbc.",
+            hint="Write it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc.",
         ) from error
     except (ValueError, TypeError) as error:
         raise _unreadable(option, is_encrypted=is_encrypted) from error
@@ -50,7 +50,8 @@ def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
     if is_encrypted:
         return ConfigError(
             f"the private key in option {option} does not open with kafka.ssl.key.password",
-            hint="The password is wrong, or the key is damaged.",
+            hint="The password is wrong, the key is damaged, or its cipher is a rare one: "
+            "openssl pkcs8 -topk8 -v2 aes-256-cbc writes one that can be read.",
         )
     return ConfigError(
         f"the private key in option {option} can't be read",

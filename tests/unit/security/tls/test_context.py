@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,14 +17,12 @@ from spark_kafka_sink.config.security.model import (
     TlsVersion,
     TrustStore,
 )
-from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError
+from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError, ClientSslContext
 from spark_kafka_sink.security.tls.context import check_stores, client_context
 from tests.support.certificates import CertificateAuthority, KeyKind, self_signed
 from tests.support.handshakes import demanding_context, handshake, server_context
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.certificates import IssuedCertificate
 
 AUTHORITY = CertificateAuthority()
@@ -218,3 +217,25 @@ def test_the_driver_finds_suites_that_fit_no_version() -> None:
     config = TlsConfig(cipher_suites=(BROAD,), protocols=(TlsVersion.TLS_1_3,))
     with pytest.raises(ConfigError, match="belongs to a version"):
         check_stores(config)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_private_key_is_in_no_file_unencrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    if not in_memory:
+        monkeypatch.delattr("os.memfd_create")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    seen: list[str] = []
+    load = ClientSslContext.load_cert_chain
+
+    def look(context: ClientSslContext, path: str, password: str) -> None:
+        seen.append(Path(path).read_text())
+        assert Path(path).stat().st_mode & 0o077 == 0 or in_memory
+        load(context, path, password=password)
+
+    monkeypatch.setattr(ClientSslContext, "load_cert_chain", look)
+    client_context(TlsConfig(keystore=inline_keys(CLIENT)))
+    assert "ENCRYPTED PRIVATE KEY" in seen[0]
+    assert "BEGIN PRIVATE KEY" not in seen[0]
+    assert list(tmp_path.iterdir()) == []
