@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from spark_kafka_sink.common.errors import ConfigError
 
-_EXTRAS = {"prometheus": "prometheus_client", "opentelemetry": "opentelemetry"}
+
+@dataclass(frozen=True, slots=True)
+class _Extra:
+    """What an extra brings."""
+
+    modules: tuple[str, ...]
+    place: str = "the driver"
+    """Where it has to be installed."""
+
+
+_EVERYWHERE = "the driver and every executor"
+_EXTRAS = {
+    "prometheus": _Extra(("prometheus_client",)),
+    "opentelemetry": _Extra(("opentelemetry",)),
+    "oauth": _Extra(("authlib", "requests"), _EVERYWHERE),
+    "msk-iam": _Extra(("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
+    "gssapi": _Extra(("gssapi",), _EVERYWHERE),
+}
 
 
 def require_extra(extra: str, option: str) -> None:
@@ -15,8 +33,9 @@ def require_extra(extra: str, option: str) -> None:
     Raises:
         ConfigError: it is not installed.
     """
-    if find_spec(_EXTRAS[extra]) is None:
+    wanted = _EXTRAS[extra]
+    if any(find_spec(module) is None for module in wanted.modules):
         raise ConfigError(
             f"option {option} needs a library that is not installed",
-            hint=f"Install it on the driver: pip install 'spark-kafka-sink[{extra}]'.",
+            hint=f"Install it on {wanted.place}: pip install 'spark-kafka-sink[{extra}]'.",
         )

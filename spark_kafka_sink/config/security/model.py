@@ -123,12 +123,27 @@ class ClientCredentialsLogin:
     client_secret: Secret
     scope: str | None = None
     extensions: tuple[tuple[str, str], ...] = ()
+    header_urlencode: bool = False
+    """URL-encode id and secret before they become HTTP's basic authentication (RFC 6749, 2.3.1)."""
     connect_timeout_ms: int = 10_000
     read_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 10_000
     tls: TlsConfig | None = None
     """How to check the issuer's certificate; None for the system's authorities."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsecuredTokenLogin:
+    """OAUTHBEARER with a token that the client makes and nobody signs (RFC 7515, alg none).
+
+    Java's OAuthBearerUnsecuredLoginCallbackHandler, for development alone.
+    """
+
+    claims: tuple[tuple[str, str | float | tuple[str, ...]], ...]
+    """Of the JWT, without iat and exp."""
+    lifetime_seconds: int = 3600
+    extensions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +166,30 @@ class KerberosLogin:
     service_name: str
     principal: str | None = None
     keytab: str | None = None
+    ticket_cache: str | None = None
+    """Path of the cache; None for the one that KRB5CCNAME or the system names."""
 
 
-Login = PasswordLogin | TokenLogin | ClientCredentialsLogin | MskIamLogin | KerberosLogin
+Login = (
+    PasswordLogin
+    | TokenLogin
+    | ClientCredentialsLogin
+    | UnsecuredTokenLogin
+    | MskIamLogin
+    | KerberosLogin
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaasLogin:
+    """A sasl.jaas.config that is a reference: read where and when the client logs in.
+
+    `config.security.login.resolve` makes the `Login` of it.
+    """
+
+    jaas: Secret
+    settings: tuple[tuple[str, Secret | str | int | bool], ...]
+    """The other SASL options that were given, by their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +207,7 @@ class SaslConfig:
     """How the client says who it is; the kind of `login` follows from the mechanism."""
 
     mechanism: Mechanism
-    login: Login
+    login: Login | JaasLogin
     refresh: RefreshPolicy = RefreshPolicy()
 
 

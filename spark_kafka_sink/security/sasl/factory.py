@@ -2,32 +2,98 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.model import Mechanism, PasswordLogin
+from spark_kafka_sink.config.extras import require_extra
+from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
+    JaasLogin,
+    KerberosLogin,
+    Login,
+    Mechanism,
+    MskIamLogin,
+    PasswordLogin,
+    SaslConfig,
+    TokenLogin,
+    UnsecuredTokenLogin,
+)
+from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
 from spark_kafka_sink.security.sasl.plain import PlainExchange
 from spark_kafka_sink.security.sasl.scram import ScramExchange
+from spark_kafka_sink.security.tokens.static_token import StaticTokenSource
+from spark_kafka_sink.security.tokens.unsecured_token import UnsecuredTokenSource
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import SaslConfig
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
+    from spark_kafka_sink.security.tokens.token_source import TokenSource
+
+_OPTION = "kafka.sasl.mechanism"
 
 
-def exchange_for(config: SaslConfig, host: str) -> SaslExchange:  # noqa: ARG001
-    """One authentication on one connection.
+def check_libraries(mechanism: Mechanism, login: Login) -> None:
+    """Make sure that the extra that a login needs is installed; for the driver, before any task.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    match login:
+        case ClientCredentialsLogin():
+            require_extra("oauth", "kafka.sasl.oauthbearer.token.endpoint.url")
+        case MskIamLogin():
+            require_extra("msk-iam", f"{_OPTION} {mechanism.value}")
+        case KerberosLogin():
+            require_extra("gssapi", f"{_OPTION} {mechanism.value}")
+        case _:
+            return
+
+
+def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
+    """One authentication on one connection; may take as long as the exchange's own calls.
 
     Args:
         config: the mechanism and its login.
         host: the broker's name as the client connects to it, without the port.
 
     Raises:
-        ConfigError: a library that the mechanism needs is not installed.
+        ConfigError: a library that the mechanism needs is not installed, or a setting that only
+            this host has is missing.
     """
-    match config.login:
+    login = config.login
+    if isinstance(login, JaasLogin):
+        raise ConfigError(f"option {login.jaas.option} can't be a reference yet")
+    check_libraries(config.mechanism, login)
+    match login:
         case PasswordLogin():
             if config.mechanism is Mechanism.PLAIN:
-                return PlainExchange(config.login)
-            return ScramExchange(config.mechanism, config.login)
+                return PlainExchange(login)
+            return ScramExchange(config.mechanism, login)
+        case KerberosLogin():
+            from spark_kafka_sink.security.sasl.gssapi import GssapiExchange
+
+            return GssapiExchange(login, host)
+        case MskIamLogin():
+            return OAuthBearerExchange(_token_source(login, host), config.refresh)
         case _:
-            raise ConfigError(f"{config.mechanism.value} is not available")
+            source = _token_source(login, host)
+            return OAuthBearerExchange(source, config.refresh, login.extensions)
+
+
+def _token_source(
+    login: TokenLogin | UnsecuredTokenLogin | ClientCredentialsLogin | MskIamLogin, host: str
+) -> TokenSource:
+    match login:
+        case TokenLogin():
+            return StaticTokenSource(login)
+        case UnsecuredTokenLogin():
+            return UnsecuredTokenSource(login)
+        case ClientCredentialsLogin():
+            from spark_kafka_sink.security.tokens.client_credentials import ClientCredentialsSource
+
+            return ClientCredentialsSource(login)
+        case MskIamLogin():
+            from spark_kafka_sink.security.tokens.msk_iam import MskIamSource, region_of
+
+            return MskIamSource(login, region_of(login, host))
+        case _:
+            assert_never(login)

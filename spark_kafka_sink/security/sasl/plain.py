@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.security.sasl.credentials import revealed
+from spark_kafka_sink.security.credentials import revealed
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.security.model import Mechanism
-from spark_kafka_sink.security.sasl.credentials import revealed
+from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.sasl.scram_keys import (
     PROCESS_WIDE,
     SaltedPasswords,

@@ -8,7 +8,7 @@ from base64 import b64decode
 from dataclasses import dataclass, field
 
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.security.sasl.server_message import quoted
+from spark_kafka_sink.common.foreign_text import quoted
 
 GS2_HEADER = "n,,"
 """No channel binding, no authorization identity."""

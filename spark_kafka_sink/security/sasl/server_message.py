@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.common.foreign_text import quoted
+
+__all__ = ["check_size", "decoded", "quoted"]
 
 LARGEST = 64 * 1024
 """Bytes. The longest message that any of the mechanisms needs is far below."""
-SHOWN = 200
-"""Characters of a broker's text that an error repeats."""
 
 
 def check_size(message: bytes, mechanism: str) -> None:
@@ -34,9 +35,3 @@ def decoded(message: bytes, mechanism: str) -> str:
         return message.decode()
     except UnicodeDecodeError as error:
         raise AuthenticationError(f"the broker's {mechanism} message is not UTF-8") from error
-
-
-def quoted(text: str) -> str:
-    """The start of a foreign text, on one line and without control characters."""
-    shown = text[:SHOWN] + "…" if len(text) > SHOWN else text
-    return "".join(char if char.isprintable() else "�" for char in shown)

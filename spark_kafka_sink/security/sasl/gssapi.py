@@ -1,0 +1,150 @@
+"""GSSAPI (RFC 4752): Kerberos 5, for the login alone; records are not wrapped by it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gssapi
+from gssapi.exceptions import GSSError
+
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.security.sasl.server_message import check_size
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.security.model import KerberosLogin
+
+_KERBEROS = gssapi.MechType.kerberos
+_FLAGS = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
+_NO_LAYER = 1
+"""Bit of RFC 4752's security layers: nothing is wrapped after the login."""
+_LAYERS_SIZE = 4
+"""Bytes: the layers that are offered, and the largest message in the three others."""
+
+
+class _Expects(Enum):
+    """What the broker has to send next."""
+
+    CONTEXT = auto()
+    LAYERS = auto()
+    OUTCOME = auto()
+
+
+class GssapiExchange:
+    """See `SaslExchange`.
+
+    Args:
+        login: as whom, and with which ticket or keytab.
+        host: the broker's name; its principal is `service_name/host`.
+    """
+
+    def __init__(self, login: KerberosLogin, host: str) -> None:
+        self._login = login
+        self._host = host
+        self._expects = _Expects.CONTEXT
+        self._context: gssapi.SecurityContext | None = None
+
+    @property
+    def mechanism(self) -> str:
+        """See `SaslExchange`."""
+        return "GSSAPI"
+
+    def first(self) -> bytes:
+        """A ticket for the broker's service.
+
+        Raises:
+            AuthenticationError: there is no ticket to be had.
+            ConfigError: the keytab can't be read on this host.
+        """
+        _check_keytab(self._login.keytab)
+        try:
+            service = gssapi.Name(
+                f"{self._login.service_name}@{self._host}", gssapi.NameType.hostbased_service
+            )
+            self._context = gssapi.SecurityContext(
+                name=service,
+                creds=_credentials(self._login),
+                flags=_FLAGS,
+                mech=_KERBEROS,
+                usage="initiate",
+            )
+            return self._context.step() or b""
+        except GSSError as error:
+            raise AuthenticationError(
+                f"no Kerberos ticket for {self._login.service_name}/{self._host}: "
+                f"{quoted(error.gen_message())}",
+                hint="Compare with kinit and klist on this host, and look at krb5.conf, the "
+                "principal and kafka.sasl.kerberos.service.name.",
+            ) from error
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """The context's next token, then what RFC 4752 says of layers, then None.
+
+        Raises:
+            AuthenticationError: the broker can't prove that it is the service, or its message is
+                not what the mechanism allows.
+        """
+        check_size(challenge, self.mechanism)
+        if self._context is None:
+            raise AuthenticationError("the broker answers before GSSAPI has begun")
+        try:
+            match self._expects:
+                case _Expects.CONTEXT:
+                    return self._step(self._context, challenge)
+                case _Expects.LAYERS:
+                    return self._choose_layer(self._context, challenge)
+                case _Expects.OUTCOME:
+                    return None
+        except GSSError as error:
+            raise AuthenticationError(
+                f"the broker's GSSAPI message is not accepted: {quoted(error.gen_message())}"
+            ) from error
+
+    def _step(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
+        token = context.step(challenge)
+        if context.complete:
+            if not context.actual_flags & gssapi.RequirementFlag.integrity:
+                raise AuthenticationError("the broker's Kerberos context has no integrity")
+            self._expects = _Expects.LAYERS
+        return token or b""
+
+    def _choose_layer(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
+        """No layer, messages of no size, and the principal as authorization identity, as Java."""
+        offered = context.unwrap(challenge).message
+        if len(offered) != _LAYERS_SIZE:
+            raise AuthenticationError("the broker's GSSAPI security layers are malformed")
+        if not offered[0] & _NO_LAYER:
+            raise AuthenticationError(
+                "the broker wants GSSAPI to wrap what is sent, which Kafka never does"
+            )
+        self._expects = _Expects.OUTCOME
+        chosen = bytes([_NO_LAYER, 0, 0, 0]) + str(context.initiator_name).encode()
+        wrapped: bytes = context.wrap(chosen, encrypt=False).message
+        return wrapped
+
+
+def _credentials(login: KerberosLogin) -> gssapi.Credentials:
+    """Of the keytab or the ticket cache; tickets got by a keytab are shared by the process."""
+    name = None
+    if login.principal is not None:
+        name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
+    store = {}
+    if login.keytab is not None:
+        place = hashlib.sha256(f"{login.keytab}\0{login.principal}".encode()).hexdigest()[:16]
+        store = {"client_keytab": login.keytab, "ccache": f"MEMORY:kafkaprod-{place}"}
+    elif login.ticket_cache is not None:
+        store = {"ccache": f"FILE:{login.ticket_cache}"}
+    return gssapi.Credentials(name=name, mechs=[_KERBEROS], usage="initiate", store=store or None)
+
+
+def _check_keytab(path: str | None) -> None:
+    if path is not None and not os.access(Path(path), os.R_OK):
+        raise ConfigError(
+            f"the keytab {path} is missing or can't be read on {socket.gethostname()}",
+            hint="Ship it with spark.files or --files, or put it on every executor.",
+        )

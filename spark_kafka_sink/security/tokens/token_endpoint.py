@@ -1,0 +1,197 @@
+"""One request for a token to an OAuth 2.0 issuer (RFC 6749, section 4.4), and its outcome."""
+
+from __future__ import annotations
+
+import ssl
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+from authlib.integrations.requests_client import OAuth2Session
+from requests import RequestException, Response
+
+from spark_kafka_sink.common.credentials import redacted
+from spark_kafka_sink.common.deadline import within
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.security.credentials import revealed
+from spark_kafka_sink.security.tokens.json_text import object_in, seconds_under, text_under
+from spark_kafka_sink.security.tokens.token import Token, token_of
+from spark_kafka_sink.security.tokens.token_http import LARGEST, TooLargeError, body_of, prepare
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.security.model import ClientCredentialsLogin
+
+_OK = 200
+_NEVER_AGAIN = frozenset(
+    [400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505]
+)
+"""As Java's HttpJwtRetriever: to ask the same again can't give another answer. Nor can it where the
+endpoint redirects: the secret is sent nowhere else."""
+_AUTH_METHOD = "client_secret_basic_utf8"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No token: why, and whether to ask again."""
+
+    error: AuthenticationError
+    retriable: bool
+
+
+class _Answered(Exception):  # noqa: N818 - it carries an answer out of the library, and is no error
+    """The issuer's answer."""
+
+    def __init__(self, response: Response, body: bytes) -> None:
+        super().__init__()
+        self.response = response
+        self.body = body
+
+
+class TokenEndpoint:
+    """An issuer's endpoint, for one client.
+
+    Args:
+        login: where and as whom to ask.
+    """
+
+    def __init__(self, login: ClientCredentialsLogin) -> None:
+        self._login = login
+        self._place = f"the token endpoint {redacted(login.token_endpoint_url)}"
+        self._client_id = revealed(login.client_id)
+        self._client_secret = revealed(login.client_secret)
+
+    def ask(self, now_ms: int) -> Token | Refusal:
+        """A new token, or why there is none.
+
+        Args:
+            now_ms: milliseconds since 1970; a token that only says how long it lives begins there.
+
+        Raises:
+            ConfigError: a trust store or key store can't be read on this host.
+        """
+        limit_s = (self._login.connect_timeout_ms + self._login.read_timeout_ms) / 1_000
+        try:
+            answer = within(limit_s, self._place, self._post)
+        except TimeoutError as error:
+            return self._refused(f"gave no answer: {error}", retriable=True)
+        except TooLargeError:
+            return self._refused(f"answers with more than {LARGEST:,} bytes", retriable=False)
+        except (RequestException, OSError, ValueError) as error:
+            return self._unreachable(error)
+        return self._read(answer, now_ms)
+
+    def _post(self) -> _Answered:
+        """Send the request.
+
+        Raises:
+            RequestException: there is no answer.
+        """
+        login = self._login
+        with OAuth2Session(
+            self._client_id, self._client_secret, token_endpoint_auth_method=_AUTH_METHOD
+        ) as session:
+            prepare(session, login)
+            session.register_client_auth_method((_AUTH_METHOD, self._authorize))
+            session.register_compliance_hook("access_token_response", _take_answer)
+            try:
+                session.fetch_token(
+                    login.token_endpoint_url,
+                    grant_type="client_credentials",
+                    timeout=(login.connect_timeout_ms / 1_000, login.read_timeout_ms / 1_000),
+                    allow_redirects=False,
+                    stream=True,
+                    **({} if login.scope is None else {"scope": login.scope}),
+                )
+            except _Answered as answer:
+                return answer
+        raise ValueError("the request was not sent")
+
+    def _authorize(
+        self, client: Any, method: str, uri: str, headers: dict[str, str], body: str
+    ) -> tuple[str, dict[str, str], str]:
+        """HTTP's basic authentication in UTF-8, as Java sends it."""
+        del client, method
+        pair = self._client_id, self._client_secret
+        if self._login.header_urlencode:
+            pair = quote_plus(pair[0]), quote_plus(pair[1])
+        encoded = b64encode(":".join(pair).encode()).decode()
+        return uri, {**headers, "Authorization": f"Basic {encoded}"}, body
+
+    def _read(self, answer: _Answered, now_ms: int) -> Token | Refusal:
+        status, content = answer.response.status_code, object_in(answer.body)
+        if status != _OK or content is None or "error" in content:
+            return self._told(status, content)
+        access_token = text_under(content, "access_token")
+        if access_token is None:
+            return self._refused("answers without an access_token", retriable=False)
+        lifetime = seconds_under(content, "expires_in")
+        expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
+        try:
+            return token_of(access_token.strip(), self._place, expires_ms)
+        except AuthenticationError as error:
+            return Refusal(error, retriable=False)
+
+    def _told(self, status: int, content: dict[str, object] | None) -> Refusal:
+        """What an answer without a token says."""
+        found = content or {}
+        words = [text_under(found, "error"), text_under(found, "error_description")]
+        told = ": ".join(self._harmless(word) for word in words if word is not None)
+        says = f"answers with HTTP status {status}" + (f": {told}" if told else "")
+        if status == _OK and not told:
+            says = "answers with something that is no JSON object"
+        retriable = status not in _NEVER_AGAIN and not _OK <= status < 400
+        return self._refused(says, retriable=retriable)
+
+    def _harmless(self, text: str) -> str:
+        return quoted(text.replace(self._client_secret, "***"))
+
+    def _unreachable(self, error: Exception) -> Refusal:
+        """Why no answer came. Names are not repeated: URLs in them may hold more than a host."""
+        reason = _root_of(error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return self._refused(
+                f"has a certificate that is not accepted: {reason.verify_message}", retriable=False
+            )
+        text = reason.strerror if isinstance(reason, OSError) and reason.strerror else None
+        if isinstance(reason, ssl.SSLError):
+            text = f"TLS: {reason.reason}"
+        return self._refused(f"can't be asked: {text or type(reason).__name__}", retriable=True)
+
+    def _refused(self, says: str, *, retriable: bool) -> Refusal:
+        return Refusal(
+            AuthenticationError(
+                f"{self._place} {says}",
+                hint="Check kafka.sasl.oauthbearer.token.endpoint.url, and client id, secret and "
+                "scope.",
+            ),
+            retriable,
+        )
+
+
+def _take_answer(response: Response) -> Response:
+    """Take the answer out before the library parses it, who would believe its size and form.
+
+    Raises:
+        _Answered: always.
+        TooLargeError: it has no end.
+    """
+    raise _Answered(response, body_of(response))
+
+
+def _root_of(error: BaseException) -> BaseException:
+    """The innermost cause: what the system or OpenSSL says."""
+    seen = error
+    for _ in range(20):
+        inner = _inner(seen)
+        if inner is None:
+            break
+        seen = inner
+    return seen
+
+
+def _inner(error: BaseException) -> BaseException | None:
+    wrapped = getattr(error, "reason", None)
+    candidates = [wrapped, *error.args, error.__cause__, error.__context__]
+    return next((each for each in candidates if isinstance(each, BaseException)), None)

@@ -1,0 +1,133 @@
+"""OAUTHBEARER: one message, and a broker's error that ends in a sentence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    Mechanism,
+    RefreshPolicy,
+    SaslConfig,
+    TokenLogin,
+    UnsecuredTokenLogin,
+)
+from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
+from spark_kafka_sink.security.tokens.cache import TokenCache
+from spark_kafka_sink.security.tokens.token import Token
+
+
+class Counting:
+    """A source that is shared, and gives another token each time."""
+
+    shared = "settings"
+
+    def __init__(self):
+        self.fetched = 0
+
+    def fetch(self):
+        self.fetched += 1
+        return Token(f"token-{self.fetched}", 10**15)
+
+
+def exchange(token="abc.def", extensions=()):
+    login = TokenLogin(token=Secret(token, "kafka.token"), extensions=extensions)
+    return exchange_for(SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login), "broker.test")
+
+
+def begun():
+    made = exchange()
+    made.first()
+    return made
+
+
+def test_the_message_of_rfc_7628():
+    made = exchange()
+    assert made.mechanism == "OAUTHBEARER"
+    assert made.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
+    assert made.answer(b"") is None
+
+
+def test_extensions_follow_the_token():
+    made = exchange(extensions=(("logicalCluster", "lkc-123"), ("identityPoolId", "pool-4")))
+    assert made.first() == (
+        b"n,,\x01auth=Bearer abc.def\x01logicalCluster=lkc-123\x01identityPoolId=pool-4\x01\x01"
+    )
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [("auth", "x"), ("", "x"), ("a1", "x"), ("name", ""), ("name", "a\x01b"), ("name", "é")],
+)
+def test_extensions_that_can_not_be_sent(extension):
+    with pytest.raises(ConfigError, match="extension"):
+        exchange(extensions=(extension,)).first()
+
+
+def test_an_unsecured_token():
+    login = UnsecuredTokenLogin(claims=(("sub", "alice"),), extensions=(("traceId", "7"),))
+    config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login)
+    first = exchange_for(config, "broker.test").first()
+    assert first.startswith(b"n,,\x01auth=Bearer eyJhbGciOiAibm9uZSJ9.")
+    assert first.endswith(b".\x01traceId=7\x01\x01")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (b'{"status":"invalid_token"}', "refuses the token: invalid_token"),
+        (
+            b'{"status":"insufficient_scope", "scope":"kafka-write"}',
+            "insufficient_scope, it wants the scope kafka-write",
+        ),
+        (b"no json", "no json"),
+        (b'{"other":1}', "other"),
+        (b'{"status":{"a":1}}', "status"),
+        (b"[" * 60_000, "refuses"),
+        (b'{"a":' * 12_000, "refuses"),
+        (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "refuses"),
+    ],
+)
+def test_an_error_is_acknowledged_and_then_told(error, says):
+    made = begun()
+    assert made.answer(error) == b"\x01"
+    with pytest.raises(AuthenticationError) as caught:
+        made.answer(b"")
+    assert says in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
+    assert "abc.def" not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [b"\xff\xfe", b"x" * 100_000])
+def test_an_error_that_is_none(error):
+    with pytest.raises(AuthenticationError):
+        begun().answer(error)
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.binary(min_size=1, max_size=300))
+def test_garbage_never_ends_well(challenge):
+    made = begun()
+    try:
+        assert made.answer(challenge) == b"\x01"
+    except AuthenticationError:
+        return
+    with pytest.raises(AuthenticationError):
+        made.answer(challenge)
+
+
+@pytest.mark.parametrize("refuse", [lambda e: e.answer(b'{"status":"x"}'), lambda e: e.refused()])
+def test_a_refused_token_is_not_used_again(refuse):
+    source, cache = Counting(), TokenCache()
+    first = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)
+    again = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)
+    after = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)
+    assert first.first() == again.first()
+    refuse(again)
+    assert after.first() == b"n,,\x01auth=Bearer token-2\x01\x01"
+    assert source.fetched == 2

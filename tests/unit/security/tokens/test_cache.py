@@ -1,0 +1,174 @@
+"""Tokens are shared: by settings, by threads, until their time has come."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.config.security.model import RefreshPolicy
+from spark_kafka_sink.security.tokens.cache import KEPT, TokenCache
+from spark_kafka_sink.security.tokens.token import Token
+
+POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0)
+
+
+@dataclass
+class Source:
+    """Tokens that live for 100 s; `fails` says how many more fetches fail."""
+
+    clock: ManualClock
+    shared: str | None = "the settings"
+    fails: int = 0
+    fetched: int = 0
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self):
+        self.gate.set()
+
+    def fetch(self):
+        self.fetched += 1
+        assert self.gate.wait(30)
+        if self.fails:
+            self.fails -= 1
+            raise AuthenticationError("the issuer is down", hint="wait")
+        now = self.clock.wall_ms()
+        return Token(f"token-{self.fetched}", now + 100_000, now)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def cache(clock):
+    return TokenCache(clock, jitter=lambda: 0.0)
+
+
+def value(cache, source, policy=POLICY):
+    return cache.token(source, policy).value
+
+
+def test_one_fetch_serves_all_until_it_is_due(cache, clock):
+    source = Source(clock)
+    assert [value(cache, source) for _ in range(100)] == ["token-1"] * 100
+    clock.advance(79.9)
+    assert value(cache, source) == "token-1"
+    clock.advance(0.2)
+    assert value(cache, source) == "token-2"
+    assert source.fetched == 2
+
+
+def test_equal_settings_share_and_others_do_not(cache, clock):
+    one, same, other = Source(clock), Source(clock), Source(clock, shared="other settings")
+    assert value(cache, one) == value(cache, same)
+    assert same.fetched == 0
+    value(cache, other)
+    value(cache, other, RefreshPolicy())
+    assert other.fetched == 2
+
+
+def test_what_costs_nothing_is_asked_each_time(cache, clock):
+    source = Source(clock, shared=None)
+    assert [value(cache, source), value(cache, source)] == ["token-1", "token-2"]
+
+
+def test_many_threads_wait_for_one_fetch(cache, clock):
+    source = Source(clock)
+    source.gate.clear()
+    with ThreadPoolExecutor(20) as threads:
+        asked = [threads.submit(value, cache, source) for _ in range(20)]
+        source.gate.set()
+        assert {each.result(30) for each in asked} == {"token-1"}
+    assert source.fetched == 1
+
+
+def test_while_one_renews_others_go_on_with_the_old_token(cache, clock):
+    source = Source(clock)
+    value(cache, source)
+    clock.advance(90)
+    source.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        renewing = threads.submit(value, cache, source)
+        while source.fetched < 2:
+            assert not renewing.done()
+        assert value(cache, source) == "token-1"
+        source.gate.set()
+        assert renewing.result(30) == "token-2"
+    assert value(cache, source) == "token-2"
+
+
+def test_the_old_token_goes_on_while_the_issuer_is_down(cache, clock):
+    source = Source(clock)
+    value(cache, source)
+    clock.advance(85)
+    source.fails = 1
+    assert value(cache, source) == "token-1"
+    clock.advance(9)
+    assert value(cache, source) == "token-1"
+    assert source.fetched == 2
+    clock.advance(1)
+    assert value(cache, source) == "token-3"
+
+
+def test_an_expired_token_is_given_to_nobody(cache, clock):
+    source = Source(clock)
+    value(cache, source)
+    clock.advance(100)
+    source.fails = 1
+    with pytest.raises(AuthenticationError, match="the issuer is down"):
+        cache.token(source, POLICY)
+
+
+def test_waiters_share_a_failure_and_the_next_second_does_not(cache, clock):
+    source = Source(clock, fails=1)
+    source.gate.clear()
+    with ThreadPoolExecutor(10) as threads:
+        asked = [threads.submit(value, cache, source) for _ in range(10)]
+        source.gate.set()
+        errors = [each.exception(30) for each in asked]
+    assert {str(error) for error in errors} == {"the issuer is down. wait"}
+    assert {type(error) for error in errors} == {AuthenticationError}
+    assert len({id(error) for error in errors}) == 10
+    assert source.fetched == 1
+    clock.advance(1)
+    assert value(cache, source) == "token-2"
+
+
+def test_another_error_leaves_nobody_waiting(cache, clock):
+    class Broken(Source):
+        def fetch(self):
+            self.fetched += 1
+            raise ConfigError("no such file")
+
+    source = Broken(clock)
+    for _ in range(2):
+        with pytest.raises(ConfigError):
+            cache.token(source, POLICY)
+    assert source.fetched == 2
+
+
+def test_a_refused_token_is_forgotten_and_no_other(cache, clock):
+    source = Source(clock)
+    first = cache.token(source, POLICY)
+    cache.forget(first)
+    second = cache.token(source, POLICY)
+    cache.forget(first)
+    assert cache.token(source, POLICY) is second
+    assert source.fetched == 2
+
+
+def test_the_least_recently_used_make_room(cache, clock):
+    used, unused = Source(clock, shared="used"), Source(clock, shared="unused")
+    value(cache, unused)
+    for number in range(KEPT):
+        value(cache, used)
+        value(cache, Source(clock, shared=str(number)))
+    value(cache, used)
+    value(cache, unused)
+    assert (used.fetched, unused.fetched) == (1, 2)

@@ -1,0 +1,279 @@
+"""Client credentials at a real HTTP server: what is asked, how often, and what failures say."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import parse_qs
+
+import pytest
+
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    Mechanism,
+    RefreshPolicy,
+    SaslConfig,
+    StoreType,
+    TlsConfig,
+    TrustStore,
+)
+from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.security.tokens.cache import TokenCache
+from spark_kafka_sink.security.tokens.client_credentials import ClientCredentialsSource
+from tests.support.certificates import EXPIRED, CertificateAuthority
+from tests.unit.security.tokens.logins import SECRET, client_login, jwt
+from tests.unit.security.tokens.scripted_issuer import Answer, ScriptedIssuer, granted
+
+
+def always(answer):
+    return lambda _number: answer
+
+
+class Waits:
+    """Sleeps by a clock that nobody waits for."""
+
+    def __init__(self):
+        self.clock = ManualClock(start_ms=1_700_000_000_000)
+        self.waited = []
+
+    def sleep(self, seconds):
+        self.waited.append(round(seconds, 3))
+        self.clock.advance(seconds)
+
+
+def source(login, waits=None):
+    waits = waits or Waits()
+    return ClientCredentialsSource(login, waits.clock, waits.sleep)
+
+
+def failure(login, waits=None):
+    with pytest.raises(AuthenticationError) as caught:
+        source(login, waits).fetch()
+    text = str(caught.value)
+    assert SECRET not in text
+    assert text.isprintable()
+    assert len(text) < 800
+    return text
+
+
+def test_what_is_asked():
+    with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
+        token = source(client_login(issuer.url, scope="kafka write")).fetch()
+    (asked,) = issuer.requests
+    assert parse_qs(asked.body) == {
+        "grant_type": ["client_credentials"],
+        "scope": ["kafka write"],
+    }
+    kind, _, encoded = asked.headers["Authorization"].partition(" ")
+    assert kind == "Basic"
+    assert b64decode(encoded).decode() == f"the-client:{SECRET}"
+    assert asked.headers["Accept"] == "application/json"
+    assert asked.headers["Content-Type"].startswith("application/x-www-form-urlencoded")
+    assert (token.value, token.expires_ms) == ("opaque", 1_700_000_300_000)
+
+
+def test_id_and_secret_url_encoded_where_the_issuer_wants_it():
+    with ScriptedIssuer(always(granted("opaque"))) as issuer:
+        source(client_login(issuer.url, header_urlencode=True)).fetch()
+    (asked,) = issuer.requests
+    encoded = asked.headers["Authorization"].partition(" ")[2]
+    assert b64decode(encoded) == b"the-client:s3cr3t%3Aw%C3%B6rd%2B%2F%3D"
+    assert parse_qs(asked.body) == {"grant_type": ["client_credentials"]}
+
+
+def test_a_jwts_own_end_is_believed():
+    text = jwt(sub="a", exp=1_700_000_100, iat=1_700_000_000)
+    with ScriptedIssuer(always(granted(text, expires_in=999_999))) as issuer:
+        token = source(client_login(issuer.url)).fetch()
+    assert (token.expires_ms, token.starts_ms) == (1_700_000_100_000, 1_700_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (
+            Answer(401, b'{"error":"invalid_client","error_description":"no such client"}'),
+            ["HTTP status 401", "invalid_client", "no such client"],
+        ),
+        (Answer(400, b'{"error":"invalid_scope"}'), ["HTTP status 400", "invalid_scope"]),
+        (Answer(404, b"<html>not here</html>"), ["HTTP status 404"]),
+        (Answer(302, headers={"Location": "http://localhost:1/"}), ["HTTP status 302"]),
+        (Answer(200, b'{"error":"invalid_grant"}'), ["invalid_grant"]),
+        (Answer(200, b"<html>a login page</html>"), ["no JSON object"]),
+        (Answer(200, b"[1]"), ["no JSON object"]),
+        (Answer(200, b"[" * 100_000), ["no JSON object"]),
+        (Answer(200, b"\xff\xfe\xff"), ["no JSON object"]),
+        (Answer(200, b"{}"), ["without an access_token"]),
+        (Answer(200, b'{"access_token":{"a":1}}'), ["without an access_token"]),
+        (Answer(200, b'{"access_token":"a b"}'), ["no bearer token"]),
+        (Answer(200, b" " * 1_100_000), ["more than 1,000,000 bytes"]),
+        (
+            Answer(
+                401, json.dumps({"error": "x\n\x1b" * 900, "error_description": SECRET}).encode()
+            ),
+            ["HTTP status 401", "***"],
+        ),
+    ],
+)
+def test_a_refusal_is_told_and_not_asked_again(answer, says):
+    waits = Waits()
+    with ScriptedIssuer(always(answer)) as issuer:
+        place = issuer.url
+        text = failure(
+            client_login(place.replace("localhost", "user:pw@localhost") + "?k=v"), waits
+        )
+    assert len(issuer.requests) == 1
+    assert waits.waited == []
+    assert place in text
+    assert "pw@" not in text
+    assert "k=v" not in text
+    for words in says:
+        assert words in text
+
+
+def test_an_issuer_in_trouble_is_asked_again():
+    answers = [Answer(503), Answer(429), Answer(500, b'{"error":"server_error"}'), granted("good")]
+    waits = Waits()
+    with ScriptedIssuer(lambda number: answers[number - 1]) as issuer:
+        assert source(client_login(issuer.url), waits).fetch().value == "good"
+    assert waits.waited == [0.1, 0.2, 0.4]
+
+
+def test_the_first_failure_is_told_when_time_is_over():
+    waits = Waits()
+    with ScriptedIssuer(lambda number: Answer(502 if number == 1 else 503)) as issuer:
+        text = failure(client_login(issuer.url, retry_backoff_max_ms=500), waits)
+    assert "HTTP status 502" in text
+    assert waits.waited == [0.1, 0.2, 0.2]
+    assert len(issuer.requests) == 4
+
+
+def test_nobody_there():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    waits = Waits()
+    text = failure(
+        client_login(f"http://localhost:{port}/t?secret=x", retry_backoff_max_ms=300), waits
+    )
+    assert f"http://localhost:{port}/t can't be asked: Connection refused" in text
+    assert waits.waited == [0.1, 0.2]
+
+
+def test_a_name_that_nobody_knows():
+    text = failure(client_login("http://no-such-host.invalid/token", retry_backoff_max_ms=1))
+    assert "no-such-host.invalid" in text
+
+
+def test_an_issuer_that_never_ends_its_answer():
+    """It sends a byte now and then, so that no single read takes too long."""
+    done = threading.Event()
+
+    def trickle(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not done.wait(0.05):
+                try:
+                    connection.sendall(b" ")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        login = client_login(
+            f"http://127.0.0.1:{listener.getsockname()[1]}/token",
+            connect_timeout_ms=200,
+            read_timeout_ms=200,
+            retry_backoff_max_ms=0,
+        )
+        try:
+            assert "no answer within 0.4 s" in failure(login)
+        finally:
+            done.set()
+            thread.join()
+
+
+def test_what_is_no_url():
+    text = failure(client_login("nonsense", retry_backoff_max_ms=1))
+    assert "can't be asked" in text
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return CertificateAuthority()
+
+
+def trusting(authority, **settings):
+    certificates = Secret(authority.certificate_pem, "kafka.ssl.truststore.certificates")
+    store = TrustStore(type=StoreType.PEM, certificates=certificates)
+    return TlsConfig(truststore=store, **settings)
+
+
+def test_https_with_an_authority_of_ones_own(authority, tmp_path, monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    certificate = authority.server("localhost").write(tmp_path)
+    with ScriptedIssuer(always(granted("good")), certificate) as issuer:
+        login = client_login(issuer.url, tls=trusting(authority))
+        assert source(login).fetch().value == "good"
+
+
+@pytest.mark.parametrize("tls", [None, "other"])
+def test_an_issuer_whose_authority_nobody_trusts(authority, tmp_path, tls, monkeypatch):
+    certificate = authority.server("localhost").write(tmp_path)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    waits = Waits()
+    with ScriptedIssuer(always(granted("good")), certificate) as issuer:
+        config = tls and trusting(CertificateAuthority())
+        text = failure(client_login(issuer.url, tls=config), waits)
+    assert "certificate that is not accepted" in text
+    assert issuer.requests == []
+    assert waits.waited == []
+
+
+def test_an_issuer_with_anothers_name(authority, tmp_path):
+    certificate = authority.server("elsewhere.test").write(tmp_path)
+    with ScriptedIssuer(always(granted("good")), certificate) as issuer:
+        text = failure(client_login(issuer.url, tls=trusting(authority)))
+        unchecked = trusting(authority, check_hostname=False)
+        assert source(client_login(issuer.url, tls=unchecked)).fetch().value == "good"
+    assert "not accepted" in text
+    assert "localhost" in text
+
+
+def test_an_issuer_whose_certificate_has_expired(authority, tmp_path):
+    certificate = authority.server("localhost", validity=EXPIRED).write(tmp_path)
+    with ScriptedIssuer(always(granted("good")), certificate) as issuer:
+        text = failure(client_login(issuer.url, tls=trusting(authority)))
+    assert "certificate has expired" in text
+
+
+def test_a_missing_secret_is_the_options_fault():
+    login = client_login("http://localhost:1/", secret="env:NOT_SET_ANYWHERE")
+    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
+        source(login).fetch()
+
+
+def test_a_thousand_tasks_make_one_login():
+    """Each task of a worker logs in at three brokers; threads of four tasks at a time."""
+    text = jwt(sub="a", exp=4_000_000_000)
+    cache = TokenCache()
+
+    def task(_):
+        config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=client_login(issuer.url))
+        firsts = {exchange_for(config, f"broker-{number}").first() for number in range(3)}
+        kept = cache.token(ClientCredentialsSource(client_login(issuer.url)), RefreshPolicy())
+        return firsts, kept.value
+
+    with ScriptedIssuer(always(granted(text))) as issuer, ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(task, range(1_000)))
+    assert {first for firsts, _ in done for first in firsts} == {
+        b"n,,\x01auth=Bearer " + text.encode() + b"\x01\x01"
+    }
+    assert {kept for _, kept in done} == {text}
+    assert len(issuer.requests) == 2

@@ -1,0 +1,73 @@
+"""When a token is renewed: the numbers of Java's ExpiringCredentialRefreshingLogin."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.config.security.model import RefreshPolicy
+from spark_kafka_sink.security.tokens.refresh import refresh_at_ms
+from spark_kafka_sink.security.tokens.token import Token
+
+NOW = 1_700_000_000_000
+MINUTE = 60_000
+POLICY = RefreshPolicy()
+
+
+def planned(minutes, *, policy=POLICY, jitter=0.0, starts_ms=NOW, now=NOW):
+    token = Token("t", NOW + int(minutes * MINUTE), starts_ms)
+    return (refresh_at_ms(token, policy, now, jitter) - NOW) / MINUTE
+
+
+@pytest.mark.parametrize(
+    ("minutes", "settings", "at"),
+    [
+        (100, {}, 80),
+        (100, {"jitter": 1.0}, 85),
+        (100, {"starts_ms": None}, 80),
+        (100, {"policy": RefreshPolicy(window_factor=0.5, window_jitter=0.0)}, 50),
+        # within five minutes of the end: at their begin
+        (10, {}, 5),
+        (20, {"jitter": 1.0}, 15),
+        # no minute from now: after a minute
+        (100, {"now": NOW + 90 * MINUTE}, 91),
+        # too short for both: the factor of what is left
+        (5, {}, 4),
+        (6, {}, 5 - 4),
+        (100, {"now": NOW + 95 * MINUTE}, 99),
+        (10, {"policy": RefreshPolicy(min_period_seconds=0, buffer_seconds=0)}, 8),
+    ],
+)
+def test_javas_numbers(minutes, settings, at):
+    assert planned(minutes, **settings) == pytest.approx(at)
+
+
+def test_a_token_that_has_expired_is_renewed_at_once():
+    assert planned(1, now=NOW + MINUTE) == 1
+
+
+def test_a_token_without_an_end_is_kept_for_the_shortest_period():
+    assert refresh_at_ms(Token("t"), POLICY, NOW, 0.5) == NOW + MINUTE
+
+
+@given(
+    life=st.integers(1, 10**9),
+    age=st.integers(0, 10**9),
+    jitter=st.floats(0, 1),
+    factor=st.floats(0.5, 1.0),
+    width=st.floats(0.0, 0.25),
+    period=st.integers(0, 900),
+    buffer=st.integers(0, 3_600),
+)
+def test_never_in_the_past_and_never_after_the_end(
+    life, age, jitter, factor, width, period, buffer
+):
+    policy = RefreshPolicy(
+        window_factor=factor,
+        window_jitter=min(width, 1.0 - factor),
+        min_period_seconds=period,
+        buffer_seconds=buffer,
+    )
+    token = Token("t", NOW + life, NOW - age)
+    assert NOW <= refresh_at_ms(token, policy, NOW, jitter) <= NOW + life

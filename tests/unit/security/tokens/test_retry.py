@@ -1,0 +1,20 @@
+"""When an issuer is asked again: as Java's Retry."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.security.tokens.retry import next_wait_ms
+
+
+def test_waits_double_until_the_time_is_over():
+    waits, elapsed = [], 0.0
+    while (wait := next_wait_ms(len(waits) + 1, elapsed, 100, 10_000)) is not None:
+        waits.append(wait)
+        elapsed += wait
+    assert waits == [100, 200, 400, 800, 1_600, 3_200, 3_700]
+    assert elapsed == 10_000
+
+
+def test_a_slow_attempt_counts():
+    assert next_wait_ms(1, 9_950, 100, 10_000) == 50
+    assert next_wait_ms(1, 10_000, 100, 10_000) is None
+    assert next_wait_ms(5_000, 0, 100, 10_000) == 10_000

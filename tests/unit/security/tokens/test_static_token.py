@@ -1,0 +1,53 @@
+"""A token in an option or a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import TokenLogin
+from spark_kafka_sink.security.tokens.static_token import StaticTokenSource
+from tests.unit.security.tokens.logins import jwt
+
+OPTION = "kafka.sasl.oauthbearer.token"
+
+
+def source(text, seconds=0.0):
+    return StaticTokenSource(TokenLogin(token=Secret(text, OPTION)), ManualClock(seconds))
+
+
+def test_the_option_itself():
+    assert source("opaque").fetch().value == "opaque"
+
+
+def test_a_file_is_read_anew(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("first\n\n")
+    tokens = source(f"file:{path}")
+    assert tokens.shared is None
+    assert tokens.fetch().value == "first"
+    path.write_text("second")
+    assert tokens.fetch().value == "second"
+
+
+def test_an_expired_token_is_told_before_a_broker_is_asked():
+    text = jwt(exp=1_000)
+    assert source(text, seconds=1_059).fetch().value == text
+    with pytest.raises(AuthenticationError, match="expired at 1970-01-01 00:16:40 UTC") as caught:
+        source(text, seconds=1_061).fetch()
+    assert OPTION in str(caught.value)
+    assert text not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["not a token", "é"])
+def test_what_is_no_token_names_the_option_alone(text):
+    with pytest.raises(AuthenticationError, match=OPTION) as caught:
+        source(text).fetch()
+    assert text not in str(caught.value)
+
+
+def test_a_missing_file_names_the_host(tmp_path):
+    with pytest.raises(ConfigError, match="can't be read on"):
+        source(f"file:{tmp_path}/none").fetch()

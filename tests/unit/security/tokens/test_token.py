@@ -1,0 +1,73 @@
+"""What a token says of itself, and what is no token."""
+
+from __future__ import annotations
+
+import contextlib
+from base64 import urlsafe_b64encode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.security.tokens.token import LARGEST, Token, token_of
+from tests.unit.security.tokens.logins import jwt
+
+
+def jwt_of(payload):
+    return "a." + urlsafe_b64encode(payload).decode().rstrip("=") + ".c"
+
+
+def test_a_jwts_own_times_come_first():
+    text = jwt(sub="alice", iat=1_000, exp=2_000.5)
+    assert token_of(text, "here", 7) == Token(text, 2_000_500, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "opaque",
+        "a.b.c",
+        "a.b",
+        "a.YWJj.c",
+        "a..c",
+        jwt(exp="soon"),
+        jwt(exp=-5),
+        jwt(exp=True),
+        jwt(exp=float("inf")),
+        jwt(exp=10**400),
+        jwt_of(b"[" * 60_000),
+        jwt_of(b'{"exp":' + b"9" * 5_000 + b"}"),
+    ],
+)
+def test_any_other_is_taken_as_it_is(text):
+    assert token_of(text, "here", 7) == Token(text, 7, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("a b", "no bearer token"),
+        ("tokén", "no bearer token"),
+        ("token\x01auth=Bearer other", "no bearer token"),
+        ("=", "no bearer token"),
+        ("x" * (LARGEST + 1), "characters"),
+    ],
+)
+def test_what_can_not_be_sent(text, says):
+    with pytest.raises(AuthenticationError, match=says) as caught:
+        token_of(text, "the place")
+    assert "the place" in str(caught.value)
+    assert "auth=Bearer" not in str(caught.value)
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.text(max_size=60) | st.binary(max_size=60).map(jwt_of))
+def test_garbage_is_a_token_or_refused(text):
+    with contextlib.suppress(AuthenticationError):
+        assert token_of(text, "here").value == text
+
+
+def test_no_token_in_a_repr():
+    assert "opaque" not in repr(token_of("opaque", "here"))
