@@ -76,8 +76,8 @@ class GssapiExchange:
             return self._context.step() or b""
         except GSSError as error:
             raise AuthenticationError(
-                f"no Kerberos ticket for {self._login.service_name}/{self._host}: "
-                f"{quoted(error.gen_message())}",
+                f"no Kerberos ticket for {self._login.service_name}/{self._host} with "
+                f"{_place_of(self._login)}: {_told_by(error)}",
                 hint="Compare with kinit and klist on this host, and look at krb5.conf, the "
                 "principal and kafka.sasl.kerberos.service.name.",
             ) from error
@@ -102,7 +102,7 @@ class GssapiExchange:
                     return None
         except GSSError as error:
             raise AuthenticationError(
-                f"the broker's GSSAPI message is not accepted: {quoted(error.gen_message())}"
+                f"the broker's GSSAPI message is not accepted: {_told_by(error)}"
             ) from error
 
     def _step(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
@@ -140,6 +140,24 @@ def _credentials(login: KerberosLogin) -> gssapi.Credentials:
     elif login.ticket_cache is not None:
         store = {"ccache": f"FILE:{login.ticket_cache}"}
     return gssapi.Credentials(name=name, mechs=[_KERBEROS], usage="initiate", store=store or None)
+
+
+def _told_by(error: GSSError) -> str:
+    """What Kerberos says, or what GSSAPI does where Kerberos has no words of its own."""
+    texts = error.get_all_statuses(error.min_code, False) if error.min_code else []
+    told = [str(text) for text in texts if str(text) not in ("", "Success")]
+    told = told or [str(text) for text in error.get_all_statuses(error.maj_code, True)]
+    return quoted("; ".join(told))
+
+
+def _place_of(login: KerberosLogin) -> str:
+    """Where tickets come from, and whose."""
+    place = "the system's ticket cache"
+    if login.keytab is not None:
+        place = f"the keytab {login.keytab}"
+    elif login.ticket_cache is not None:
+        place = f"the ticket cache {login.ticket_cache}"
+    return place if login.principal is None else f"{place} as {login.principal}"
 
 
 def _check_keytab(path: str | None) -> None:

@@ -59,6 +59,8 @@ class OAuthBearerExchange:
     def answer(self, challenge: bytes) -> bytes | None:
         """None to the empty message of a broker that is content; an error is acknowledged.
 
+        The token that met with an error is given to no other connection.
+
         Raises:
             AuthenticationError: the broker goes on after its error, or its message is unreadable.
         """
@@ -66,11 +68,7 @@ class OAuthBearerExchange:
             raise AuthenticationError(f"the broker refuses the token: {self._told}")
         if not challenge:
             return None
-        self.refused()
-        self._told = told_by(decoded(challenge, self.mechanism))
-        return SEPARATOR
-
-    def refused(self) -> None:
-        """The next login fetches another token."""
         if self._token is not None:
             self._cache.forget(self._token)
+        self._told = told_by(decoded(challenge, self.mechanism))
+        return SEPARATOR
