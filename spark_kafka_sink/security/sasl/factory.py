@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.extras import require_extra
+from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     JaasLogin,
     KerberosLogin,
-    Login,
     Mechanism,
     MskIamLogin,
     PasswordLogin,
@@ -25,27 +25,9 @@ from spark_kafka_sink.security.tokens.static_token import StaticTokenSource
 from spark_kafka_sink.security.tokens.unsecured_token import UnsecuredTokenSource
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.config.security.model import Login
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
     from spark_kafka_sink.security.tokens.token_source import TokenSource
-
-_OPTION = "kafka.sasl.mechanism"
-
-
-def check_libraries(mechanism: Mechanism, login: Login) -> None:
-    """Make sure that the extra that a login needs is installed; for the driver, before any task.
-
-    Raises:
-        ConfigError: it is not.
-    """
-    match login:
-        case ClientCredentialsLogin():
-            require_extra("oauth", "kafka.sasl.oauthbearer.token.endpoint.url")
-        case MskIamLogin():
-            require_extra("msk-iam", f"{_OPTION} {mechanism.value}")
-        case KerberosLogin():
-            require_extra("gssapi", f"{_OPTION} {mechanism.value}")
-        case _:
-            return
 
 
 def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
@@ -62,7 +44,17 @@ def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
     login = config.login
     if isinstance(login, JaasLogin):
         raise ConfigError(f"option {login.jaas.option} can't be a reference yet")
-    check_libraries(config.mechanism, login)
+    check_libraries(login)
+    try:
+        return _exchange(config, login, host)
+    except ImportError as error:
+        raise ConfigError(
+            f"a library of the SASL mechanism {config.mechanism.value} can't be loaded on "
+            f"{socket.gethostname()}: {error}"
+        ) from error
+
+
+def _exchange(config: SaslConfig, login: Login, host: str) -> SaslExchange:
     match login:
         case PasswordLogin():
             if config.mechanism is Mechanism.PLAIN:

@@ -94,6 +94,15 @@ def test_a_jwts_own_end_is_believed():
 
 
 @pytest.mark.parametrize(
+    ("content", "expires_ms"), [({"expires_in": 60}, 1_700_000_060_000), ({}, None)]
+)
+def test_a_token_that_has_expired_by_a_wrong_clock_is_kept_nevertheless(content, expires_ms):
+    text = jwt(sub="a", exp=1_600_000_000)
+    with ScriptedIssuer(always(granted(text, **content))) as issuer:
+        assert source(client_login(issuer.url)).fetch().expires_ms == expires_ms
+
+
+@pytest.mark.parametrize(
     ("answer", "says"),
     [
         (

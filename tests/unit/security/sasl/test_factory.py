@@ -1,0 +1,44 @@
+"""Each mechanism's library is asked for by name, where and when it is needed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.model import (
+    KerberosLogin,
+    Mechanism,
+    MskIamLogin,
+    SaslConfig,
+)
+from spark_kafka_sink.security.sasl.factory import exchange_for
+from tests.unit.security.tokens.logins import client_login
+
+LOGINS = [
+    (Mechanism.OAUTHBEARER, client_login("https://issuer.test/token"), "authlib", "oauth"),
+    (Mechanism.AWS_MSK_IAM, MskIamLogin(region="eu-west-1"), "aws_msk_iam_sasl_signer", "msk-iam"),
+    (Mechanism.GSSAPI, KerberosLogin(service_name="kafka"), "gssapi", "gssapi"),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "login", "module", "extra"), LOGINS)
+def test_a_missing_library_names_the_extra(mechanism, login, module, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigError, match=rf"pip install 'spark-kafka-sink\[{extra}\]'"):
+        exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
+
+
+def test_a_library_that_can_not_be_loaded_names_the_host(monkeypatch):
+    """Found, and broken: as compiled ones are without the system's part of them."""
+    monkeypatch.setitem(sys.modules, "authlib.integrations.requests_client", None)
+    monkeypatch.delitem(
+        sys.modules, "spark_kafka_sink.security.tokens.client_credentials", raising=False
+    )
+    monkeypatch.delitem(
+        sys.modules, "spark_kafka_sink.security.tokens.token_endpoint", raising=False
+    )
+    config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=LOGINS[0][1])
+    with pytest.raises(ConfigError, match="OAUTHBEARER can't be loaded on"):
+        exchange_for(config, "broker.test")
