@@ -28,11 +28,16 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 class KeyKind(Enum):
     EC = "EC"
     RSA = "RSA"
+    SHORT_RSA = "RSA of 1,024 bits"
 
     def new_key(self) -> PrivateKey:
-        if self is KeyKind.EC:
-            return ec.generate_private_key(ec.SECP256R1())
-        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        match self:
+            case KeyKind.EC:
+                return ec.generate_private_key(ec.SECP256R1())
+            case KeyKind.RSA:
+                return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+            case KeyKind.SHORT_RSA:
+                return rsa.generate_private_key(public_exponent=65537, key_size=1024)
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,18 @@ class CertificateAuthority:
         kind: KeyKind = KeyKind.EC,
         parent: CertificateAuthority | None = None,
         validity: Validity = VALID,
+        *,
+        is_entitled: bool = True,
     ) -> None:
+        """An authority that is not entitled signs all the same, with a certificate for servers."""
         self._kind = kind
         self._parent = parent
         key = kind.new_key()
-        builder = (
-            _builder(_name(name), key, validity)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_AUTHORITY_USAGE, critical=True)
+        builder = _builder(_name(name), key, validity).add_extension(
+            x509.BasicConstraints(ca=is_entitled, path_length=None), critical=True
         )
+        if is_entitled:
+            builder = builder.add_extension(_AUTHORITY_USAGE, critical=True)
         signer, signing_key = parent.signer if parent else (None, key)
         issuer = signer.subject if signer else _name(name)
         self.certificate = builder.issuer_name(issuer).sign(signing_key, hashes.SHA256())

@@ -17,7 +17,9 @@ NOT_YET_VALID = 9
 EXPIRED = 10
 SELF_SIGNED = 18
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21, 27})
-_INVALID_PURPOSE = frozenset({24, 26, 79})
+_INVALID_PURPOSE = 26
+_INVALID_AUTHORITY = frozenset({24, 79})
+"""The first up to OpenSSL 1.1."""
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
@@ -98,8 +100,10 @@ def _trust_advice(config: TlsConfig) -> str:
 
 
 def _other_advice(code: int) -> str:
-    if code in _INVALID_PURPOSE:
+    if code == _INVALID_PURPOSE:
         return "A broker's certificate must be made for servers: extended key usage serverAuth."
+    if code in _INVALID_AUTHORITY:
+        return "The certificate that it is signed with must be an authority's: CA:TRUE."
     if code in _TOO_WEAK:
         return "Have it issued anew: RSA keys need 2048 bits, signatures SHA-256."
     return "The certificate on the broker must be replaced."

@@ -101,7 +101,7 @@ def test_any_certificate_in_the_truststore_ends_a_chain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", list(TlsVersion))
-@pytest.mark.parametrize("kind", list(KeyKind))
+@pytest.mark.parametrize("kind", [KeyKind.EC, KeyKind.RSA])
 @pytest.mark.parametrize("password", [None, "it's secret"])
 def test_a_client_shows_its_certificate(
     tmp_path: Path, version: TlsVersion, kind: KeyKind, password: str | None

@@ -24,6 +24,7 @@ from tests.support.certificates import (
     NOT_YET_VALID,
     CertificateAuthority,
     IssuedCertificate,
+    KeyKind,
     self_signed,
 )
 from tests.support.tls_servers import failed_attempt, openssl_server, plain_server
@@ -132,6 +133,18 @@ def test_a_missing_link_between_the_certificates(tmp_path: Path) -> None:
     said = said_of(tmp_path, CONFIG, lonely)
     assert "not trusted, CN=Issuing" in said
     assert "A broker must send the certificates between" in said
+
+
+def test_an_issuer_that_is_no_authority(tmp_path: Path) -> None:
+    pretender = CertificateAuthority("Pretender", parent=AUTHORITY, is_entitled=False)
+    said = said_of(tmp_path, CONFIG, pretender.server("localhost"))
+    assert re.search(r"not accepted: invalid CA certificate.*CA:TRUE", said)
+
+
+def test_keys_that_are_too_short(tmp_path: Path) -> None:
+    short = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA)
+    said = said_of(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
+    assert re.search(r"not accepted: EE certificate key too weak.*2048 bits", said)
 
 
 DEMANDING = ("-Verify", "1", "-verify_return_error")
