@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option import MAX_INT, PREFIX
-from spark_kafka_sink.config.options import PRODUCER_OPTIONS
 from spark_kafka_sink.config.parser import parse_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.config.option import Option
 
@@ -45,15 +44,24 @@ ALIASES: Mapping[str, Alias] = {
     "topic.metadata.refresh.interval.ms": Alias("metadata.max.age.ms", special=("-1", MAX_INT)),
 }
 
-_OPTIONS: Mapping[str, Option] = {option.name: option for option in PRODUCER_OPTIONS}
 
+class NamedOptions(dict[str, str]):
+    """Options as given, by their table's names, whatever names they came by.
 
-class ProducerOptions(dict[str, str]):
-    """The producer's options as given, by the table's names, whatever names they came by."""
+    Args:
+        table: the options there are.
+        aliases: other names of theirs.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, table: Iterable[Option], aliases: Mapping[str, Alias]) -> None:
         super().__init__()
+        self._options = {option.name: option for option in table}
+        self._aliases = aliases
         self._given: dict[str, str] = {}
+
+    def given_name(self, name: str) -> str:
+        """What an option was called by the user, prefix included; its own name if not at all."""
+        return f"{PREFIX}{self._given.get(name, name)}"
 
     def add(self, name: str, value: str) -> None:
         """Take an option by its own name or by an alias.
@@ -62,8 +70,10 @@ class ProducerOptions(dict[str, str]):
             ConfigError: an alias has a value that is not allowed, or another name for the same
                 option has been given another value.
         """
-        alias = ALIASES.get(name)
-        real, found = (name, value) if alias is None else (alias.option, _read(name, value, alias))
+        alias = self._aliases.get(name)
+        real, found = (
+            (name, value) if alias is None else (alias.option, self._read(name, value, alias))
+        )
         if real in self and not _same(real, self[real], found):
             names = sorted((self._given[real], name))
             raise ConfigError(
@@ -74,19 +84,18 @@ class ProducerOptions(dict[str, str]):
         self[real] = found
         self._given[real] = name
 
-
-def _read(name: str, value: str, alias: Alias) -> str:
-    """The value of an alias as its option has it; the text stays, but for another unit."""
-    text = str(value).strip()
-    if alias.special is not None and text == alias.special[0]:
-        return str(alias.special[1])
-    option = _OPTIONS[alias.option]
-    if alias.unit == 1:
-        parse_value(option, text, f"{PREFIX}{name}")
-        return text
-    smaller = replace(option, high=option.top // alias.unit)
-    parse_value(smaller, text, f"{PREFIX}{name}")
-    return str(int(text) * alias.unit)
+    def _read(self, name: str, value: str, alias: Alias) -> str:
+        """The value of an alias as its option has it; the text stays, but for another unit."""
+        text = str(value).strip()
+        if alias.special is not None and text == alias.special[0]:
+            return str(alias.special[1])
+        option = self._options[alias.option]
+        if alias.unit == 1:
+            parse_value(option, text, f"{PREFIX}{name}")
+            return text
+        smaller = replace(option, high=option.top // alias.unit)
+        parse_value(smaller, text, f"{PREFIX}{name}")
+        return str(int(text) * alias.unit)
 
 
 def _same(option: str, one: str, other: str) -> bool:

@@ -25,15 +25,14 @@ from spark_kafka_sink.config.extras import require_extra
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.parser import parse_value, wrong_value
+from spark_kafka_sink.config.parser import parse_values, wrong_value
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules
+from spark_kafka_sink.config.security.builder import build_security
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from spark_kafka_sink.config.option import Option
+    from collections.abc import Mapping
 
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
@@ -74,22 +73,14 @@ def build(options: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: see `SinkConfig.parse`.
     """
-    producer, sink = split_options(options)
-    sink_values = _typed(SINK_OPTIONS, sink, "")
+    given = split_options(options)
+    sink_values = parse_values(SINK_OPTIONS, given.sink, "")
     profile = Profile(sink_values["profile"])
+    producer = _producer_fields(load_profile(profile), given.producer)
     return Settings(
-        producer=_producer_fields(load_profile(profile), producer),
+        producer=producer | {"security": build_security(given.security)},
         sink=_sink_fields(sink_values) | {"profile": profile},
     )
-
-
-def _typed(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    return {
-        option.name: parse_value(option, given[option.name], f"{prefix}{option.name}")
-        if option.name in given
-        else option.default
-        for option in table
-    }
 
 
 def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
@@ -99,7 +90,7 @@ def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict
             f"option {PREFIX}{BOOTSTRAP} is required",
             hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
         )
-    values = apply_rules(_typed(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
+    values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
     codec = Codec.named(values["compression.type"])
     plain = {
         _FIELDS.get(option.name, option.field): values[option.name]

@@ -160,24 +160,13 @@ COUNTERPARTS = {
 
 SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 
-PROTECTING = ("sasl.", "ssl.")
-UNSAFE_PREFIXES = (
-    *PROTECTING,
-    "transactional.",
-    "enable.sasl.",
-    "enable.ssl.",
-    "https.",
-    "oauthbearer_",
-    "ssl_",
-)
-"""Ignoring these would send data unprotected, or without the guarantee asked for."""
+UNSAFE_PREFIXES = ("transactional.",)
+"""Ignoring these would send data without the guarantee asked for."""
 
 UNSAFE_KEYS = frozenset(
     {"config.providers", "interceptor.classes", "interceptors", "plugin.library.paths"}
 )
 """Ignoring these would write other data than was asked for."""
-
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 SPARK_OPTIONS = frozenset(
     {

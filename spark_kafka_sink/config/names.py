@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similarity import CLOSE, nearest
 from spark_kafka_sink.config import known_keys
-from spark_kafka_sink.config.aliases import ALIASES, ProducerOptions
+from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.security.names import (
+    IGNORED_SECURITY_KEYS,
+    REFUSED_SECURITY_KEYS,
+    SECURITY_ALIASES,
+    SECURITY_NAMES,
+    SECURITY_PREFIXES,
+)
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +30,9 @@ SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
 _RECOGNISED = (
     PRODUCER_NAMES
     | ALIASES.keys()
+    | SECURITY_NAMES
+    | SECURITY_ALIASES.keys()
+    | IGNORED_SECURITY_KEYS
     | known_keys.IGNORED_KEYS
     | known_keys.CALLBACKS
     | known_keys.COUNTERPARTS.keys()
@@ -30,49 +42,57 @@ _RECOGNISED = (
 _logger = logging.getLogger(__name__)
 
 
-def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Split options into the producer's and the sink's, both by their table names.
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """What was given, by the names of the tables; not for any text, as passwords are in it."""
+
+    producer: NamedOptions = field(repr=False)
+    security: NamedOptions = field(repr=False)
+    sink: dict[str, str] = field(repr=False)
+
+
+def split_options(options: Mapping[str, str]) -> GivenOptions:
+    """Split options into the producer's, those of security and the sink's.
 
     An alias of librdkafka's counts as the option that it stands for.
 
-    Only options of the table are returned: the value of any other key is dropped unread, so that a
+    Only options of the tables are returned: the value of any other key is dropped unread, so that a
     secret among them goes nowhere.
 
     Raises:
         ConfigError: a name is unknown or refused, or two names for the same contradict.
     """
-    producer = ProducerOptions()
-    sink: dict[str, str] = {}
+    given = GivenOptions(
+        NamedOptions(PRODUCER_OPTIONS, ALIASES),
+        NamedOptions(SECURITY_OPTIONS, SECURITY_ALIASES),
+        {},
+    )
     for key, value in options.items():
         name = key.lower()
         if name.startswith(PREFIX):
-            if check_producer_name(name.removeprefix(PREFIX), value):
-                producer.add(name.removeprefix(PREFIX), value)
+            _add(given, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
-            sink[SINK_NAMES[name]] = value
+            given.sink[SINK_NAMES[name]] = value
         else:
             _check_foreign_name(name)
-    return producer, sink
+    return given
 
 
-def check_producer_name(name: str, value: str) -> bool:
-    """Whether a `kafka.` option is ours; False for one that is ignored, with a warning.
+def _add(given: GivenOptions, name: str, value: str) -> None:
+    """Take a `kafka.` option to where it belongs; one that is ignored is dropped with a warning.
 
     Raises:
         ConfigError: the name is unknown, or ignoring it would not be safe.
     """
     if name in PRODUCER_NAMES or name in ALIASES:
-        return True
-    if name == "security.protocol":
-        return _check_security(value)
-    _refuse_unsafe(name)
-    if name not in known_keys.IGNORED_KEYS:
-        raise ConfigError(
-            f"unknown option {PREFIX}{name}",
-            hint=_hint(name),
-        )
-    warn_ignored(name)
-    return False
+        given.producer.add(name, value)
+    elif name in SECURITY_NAMES or name in SECURITY_ALIASES:
+        given.security.add(name, value)
+    else:
+        _refuse_unsafe(name)
+        if name not in known_keys.IGNORED_KEYS | IGNORED_SECURITY_KEYS:
+            raise ConfigError(f"unknown option {PREFIX}{name}", hint=_hint(name))
+        warn_ignored(name)
 
 
 @cache
@@ -105,6 +125,10 @@ def _refuse_unsafe(name: str) -> None:
             f"option {PREFIX}{name} is not allowed",
             hint="Keys and values are written as they are: cast the columns to string or binary.",
         )
+    if name in REFUSED_SECURITY_KEYS:
+        raise ConfigError(
+            f"option {PREFIX}{name} is not supported", hint=f"{REFUSED_SECURITY_KEYS[name]}."
+        )
     if name.startswith(known_keys.UNSAFE_PREFIXES) or name in known_keys.UNSAFE_KEYS:
         raise ConfigError(
             f"option {PREFIX}{name} is not supported by this version",
@@ -112,23 +136,11 @@ def _refuse_unsafe(name: str) -> None:
         )
 
 
-def _check_security(value: str) -> bool:
-    protocol = value.strip().upper()
-    if protocol == "PLAINTEXT":
-        return False
-    shown = protocol if protocol in known_keys.SECURITY_PROTOCOLS else "an unknown protocol"
-    raise ConfigError(
-        f"option {PREFIX}security.protocol is {shown}, which is not supported by this version",
-        hint="Allowed: PLAINTEXT.",
-    )
-
-
 def _check_foreign_name(name: str) -> None:
     """Spark passes any option on, so only a likely typo of ours is an error."""
     if name in known_keys.SPARK_OPTIONS:
         return
-    protects = name == "security.protocol" or name.startswith(known_keys.PROTECTING)
-    if name in PRODUCER_NAMES or name in ALIASES or protects:
+    if name in PRODUCER_NAMES or name in ALIASES or name.startswith(SECURITY_PREFIXES):
         raise ConfigError(f"unknown option {name}", hint=f"Did you mean {PREFIX}{name}?")
     match = nearest(name, SINK_NAMES, CLOSE)
     if match is not None:

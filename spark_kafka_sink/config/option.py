@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-_WORDS = {"boolean": "true or false", "list": "host:port,host:port"}
+_WORDS = {
+    "boolean": "true or false",
+    "list": "host:port,host:port",
+    "password": "any text, env:NAME or file:PATH",
+}
 PREFIX = "kafka."
 """Before the names of the producer's options."""
 MAX_INT = 2**31 - 1
@@ -22,6 +26,7 @@ class Kind(Enum):
     LONG = "long"
     STRING = "string"
     LIST = "list"
+    PASSWORD = "password"  # noqa: S105 the name of a type
 
 
 class Importance(StrEnum):

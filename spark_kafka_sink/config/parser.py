@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similarity import did_you_mean
@@ -11,6 +11,8 @@ from spark_kafka_sink.config.addresses import parse_addresses
 from spark_kafka_sink.config.option import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from spark_kafka_sink.config.option import Option
 
 Parsed = str | int | bool | tuple[str, ...] | None
@@ -33,6 +35,20 @@ def parse_value(option: Option, given: str, key: str) -> Parsed:
     if option.kind is Kind.BOOLEAN:
         return _flag(option, text, key)
     return parse_addresses(text, key) if option.kind is Kind.LIST else text
+
+
+def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    """Read all options of a table; those not given have their defaults.
+
+    Raises:
+        ConfigError: a value is not one of those allowed.
+    """
+    return {
+        option.name: parse_value(option, given[option.name], f"{prefix}{option.name}")
+        if option.name in given
+        else option.default
+        for option in table
+    }
 
 
 def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:

@@ -21,11 +21,15 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.names import SINK_NAMES, split_options
 from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.security.values import SecurityValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spark_kafka_sink.config.names import GivenOptions
 
 COLUMNS = (
     StructField("key", BinaryType()),
@@ -48,16 +52,28 @@ def table_schema(options: Mapping[str, str]) -> StructType:
     """The schema of a table that is created without columns, its options noted at `value`.
 
     Raises:
-        ConfigError: a name among the options is unknown or refused; secrets are never noted.
+        ConfigError: a name among the options is unknown or refused, or a value is a secret, as
+            those are never noted.
     """
     noted = {name.lower(): value for name, value in options.items() if _is_ours(name)}
-    split_options(noted)
+    _refuse_secrets(split_options(noted))
     note = {_NOTE: json.dumps(noted)} if noted else {}
     fields = [
         StructField("value", field.dataType, metadata=note) if field.name == "value" else field
         for field in COLUMNS
     ]
     return StructType(fields)
+
+
+def _refuse_secrets(given: GivenOptions) -> None:
+    for name, value in SecurityValues.parse(given.security).values.items():
+        if isinstance(value, Secret) and not value.is_reference:
+            raise ConfigError(
+                f"option {given.security.given_name(name)} is a secret, and Spark shows to "
+                "everybody what it keeps with a table",
+                hint="Give it with the write: INSERT INTO t WITH (...); or write env:NAME or "
+                "file:PATH, where every executor finds the value.",
+            )
 
 
 def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:

@@ -129,7 +129,7 @@ def test_a_table_with_a_wrong_option_fails_at_the_insert(
     ("options", "wanted"),
     [
         ("'kafka.lingerms' '5'", "Did you mean kafka.linger.ms?"),
-        ("'kafka.sasl.jaas.config' 'x'", "option kafka.sasl.jaas.config is not supported"),
+        ("'kafka.sasl.jaas.config' 'x'", "option kafka.sasl.jaas.config is a secret"),
     ],
 )
 def test_a_table_with_a_wrong_name_among_its_options_is_not_created(

@@ -1,1 +1,7 @@
-"""How a client proves who it is and hides what it says: the options, read and checked."""
+"""How a client proves who it is and hides what it says: the options, read and checked.
+
+Reading order: model, what comes out; options, the table; names, what else there is; builder, and
+for its two parts tls and sasl. login goes by mechanism: jaas (with jaas_tokens) reads
+sasl.jaas.config, kerberos and msk_iam what is special to them. values is typed access to what was
+given.
+"""

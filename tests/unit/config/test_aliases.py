@@ -19,6 +19,11 @@ from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS
+from spark_kafka_sink.config.security.names import (
+    IGNORED_SECURITY_KEYS,
+    SECURITY_ALIASES,
+    SECURITY_NAMES,
+)
 
 HERE = Path(__file__).parent
 SERVERS = "kafka.bootstrap.servers"
@@ -38,7 +43,6 @@ VALUES = {
     "metadata.broker.list": "broker:9092",
     "bootstrap.servers": "broker:9092",
     "metadata.recovery.strategy": "none",
-    "security.protocol": "plaintext",
     "partitioner": "random",
     "debug": "broker",
     "client.id": "me",
@@ -128,12 +132,27 @@ def test_no_hint_about_one_of_javas_names_leads_elsewhere(name: str):
     assert "Did you mean" not in found
 
 
+def test_names_of_security_are_accepted_under_the_right_option():
+    fates = {name: row["option"] for name, row in LIBRDKAFKA.items() if row["fate"] == "security"}
+    real = {name: alias.option for name, alias in SECURITY_ALIASES.items()}
+    assert fates == {name: real.get(name, name) for name in fates}
+    assert SECURITY_ALIASES.keys() <= fates.keys()
+    assert fates.keys() <= SECURITY_NAMES | SECURITY_ALIASES.keys()
+
+
 def test_aliases_are_nothing_else_too():
     assert not ALIASES.keys() & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS | JAVA.keys())
     assert {alias.option for alias in ALIASES.values()} <= names.PRODUCER_NAMES
 
 
-KNOWN = sorted(names.PRODUCER_NAMES | ALIASES.keys() | known_keys.IGNORED_PRODUCER_KEYS)
+KNOWN = sorted(
+    names.PRODUCER_NAMES
+    | ALIASES.keys()
+    | known_keys.IGNORED_PRODUCER_KEYS
+    | SECURITY_NAMES
+    | SECURITY_ALIASES.keys()
+    | IGNORED_SECURITY_KEYS
+)
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -7,6 +7,12 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import known_keys, names
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.security.names import (
+    IGNORED_SECURITY_KEYS,
+    REFUSED_SECURITY_KEYS,
+    SECURITY_ALIASES,
+    SECURITY_NAMES,
+)
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 
@@ -38,6 +44,12 @@ def failure(options: dict[str, str]) -> str:
         ("profiles", "profile"),
         ("bootstrap.servers", "kafka.bootstrap.servers"),
         ("acks", "kafka.acks"),
+        ("kafka.sasl.mechanim", "kafka.sasl.mechanism"),
+        ("kafka.security.protocoll", "kafka.security.protocol"),
+        ("kafka.ssl.trustore.location", "kafka.ssl.truststore.location"),
+        ("kafka.sasl.jaas.conf", "kafka.sasl.jaas.config"),
+        ("ssl.truststore.location", "kafka.ssl.truststore.location"),
+        ("enable.ssl.certificate.verification", "kafka.enable.ssl.certificate.verification"),
     ],
 )
 def test_a_typo_names_what_was_meant(given: str, meant: str):
@@ -70,10 +82,6 @@ def test_serializers_are_refused(name: str):
 @pytest.mark.parametrize(
     "name",
     [
-        "sasl.mechanism",
-        "sasl.jaas.config",
-        "ssl.truststore.location",
-        "ssl.keystore.key",
         "transactional.id",
         "interceptor.classes",
         "config.providers",
@@ -83,10 +91,23 @@ def test_a_key_that_is_unsafe_to_ignore_is_refused(name: str):
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "sasl_plaintext"])
-def test_a_secure_protocol_is_refused_by_name(protocol: str):
-    text = failure({"kafka.security.protocol": protocol})
-    assert f"kafka.security.protocol is {protocol.upper()}" in text
+@pytest.mark.parametrize("name", sorted(REFUSED_SECURITY_KEYS))
+def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(name: str):
+    text = failure({f"kafka.{name}": "sentinel"})
+    assert text.startswith(f"option kafka.{name} is not supported. ")
+    assert REFUSED_SECURITY_KEYS[name] in text
+    assert "sentinel" not in text
+
+
+@pytest.mark.parametrize("name", sorted(IGNORED_SECURITY_KEYS))
+def test_a_security_option_that_is_safe_to_ignore_warns(
+    name: str, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.WARNING):
+        assert SinkConfig.parse(MINIMAL | {f"kafka.{name}": "x"}) == SinkConfig.parse(MINIMAL)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Option kafka.{name} is not supported and has no effect"
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext"])
@@ -118,4 +139,12 @@ def test_the_lists_of_names_do_not_overlap():
     refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
     assert not names.PRODUCER_NAMES & known_keys.IGNORED_KEYS
     assert not refused & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS)
+    kinds = (
+        SECURITY_NAMES,
+        SECURITY_ALIASES.keys(),
+        IGNORED_SECURITY_KEYS,
+        REFUSED_SECURITY_KEYS.keys(),
+        known_keys.IGNORED_KEYS | names.PRODUCER_NAMES | refused,
+    )
+    assert len(frozenset().union(*kinds)) == sum(map(len, kinds))
     assert not {key for key in known_keys.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}

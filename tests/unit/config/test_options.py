@@ -11,6 +11,11 @@ from spark_kafka_sink.config import known_keys
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.option import Kind, Option
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.security.names import (
+    IGNORED_JAVA_SECURITY_KEYS,
+    REFUSED_SECURITY_KEYS,
+    SECURITY_NAMES,
+)
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
     JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
@@ -55,8 +60,9 @@ def test_allowed_values_are_javas(option: Option):
 
 
 def test_every_name_of_javas_is_accounted_for():
-    refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS | {"security.protocol"}
-    rest = JAVA.keys() - PRODUCER_NAMES - known_keys.IGNORED_PRODUCER_KEYS - refused
+    refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
+    security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REFUSED_SECURITY_KEYS.keys()
+    rest = JAVA.keys() - PRODUCER_NAMES - known_keys.IGNORED_PRODUCER_KEYS - refused - security
     assert {name for name in rest if not name.startswith(known_keys.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_JAVAS
     assert not NOT_JAVAS & JAVA.keys()

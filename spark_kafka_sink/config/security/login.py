@@ -1,0 +1,109 @@
+"""With what the client logs in: from the mechanism, the sasl.* options and the login module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
+from spark_kafka_sink.config.security.kerberos import kerberos_login
+from spark_kafka_sink.config.security.model import (
+    JaasLogin,
+    Login,
+    Mechanism,
+    PasswordLogin,
+    SaslConfig,
+)
+from spark_kafka_sink.config.security.msk_iam import msk_iam_login
+from spark_kafka_sink.config.security.values import SecurityValues
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.config.security.jaas import JaasEntry
+
+_MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
+    Mechanism.PLAIN: (LoginModule.PLAIN, LoginModule.SCRAM),
+    Mechanism.SCRAM_SHA_256: (LoginModule.SCRAM,),
+    Mechanism.SCRAM_SHA_512: (LoginModule.SCRAM,),
+    Mechanism.OAUTHBEARER: (LoginModule.OAUTHBEARER,),
+    Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
+    Mechanism.GSSAPI: (LoginModule.KERBEROS,),
+}
+"""The login modules that each mechanism works with in Java; the first one is the usual one."""
+
+
+def resolve(config: SaslConfig) -> Login:
+    """With what to log in, now and here: follows a `JaasLogin` to what it refers to.
+
+    Raises:
+        ConfigError: the reference leads nowhere on this host, or to something that is no login.
+    """
+    if not isinstance(config.login, JaasLogin):
+        return config.login
+    jaas = config.login.jaas
+    entry = parse_jaas(jaas.reveal(), jaas.option)
+    return build_login(config.mechanism, SecurityValues(dict(config.login.settings)), entry)
+
+
+def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry | None) -> Login:
+    """With what to log in; `entry` is None where there is no sasl.jaas.config.
+
+    Raises:
+        ConfigError: the login is not for the mechanism, or something is missing in it.
+    """
+    options = JaasOptions()
+    if entry is not None:
+        _check_module(mechanism, values, entry)
+        options = entry.options
+    match mechanism:
+        case Mechanism.OAUTHBEARER:
+            raise ConfigError(
+                f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which is not supported yet"
+            )
+        case Mechanism.AWS_MSK_IAM:
+            return msk_iam_login(options)
+        case Mechanism.GSSAPI:
+            return kerberos_login(values, options)
+        case _:
+            return PasswordLogin(
+                username=_needed(mechanism, values, options, "username"),
+                password=_needed(mechanism, values, options, "password"),
+                token_auth=mechanism is not Mechanism.PLAIN and options.flag("tokenauth"),
+            )
+
+
+def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry) -> None:
+    wanted = _MODULES[mechanism]
+    if entry.module in wanted:
+        return
+    fitting = [each.value for each, modules in _MODULES.items() if entry.module in modules]
+    default = "" if values.given("sasl.mechanism") else ", Java's default,"
+    raise ConfigError(
+        f"option {values.name('sasl.mechanism')} is {mechanism.value}{default} and "
+        f"{entry.options.place} has {entry.module.short}",
+        hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(fitting)}, or use "
+        f"{wanted[0].value}.",
+    )
+
+
+def _needed(
+    mechanism: Mechanism, values: SecurityValues, options: JaasOptions, name: str
+) -> Secret:
+    """The user's name or password, from one of the two places where it can stand."""
+    option = f"sasl.{name}"
+    own, jaas = values.secret(option), options.secret(name)
+    if own is not None and jaas is not None and own.source != jaas.source:
+        raise ConfigError(
+            f"option {values.name(option)} and {jaas.option} have different values",
+            hint="Leave one of them out.",
+        )
+    found = own if own is not None and own.source else jaas
+    if found is None:
+        raise ConfigError(
+            f"option {values.name('sasl.mechanism')} is {mechanism.value}, which needs a {name}",
+            hint=f"Set {values.name(option)}, or {options.name(name)}:"
+            f' {_MODULES[mechanism][0].value} required username="..." password="...";',
+        )
+    return found

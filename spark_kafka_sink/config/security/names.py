@@ -1,0 +1,105 @@
+"""Names of security options that are no row of the table: other names, ignored and refused ones.
+
+From Kafka 4.3's SslConfigs and SaslConfigs, and from librdkafka's CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.config.aliases import Alias
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECURITY_NAMES = frozenset(option.name for option in SECURITY_OPTIONS)
+
+SECURITY_ALIASES: Mapping[str, Alias] = {
+    "sasl.mechanisms": Alias("sasl.mechanism"),
+    "sasl.oauthbearer.client.id": Alias("sasl.oauthbearer.client.credentials.client.id"),
+    "sasl.oauthbearer.client.secret": Alias("sasl.oauthbearer.client.credentials.client.secret"),
+    "ssl.ca.pem": Alias("ssl.truststore.certificates"),
+    "ssl.certificate.pem": Alias("ssl.keystore.certificate.chain"),
+    "ssl.key.pem": Alias("ssl.keystore.key"),
+}
+"""librdkafka's names for options that Java has under another one."""
+
+IGNORED_JAVA_SECURITY_KEYS = frozenset(
+    {
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "ssl.keymanager.algorithm",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+"""Of the JVM alone, or the broker's part: a token is checked by the broker, a ticket by the KDC."""
+
+IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
+    {
+        "ssl.ca.certificate.stores",
+        "ssl.curves.list",
+        "ssl.sigalgs.list",
+    }
+)
+"""Windows' own, and finer choices than Python's ssl has; OpenSSL's defaults are safe."""
+
+IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
+
+_ASSERTION = "client assertions (jwt-bearer) are not supported; log in with client id and secret"
+_PROGRAM = "no option can hold what a program in C sets"
+_ENGINE = "keys in an OpenSSL engine or provider can't be used; give PEM, PKCS12 or JKS"
+_UNSECURED = (
+    "tokens that nobody signed are asked for with unsecuredLoginStringClaim_sub in sasl.jaas.config"
+)
+
+REFUSED_SECURITY_KEYS: Mapping[str, str] = {
+    "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
+    "oauthbearer_token_refresh_cb": _PROGRAM,
+    "sasl.oauthbearer.assertion.algorithm": _ASSERTION,
+    "sasl.oauthbearer.assertion.claim.aud": _ASSERTION,
+    "sasl.oauthbearer.assertion.claim.exp.seconds": _ASSERTION,
+    "sasl.oauthbearer.assertion.claim.iss": _ASSERTION,
+    "sasl.oauthbearer.assertion.claim.jti.include": _ASSERTION,
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": _ASSERTION,
+    "sasl.oauthbearer.assertion.claim.sub": _ASSERTION,
+    "sasl.oauthbearer.assertion.file": _ASSERTION,
+    "sasl.oauthbearer.assertion.jwt.template.file": _ASSERTION,
+    "sasl.oauthbearer.assertion.private.key.file": _ASSERTION,
+    "sasl.oauthbearer.assertion.private.key.passphrase": _ASSERTION,
+    "sasl.oauthbearer.assertion.private.key.pem": _ASSERTION,
+    "sasl.oauthbearer.assertion.template.file": _ASSERTION,
+    "sasl.oauthbearer.config": _UNSECURED,
+    "sasl.oauthbearer.metadata.authentication.type": (
+        "tokens of a cloud's metadata service can't be fetched; write one to a file and set "
+        "kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
+    ),
+    "ssl.certificate.verify_cb": _PROGRAM,
+    "ssl.crl.location": "revocation lists are not read, and going without would be less safe",
+    "ssl.engine.factory.class": "a Java class can't be loaded; the ssl.* options say the rest",
+    "ssl.engine.id": _ENGINE,
+    "ssl.engine.location": _ENGINE,
+    "ssl.providers": _ENGINE,
+    "ssl_ca": _PROGRAM,
+    "ssl_certificate": _PROGRAM,
+    "ssl_engine_callback_data": _PROGRAM,
+    "ssl_key": _PROGRAM,
+}
+"""What ignoring would make less safe, and why it is not here."""
+
+SECURITY_PREFIXES = ("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https.")
+"""How such names begin: an unknown one is an error also without `kafka.` before it."""

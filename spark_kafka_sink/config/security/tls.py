@@ -1,0 +1,211 @@
+"""From the ssl.* options to a `TlsConfig`, by the rules of Java's DefaultSslEngineFactory."""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import FILE, Secret
+from spark_kafka_sink.common.similarity import did_you_mean
+from spark_kafka_sink.config.security.model import (
+    KeyStore,
+    StoreType,
+    TlsConfig,
+    TlsVersion,
+    TrustStore,
+)
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.security.values import SecurityValues
+
+OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
+"""What Java knows by name and has switched off (RFC 8996)."""
+PROBE = "probe"
+"""librdkafka's word for the system's certificate authorities."""
+_SEPARATORS = re.compile(r"[,:\s]+")
+_logger = logging.getLogger(__name__)
+
+
+def tls_config(values: SecurityValues) -> TlsConfig:
+    """What a TLS connection needs.
+
+    Raises:
+        ConfigError: options contradict each other, or one that is needed is missing.
+    """
+    if not values.flag("enable.ssl.certificate.verification"):
+        raise ConfigError(
+            f"option {values.name('enable.ssl.certificate.verification')} is false, which would "
+            "let anybody be the broker",
+            hint="Name the broker's certificate authority: kafka.ssl.truststore.location, or "
+            "kafka.ssl.truststore.certificates as PEM.",
+        )
+    identification = values.text("ssl.endpoint.identification.algorithm")
+    if values.given("ssl.endpoint.identification.algorithm") and identification in (None, "none"):
+        check_hostname = False
+    else:
+        check_hostname = True
+    return TlsConfig(
+        truststore=_truststore(values),
+        keystore=_keystore(values),
+        protocols=_protocols(values),
+        cipher_suites=_cipher_suites(values),
+        check_hostname=check_hostname,
+    )
+
+
+def _truststore(values: SecurityValues) -> TrustStore | None:
+    _at_most_one(
+        values, "ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location"
+    )
+    ca = values.text("ssl.ca.location")
+    location = values.text("ssl.truststore.location") or ca
+    certificates = values.secret("ssl.truststore.certificates")
+    password = values.secret("ssl.truststore.password")
+    kind = _store_type(
+        values, "ssl.truststore.type", pem=certificates is not None or ca is not None
+    )
+    if certificates is not None and kind is not StoreType.PEM:
+        raise _needs_pem(values, "ssl.truststore.certificates", "ssl.truststore.type")
+    if kind is StoreType.PEM and password is not None:
+        raise _no_password(values, "ssl.truststore.password")
+    if location is None and certificates is None:
+        if password is not None:
+            raise _without(values, "ssl.truststore.password", "ssl.truststore.location")
+        return None
+    if ca == PROBE:
+        return None
+    return TrustStore(type=kind, location=location, certificates=certificates, password=password)
+
+
+def _keystore(values: SecurityValues) -> KeyStore | None:
+    chain = _pem(values, "ssl.keystore.certificate.chain", "ssl.certificate.location")
+    key = _pem(values, "ssl.keystore.key", "ssl.key.location")
+    if chain is not None or key is not None:
+        return _inline_keystore(values, chain, key)
+    location = values.text("ssl.keystore.location")
+    password = values.secret("ssl.keystore.password")
+    if location is None:
+        if password is not None:
+            raise _without(values, "ssl.keystore.password", "ssl.keystore.location")
+        return None
+    kind = _store_type(values, "ssl.keystore.type", pem=False)
+    if kind is StoreType.PEM and password is not None:
+        raise _no_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
+    if kind is not StoreType.PEM and password is None:
+        raise ConfigError(
+            f"option {values.name('ssl.keystore.location')} names a {kind.value} file, which needs "
+            f"{values.name('ssl.keystore.password')}",
+            hint="A PEM file needs none: set kafka.ssl.keystore.type=PEM for it.",
+        )
+    return KeyStore(
+        type=kind,
+        location=location,
+        password=password,
+        key_password=values.secret("ssl.key.password"),
+    )
+
+
+def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret | None) -> KeyStore:
+    """A certificate and a key of their own; each without the other is nothing."""
+    if key is None:
+        raise _without(values, "ssl.keystore.certificate.chain", "ssl.keystore.key")
+    if chain is None:
+        raise _without(values, "ssl.keystore.key", "ssl.keystore.certificate.chain")
+    _at_most_one(values, "ssl.keystore.location", "ssl.keystore.key", "ssl.key.location")
+    if _store_type(values, "ssl.keystore.type", pem=True) is not StoreType.PEM:
+        raise _needs_pem(values, "ssl.keystore.key", "ssl.keystore.type")
+    if values.given("ssl.keystore.password"):
+        raise _no_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
+    return KeyStore(
+        type=StoreType.PEM,
+        certificate_chain=chain,
+        key=key,
+        key_password=values.secret("ssl.key.password"),
+    )
+
+
+def _pem(values: SecurityValues, option: str, place: str) -> Secret | None:
+    """PEM in an option, or librdkafka's path of a file that holds it."""
+    _at_most_one(values, option, place)
+    path = values.text(place)
+    if path is None:
+        return values.secret(option)
+    return Secret(f"{FILE}{path}", values.name(place))
+
+
+def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
+    """The type given; else PEM where nothing else is possible, and Java's default."""
+    if pem and not values.given(option):
+        return StoreType.PEM
+    return StoreType(values.text(option) or StoreType.JKS.value)
+
+
+def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
+    option = "ssl.enabled.protocols"
+    if values.text(option) is None:
+        return TlsConfig().protocols
+    known = {version.value: version for version in TlsVersion}
+    names = [name.strip() for name in (values.text(option) or "").split(",") if name.strip()]
+    for name in names:
+        if name not in known and name not in OLD_VERSIONS:
+            raise ConfigError(
+                f"option {values.name(option)} has {name[:50]!r}; allowed: {', '.join(known)}",
+                hint=did_you_mean(name, known),
+            )
+    found = tuple(version for version in TlsVersion if version.value in names)
+    if not found:
+        raise ConfigError(
+            f"option {values.name(option)} leaves no version of TLS that is safe: "
+            f"{', '.join(names)}",
+            hint="Add TLSv1.2 or TLSv1.3; the broker must have one of them too.",
+        )
+    for name in names:
+        if name in OLD_VERSIONS:
+            warn_old_version(values.name(option), name)
+    return found
+
+
+@cache
+def warn_old_version(option: str, version: str) -> None:
+    """Say once per process that a version of TLS is left out."""
+    _logger.warning("Option %s: %s is not safe and not offered", option, version)
+
+
+def _cipher_suites(values: SecurityValues) -> tuple[str, ...]:
+    """Java has commas between them, OpenSSL colons."""
+    return tuple(name for name in _SEPARATORS.split(values.text("ssl.cipher.suites") or "") if name)
+
+
+def _at_most_one(values: SecurityValues, *options: str) -> None:
+    given = [values.name(option) for option in options if values.given(option)]
+    if len(given) > 1:
+        raise ConfigError(
+            f"options {' and '.join(given)} are given together",
+            hint="They say the same in two ways: leave one of them out.",
+        )
+
+
+def _needs_pem(values: SecurityValues, option: str, store_type: str) -> ConfigError:
+    return ConfigError(
+        f"option {values.name(option)} holds PEM, but {values.name(store_type)} is "
+        f"{values.text(store_type)}",
+        hint=f"Set {values.name(store_type)}=PEM.",
+    )
+
+
+def _no_password(values: SecurityValues, option: str, other: str | None = None) -> ConfigError:
+    instead = "" if other is None else f" A key that is encrypted has {other}."
+    return ConfigError(
+        f"option {values.name(option)} is given, and PEM has no such password",
+        hint=f"Leave it out.{instead}",
+    )
+
+
+def _without(values: SecurityValues, option: str, missing: str) -> ConfigError:
+    return ConfigError(
+        f"option {values.name(option)} is given without {values.name(missing)}",
+        hint="Set both or neither.",
+    )

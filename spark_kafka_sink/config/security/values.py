@@ -1,0 +1,97 @@
+"""Typed access to the security options that were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.option import PREFIX, Kind
+from spark_kafka_sink.config.parser import parse_value
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.config.aliases import NamedOptions
+
+Setting = Secret | str | int | bool
+_OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
+_FOLDS = {
+    "security.protocol": str.upper,
+    "ssl.truststore.type": str.upper,
+    "ssl.keystore.type": str.upper,
+    "ssl.endpoint.identification.algorithm": str.lower,
+}
+"""Options whose case does not matter, and which one the table has."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityValues:
+    """The options that were given, by the table's names; those left out have the table's default.
+
+    Args:
+        values: what was given; passwords as `Secret`.
+        shown: how the user called an option, for errors; empty where it was by the table's name.
+        prefix: before the names in `values`, for errors.
+    """
+
+    values: Mapping[str, Setting]
+    shown: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = PREFIX
+
+    @classmethod
+    def parse(cls, given: NamedOptions) -> SecurityValues:
+        """Read what the user gave.
+
+        Raises:
+            ConfigError: a value is not one of those allowed.
+        """
+        shown = {name: given.given_name(name) for name in given}
+        return cls({name: read(name, given[name], shown[name]) for name in given}, shown)
+
+    def name(self, option: str) -> str:
+        """How the user called an option."""
+        return self.shown.get(option, f"{self.prefix}{option}")
+
+    def given(self, option: str) -> bool:
+        """Whether the user said anything."""
+        return option in self.values
+
+    def first_given(self, options: Iterable[str]) -> str | None:
+        """The first of some options that was given."""
+        return next((option for option in options if option in self.values), None)
+
+    def text(self, option: str) -> str | None:
+        """A text; None for an empty one too."""
+        value = self.values.get(option, _OPTIONS[option].default)
+        return str(value) if value is not None and value != "" else None
+
+    def secret(self, option: str) -> Secret | None:
+        """A secret that was given."""
+        value = self.values.get(option)
+        return value if isinstance(value, Secret) else None
+
+    def number(self, option: str) -> int | None:
+        """A whole number."""
+        value = self.values.get(option, _OPTIONS[option].default)
+        return None if value is None else int(str(value))
+
+    def flag(self, option: str) -> bool:
+        """True or false."""
+        return self.values.get(option, _OPTIONS[option].default) is True
+
+
+def read(name: str, text: str, shown: str) -> Setting:
+    """The value of one option of the table.
+
+    Raises:
+        ConfigError: it is not one of those allowed.
+    """
+    option = _OPTIONS[name]
+    if option.kind is Kind.PASSWORD:
+        return Secret(str(text).strip(), shown)
+    value = parse_value(option, _FOLDS.get(name, str)(str(text).strip()), shown)
+    if not isinstance(value, (str, int)):
+        raise TypeError(f"{name} has a type that no security option has")
+    return value

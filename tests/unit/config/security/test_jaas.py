@@ -1,0 +1,118 @@
+"""sasl.jaas.config; tests/golden compares it with Kafka's own class."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
+
+OPTION = "kafka.sasl.jaas.config"
+PLAIN = LoginModule.PLAIN.value
+
+
+def options(text: str) -> dict[str, str]:
+    return dict(parse_jaas(f"{PLAIN} required {text};", OPTION).options.options)
+
+
+def failure(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_jaas(text, OPTION)
+    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("module", LoginModule)
+@pytest.mark.parametrize("prefix", ["", "kafkashaded.", "org.apache.kafka.shaded."])
+@pytest.mark.parametrize("flag", ["required", "REQUISITE", "Sufficient", "optional"])
+def test_login_modules_shaded_or_not(module: LoginModule, prefix: str, flag: str):
+    assert parse_jaas(f"{prefix}{module.value} {flag};", OPTION).module is module
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ('username="a" password="b"', {"username": "a", "password": "b"}),
+        ("username='a'", {"username": "a"}),
+        ("username=a.b-c_d$e", {"username": "a.b-c_d$e"}),
+        ("useKeyTab=true storeKey = true", {"useKeyTab": "true", "storeKey": "true"}),
+        (r'password="a\"b\\c"', {"password": 'a"b\\c'}),
+        (r'password="\t\n\101\x"', {"password": "\t\nAx"}),
+        (r'password="\4771"', {"password": "\47" + "71"}),
+        ("password='a\"b;c=d//e'", {"password": 'a"b;c=d//e'}),
+        ('\n\tusername="a"\r\n  password="ü€😀"\n', {"username": "a", "password": "ü€😀"}),
+        ('a="1" /* b="2" */ c="3" // d="4"\n e="5"', {"a": "1", "c": "3", "e": "5"}),
+        ('a="1" / b="2"\n c="3"', {"a": "1", "c": "3"}),
+        ('a="1" a="2"', {"a": "2"}),
+        ('"a b"="1"', {"a b": "1"}),
+        ('ssl.truststore.location="/x"', {"ssl.truststore.location": "/x"}),
+    ],
+)
+def test_options_as_java_reads_them(text: str, expected: dict[str, str]):
+    assert options(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("  // sentinel", "is empty"),
+        (PLAIN, "has none of required, requisite, sufficient, optional after its login module"),
+        (f"{PLAIN} requird;", "has none of required"),
+        (f'{PLAIN} username="sentinel";', "has none of required"),
+        (f"{PLAIN} required", "does not end with a semicolon"),
+        (f'{PLAIN} required password="sentinel"', "does not end with a semicolon"),
+        (f'{PLAIN} required password="sentinel;', "does not end with a semicolon"),
+        (f"{PLAIN} required password;", "has no =value after the first name"),
+        (f'{PLAIN} required a="b" password sentinel;', "has no =value after name 2"),
+        (f"{PLAIN} required password=;", "has a value after the first name in it that needs"),
+        (f"{PLAIN} required password=1234;", "has a value after the first name in it that needs"),
+        (f'{PLAIN} required password="a"sentinel";', "has no =value after name 2"),
+        (f'{PLAIN} required ="sentinel";', "has no name where the first name in it should be"),
+        ("= required;", "does not begin with the class of a login module"),
+        (f"{PLAIN} required; {PLAIN} required;", "has 2 login modules and must have one"),
+        ("com.example.Sentinel required;", "has a login module that is not known"),
+        ("myorg.apache.kafka.common.Sentinel required;", "has a login module that is not known"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str):
+    assert f"option {OPTION} {says}" in failure(text)
+
+
+def test_a_file_of_jaas_sections_is_not_taken_for_an_option():
+    text = "KafkaClient { org.apache.kafka.common.security.plain.PlainLoginModule required; };"
+    assert "has none of required" in failure(text)
+
+
+def quoted(text: str) -> str:
+    """A text as a user is told to write it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
+
+
+@given(st.dictionaries(st.from_regex(r"[A-Za-z_]{1,9}", fullmatch=True), st.text()))
+def test_every_value_in_quotes_comes_back(values: dict[str, str]):
+    assert options(" ".join(f"{name}={quoted(value)}" for name, value in values.items())) == values
+
+
+@given(st.text(alphabet=st.sampled_from("ab19.-_$ \t\r\n\"'\\/*=;é€")))
+def test_any_text_is_read_or_refused_in_a_sentence(text: str):
+    with suppress(ConfigError):
+        assert parse_jaas(f"{PLAIN} required {text}", OPTION).module is LoginModule.PLAIN
+
+
+def test_values_are_secrets_and_may_be_references():
+    found = parse_jaas(f'{PLAIN} required password="env:P" empty="" on=TRUE;', OPTION).options
+    assert found.secret("password") == Secret("env:P", f"password in {OPTION}")
+    assert found.secret("empty") is None
+    assert found.text("missing") is None
+    assert found.flag("on")
+    assert not found.flag("password")
+    assert JaasOptions({"a.x": "1", "b": "2"}).beginning("a.") == {"x": "1"}
+    assert "env:P" not in repr(found)

@@ -1,0 +1,299 @@
+"""sasl.* options, given as a user gives them."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.security import builder
+from spark_kafka_sink.config.security.login import resolve
+from spark_kafka_sink.config.security.model import (
+    JaasLogin,
+    KerberosLogin,
+    Login,
+    Mechanism,
+    MskIamLogin,
+    PasswordLogin,
+    RefreshPolicy,
+    SaslConfig,
+    SecurityConfig,
+    SecurityProtocol,
+    TlsConfig,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SASL_SSL"}
+COMMON = "org.apache.kafka.common.security"
+PLAIN = f"{COMMON}.plain.PlainLoginModule required"
+SCRAM = f"{COMMON}.scram.ScramLoginModule required"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required"
+USER = 'username="alice" password="sentinel"'
+JAAS = "kafka.sasl.jaas.config"
+
+
+@pytest.fixture(autouse=True)
+def _each_test_warns_anew():
+    builder.warn_unused.cache_clear()
+
+
+def security(options: dict[str, str]) -> SecurityConfig:
+    return ProducerConfig.parse(
+        MINIMAL | {f"kafka.{name}": value for name, value in options.items()}
+    ).security
+
+
+def parse(mechanism: str, jaas: str = "", **options: str) -> SaslConfig:
+    """Options by name; two underscores stand for a dot."""
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    given |= {"sasl.mechanism": mechanism} if mechanism else {}
+    found = security(given | ({"sasl.jaas.config": jaas} if jaas else {})).sasl
+    assert found is not None
+    return found
+
+
+def login(mechanism: str, jaas: str = "", **options: str) -> Login:
+    return resolve(parse(mechanism, jaas, **options))
+
+
+def failure(mechanism: str, jaas: str = "", **options: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(mechanism, jaas, **options)
+    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
+    return str(caught.value)
+
+
+def test_no_options_are_plaintext():
+    config = ProducerConfig.parse({"kafka.bootstrap.servers": "broker:9092"})
+    assert config.security == SecurityConfig()
+
+
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_tls_and_sasl_are_there_if_the_protocol_uses_them(protocol: SecurityProtocol):
+    options = {"sasl.username": "a", "sasl.password": "b", "sasl.mechanism": "PLAIN"}
+    found = security(options | {"security.protocol": protocol.value.lower()})
+    assert found.protocol is protocol
+    assert found.tls == (TlsConfig() if protocol.uses_tls else None)
+    assert (found.sasl is not None) is protocol.uses_sasl
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str):
+    module = PLAIN if mechanism == "PLAIN" else SCRAM
+    assert parse(mechanism, f"{module} {USER};") == SaslConfig(
+        mechanism=Mechanism(mechanism),
+        login=PasswordLogin(
+            username=Secret("alice", f"username in {JAAS}"),
+            password=Secret("sentinel", f"password in {JAAS}"),
+        ),
+    )
+    assert login(mechanism, sasl__username="alice", sasl__password="env:P") == PasswordLogin(
+        username=Secret("alice", "kafka.sasl.username"),
+        password=Secret("env:P", "kafka.sasl.password"),
+    )
+
+
+def test_plain_takes_scrams_login_module_as_java_does():
+    assert isinstance(login("PLAIN", f"{SCRAM} {USER};"), PasswordLogin)
+
+
+@pytest.mark.parametrize(("text", "token"), [("true", True), ("TRUE", True), ("yes", False)])
+def test_a_delegation_token(text: str, token: bool):
+    found = login("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth={text};")
+    assert isinstance(found, PasswordLogin)
+    assert found.token_auth is token
+    plain = login("PLAIN", f"{SCRAM} {USER} tokenauth={text};")
+    assert isinstance(plain, PasswordLogin)
+    assert not plain.token_auth
+
+
+def test_the_same_user_in_both_places_is_no_contradiction():
+    found = login("PLAIN", f"{PLAIN} {USER};", sasl__username="alice", sasl__password="sentinel")
+    assert isinstance(found, PasswordLogin)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "options", "says"),
+    [
+        ("SCRAM-SHA-256", "", {}, "kafka.sasl.mechanism is SCRAM-SHA-256, which needs a username"),
+        ("PLAIN", "", {"sasl__username": "a"}, "is PLAIN, which needs a password"),
+        ("PLAIN", f'{PLAIN} username="a";', {}, "is PLAIN, which needs a password"),
+        ("PLAIN", f'{PLAIN} username="a" password="";', {}, "which needs a password"),
+        ("PLAIN", "", {"sasl__username": "", "sasl__password": "x"}, "which needs a username"),
+        (
+            "PLAIN",
+            f"{PLAIN} {USER};",
+            {"sasl__password": "other"},
+            f"kafka.sasl.password and password in {JAAS} have different values",
+        ),
+        (
+            "SCRAM-SHA-256",
+            f"{PLAIN} {USER};",
+            {},
+            f"{JAAS} has PlainLoginModule. Set kafka.sasl.mechanism to PLAIN, or use",
+        ),
+        (
+            "",
+            f"{PLAIN} {USER};",
+            {},
+            f"kafka.sasl.mechanism is GSSAPI, Java's default, and {JAAS} has PlainLoginModule",
+        ),
+        ("", "", {}, "needs kafka.sasl.kerberos.service.name; GSSAPI is Java's default"),
+        ("PLAIN", "sentinel", {}, f"{JAAS} has none of required"),
+        ("scram-sha-256", "", {}, "allowed: GSSAPI, PLAIN, SCRAM-SHA-256"),
+        (
+            "PLAIN",
+            f"{PLAIN} {USER};",
+            {"sasl__login__refresh__window__factor": "0.4"},
+            "kafka.sasl.login.refresh.window.factor is '0.4'; allowed: a number from 0.5 to 1.0",
+        ),
+        (
+            "PLAIN",
+            f"{PLAIN} {USER};",
+            {"sasl__login__refresh__window__jitter": "x"},
+            "kafka.sasl.login.refresh.window.jitter is 'x'; allowed: a number from 0.0 to 0.25",
+        ),
+        (
+            "GSSAPI",
+            f"{KERBEROS} useKeyTab=true;",
+            {"sasl__kerberos__service__name": "kafka"},
+            f"useKeyTab=true in {JAAS} is without keyTab",
+        ),
+        (
+            "GSSAPI",
+            f'{KERBEROS} serviceName="kafka";',
+            {"sasl__kerberos__service__name": "broker"},
+            "kafka.sasl.kerberos.service.name is 'broker', and serviceName in",
+        ),
+        (
+            "AWS_MSK_IAM",
+            f'{IAM} awsRoleSecretAccessKey="sentinel";',
+            {},
+            f"awsRoleSecretAccessKey in {JAAS} is not supported",
+        ),
+    ],
+)
+def test_what_contradicts_or_is_missing_is_a_sentence(
+    mechanism: str, jaas: str, options: dict[str, str], says: str
+):
+    assert says in failure(mechanism, jaas, **options)
+
+
+def test_librdkafkas_name_of_the_mechanism():
+    given = {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
+    found = security(given).sasl
+    assert found is not None
+    assert found.mechanism is Mechanism.PLAIN
+
+
+def test_kerberos_by_keytab_and_by_ticket_cache():
+    keytab = f'{KERBEROS} useKeyTab=true storeKey=true keyTab="/k" principal="a@R";'
+    assert login("", keytab, sasl__kerberos__service__name="kafka") == KerberosLogin(
+        service_name="kafka", principal="a@R", keytab="/k"
+    )
+    cache = f'{KERBEROS} useTicketCache=true ticketCache="/c" serviceName="kafka" keyTab="/no";'
+    assert login("GSSAPI", cache) == KerberosLogin(service_name="kafka", ticket_cache="/c")
+    assert login(
+        "GSSAPI",
+        sasl__kerberos__service__name="kafka",
+        sasl__kerberos__keytab="/k",
+        sasl__kerberos__principal="a@R",
+    ) == KerberosLogin(service_name="kafka", principal="a@R", keytab="/k")
+
+
+def test_msk_iam():
+    assert login("AWS_MSK_IAM") == MskIamLogin()
+    jaas = (
+        f'{IAM} awsProfileName="dev" awsRoleArn="arn:aws:iam::1:role/x" awsDebugCreds=true '
+        'awsRoleSessionName="me" awsStsRegion="eu-west-1";'
+    )
+    assert login("AWS_MSK_IAM", jaas) == MskIamLogin(
+        profile="dev",
+        role_arn="arn:aws:iam::1:role/x",
+        role_session_name="me",
+        sts_region="eu-west-1",
+        debug_credentials=True,
+    )
+
+
+def test_when_tokens_are_renewed():
+    found = parse(
+        "PLAIN",
+        f"{PLAIN} {USER};",
+        sasl__login__refresh__window__factor="0.5",
+        sasl__login__refresh__window__jitter="0.25",
+        sasl__login__refresh__min__period__seconds="0",
+        sasl__login__refresh__buffer__seconds="1",
+    )
+    assert found.refresh == RefreshPolicy(
+        window_factor=0.5, window_jitter=0.25, min_period_seconds=0, buffer_seconds=1
+    )
+    assert parse("PLAIN", f"{PLAIN} {USER};").refresh == RefreshPolicy()
+
+
+def test_a_jaas_config_in_a_file_travels_as_a_path_and_is_read_anew(tmp_path: Path):
+    file = tmp_path / "jaas.conf"
+    file.write_text(f"{SCRAM} {USER};\n")
+    config = parse("SCRAM-SHA-256", f"file:{file}")
+    assert isinstance(config.login, JaasLogin)
+    assert b"sentinel" not in pickle.dumps(config)
+    first = resolve(pickle.loads(pickle.dumps(config)))
+    file.write_text(f'{SCRAM} username="bob" password="other";')
+    second = resolve(config)
+    assert isinstance(first, PasswordLogin)
+    assert isinstance(second, PasswordLogin)
+    assert (first.password.reveal(), second.password.reveal()) == ("sentinel", "other")
+
+
+def test_a_jaas_config_that_only_executors_have_is_left_to_them(monkeypatch: pytest.MonkeyPatch):
+    config = parse("PLAIN", "env:ONLY_THERE")
+    with pytest.raises(ConfigError, match="ONLY_THERE, which is not set"):
+        resolve(config)
+    monkeypatch.setenv("ONLY_THERE", f"{PLAIN} {USER};")
+    assert isinstance(resolve(config), PasswordLogin)
+
+
+def test_a_jaas_config_in_a_file_is_checked_where_the_driver_has_it(tmp_path: Path):
+    file = tmp_path / "jaas.conf"
+    file.write_text(f"{PLAIN} {USER};")
+    assert "has PlainLoginModule" in failure("SCRAM-SHA-256", f"file:{file}")
+
+
+def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch):
+    found = login("PLAIN", f'{PLAIN} username="a" password="env:KAFKA_PASSWORD";')
+    monkeypatch.setenv("KAFKA_PASSWORD", "sentinel")
+    assert isinstance(found, PasswordLogin)
+    assert found.password.reveal() == "sentinel"
+
+
+def test_options_that_the_protocol_does_not_use_are_named_in_a_warning(
+    caplog: pytest.LogCaptureFixture,
+):
+    given = {"sasl.password": "sentinel", "ssl.ca.location": "/ca", "ssl.protocol": "TLS"}
+    with caplog.at_level(logging.WARNING):
+        found = security({"security.protocol": "PLAINTEXT", **given})
+    assert found == SecurityConfig()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Option kafka.{name} has no effect as kafka.security.protocol is PLAINTEXT"
+        for name in ("sasl.password", "ssl.ca.location")
+    ]
+
+
+def test_no_text_holds_a_secret_and_different_secrets_are_different():
+    def config(password: str) -> ProducerConfig:
+        jaas = f'{SCRAM} username="sentinel" password="{password}";'
+        return ProducerConfig.parse(MINIMAL | {"kafka.sasl.mechanism": "SCRAM-SHA-256", JAAS: jaas})
+
+    one, same, other = config("sentinel"), config("sentinel"), config("sentinel2")
+    assert "sentinel" not in f"{one!r} {one}"
+    assert one == same
+    assert one != other
+    assert one.fingerprint() == other.fingerprint()

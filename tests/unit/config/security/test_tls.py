@@ -1,0 +1,317 @@
+"""ssl.* options, given as a user gives them."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.security import tls
+from spark_kafka_sink.config.security.model import (
+    KeyStore,
+    SecurityProtocol,
+    StoreType,
+    TlsConfig,
+    TlsVersion,
+    TrustStore,
+)
+
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
+PEM = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"
+KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
+
+
+@pytest.fixture(autouse=True)
+def _each_test_warns_anew():
+    tls.warn_old_version.cache_clear()
+
+
+def parse(options: dict[str, str]) -> TlsConfig:
+    security = ProducerConfig.parse(
+        MINIMAL | {f"kafka.{name}": value for name, value in options.items()}
+    ).security
+    assert security.protocol is SecurityProtocol.SSL
+    assert security.sasl is None
+    assert security.tls is not None
+    return security.tls
+
+
+def failure(options: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(options)
+    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
+    return str(caught.value)
+
+
+def secret(value: str, name: str) -> Secret:
+    return Secret(value, f"kafka.{name}")
+
+
+def test_nothing_given_believes_the_systems_authorities_and_checks_the_name():
+    assert parse({}) == TlsConfig()
+    assert parse({}).check_hostname
+    assert parse({}).protocols == (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"ssl.truststore.location": "/ca.jks"},
+            TrustStore(type=StoreType.JKS, location="/ca.jks"),
+        ),
+        (
+            {"ssl.truststore.location": "/ca.pem", "ssl.truststore.type": "pem"},
+            TrustStore(type=StoreType.PEM, location="/ca.pem"),
+        ),
+        (
+            {
+                "ssl.truststore.location": "/ca.p12",
+                "ssl.truststore.type": "PKCS12",
+                "ssl.truststore.password": "sentinel",
+            },
+            TrustStore(
+                type=StoreType.PKCS12,
+                location="/ca.p12",
+                password=secret("sentinel", "ssl.truststore.password"),
+            ),
+        ),
+        *(
+            (
+                {"ssl.truststore.certificates": PEM, **kind},
+                TrustStore(
+                    type=StoreType.PEM, certificates=secret(PEM, "ssl.truststore.certificates")
+                ),
+            )
+            for kind in ({}, {"ssl.truststore.type": "PEM"})
+        ),
+        ({"ssl.ca.location": "/ca.pem"}, TrustStore(type=StoreType.PEM, location="/ca.pem")),
+        ({"ssl.ca.location": "probe"}, None),
+        (
+            {"ssl.ca.pem": "file:/ca.pem"},
+            TrustStore(type=StoreType.PEM, certificates=secret("file:/ca.pem", "ssl.ca.pem")),
+        ),
+        ({"ssl.truststore.type": "PEM"}, None),
+        ({"ssl.truststore.location": ""}, None),
+    ],
+)
+def test_whom_to_believe(options: dict[str, str], expected: TrustStore | None):
+    assert parse(options).truststore == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"ssl.keystore.location": "/me.jks", "ssl.keystore.password": "sentinel"},
+            KeyStore(
+                type=StoreType.JKS,
+                location="/me.jks",
+                password=secret("sentinel", "ssl.keystore.password"),
+            ),
+        ),
+        (
+            {
+                "ssl.keystore.location": "/me.p12",
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.password": "env:STORE",
+                "ssl.key.password": "env:KEY",
+            },
+            KeyStore(
+                type=StoreType.PKCS12,
+                location="/me.p12",
+                password=secret("env:STORE", "ssl.keystore.password"),
+                key_password=secret("env:KEY", "ssl.key.password"),
+            ),
+        ),
+        (
+            {"ssl.keystore.location": "/me.pem", "ssl.keystore.type": "PEM"},
+            KeyStore(type=StoreType.PEM, location="/me.pem"),
+        ),
+        (
+            {
+                "ssl.keystore.certificate.chain": PEM,
+                "ssl.keystore.key": KEY,
+                "ssl.key.password": "sentinel",
+            },
+            KeyStore(
+                type=StoreType.PEM,
+                certificate_chain=secret(PEM, "ssl.keystore.certificate.chain"),
+                key=secret(KEY, "ssl.keystore.key"),
+                key_password=secret("sentinel", "ssl.key.password"),
+            ),
+        ),
+        (
+            {"ssl.certificate.location": "/me.crt", "ssl.key.location": "/me.key"},
+            KeyStore(
+                type=StoreType.PEM,
+                certificate_chain=secret("file:/me.crt", "ssl.certificate.location"),
+                key=secret("file:/me.key", "ssl.key.location"),
+            ),
+        ),
+        (
+            {"ssl.certificate.pem": PEM, "ssl.key.pem": KEY},
+            KeyStore(
+                type=StoreType.PEM,
+                certificate_chain=secret(PEM, "ssl.certificate.pem"),
+                key=secret(KEY, "ssl.key.pem"),
+            ),
+        ),
+        ({"ssl.keystore.type": "PKCS12", "ssl.key.password": "sentinel"}, None),
+    ],
+)
+def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None):
+    assert parse(options).keystore == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"ssl.truststore.certificates": PEM, "ssl.truststore.location": "/ca.jks"},
+            "kafka.ssl.truststore.location and kafka.ssl.truststore.certificates are given",
+        ),
+        (
+            {"ssl.truststore.certificates": PEM, "ssl.truststore.type": "JKS"},
+            "kafka.ssl.truststore.certificates holds PEM, but kafka.ssl.truststore.type is JKS",
+        ),
+        (
+            {"ssl.truststore.certificates": PEM, "ssl.truststore.password": "sentinel"},
+            "kafka.ssl.truststore.password is given, and PEM has no such password",
+        ),
+        (
+            {
+                "ssl.truststore.location": "/ca.pem",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.password": "sentinel",
+            },
+            "kafka.ssl.truststore.password is given, and PEM has no such password",
+        ),
+        (
+            {"ssl.truststore.password": "sentinel"},
+            "kafka.ssl.truststore.password is given without kafka.ssl.truststore.location",
+        ),
+        (
+            {"ssl.truststore.type": "BCFKS"},
+            "kafka.ssl.truststore.type is 'BCFKS'; allowed: JKS, PKCS12, PEM",
+        ),
+        (
+            {"ssl.ca.location": "/a", "ssl.ca.pem": PEM},
+            "kafka.ssl.ca.pem and kafka.ssl.ca.location are given together",
+        ),
+        (
+            {"ssl.ca.pem": PEM, "ssl.truststore.certificates": KEY},
+            "kafka.ssl.ca.pem and kafka.ssl.truststore.certificates mean the same",
+        ),
+        (
+            {"ssl.keystore.certificate.chain": PEM},
+            "kafka.ssl.keystore.certificate.chain is given without kafka.ssl.keystore.key",
+        ),
+        (
+            {"ssl.keystore.key": KEY},
+            "kafka.ssl.keystore.key is given without kafka.ssl.keystore.certificate.chain",
+        ),
+        (
+            {"ssl.key.location": "/k", "ssl.key.pem": KEY},
+            "kafka.ssl.key.pem and kafka.ssl.key.location are given together",
+        ),
+        (
+            {
+                "ssl.keystore.key": KEY,
+                "ssl.keystore.certificate.chain": PEM,
+                "ssl.keystore.location": "/me.pem",
+            },
+            "kafka.ssl.keystore.location and kafka.ssl.keystore.key are given together",
+        ),
+        (
+            {
+                "ssl.keystore.key": KEY,
+                "ssl.keystore.certificate.chain": PEM,
+                "ssl.keystore.type": "JKS",
+            },
+            "kafka.ssl.keystore.key holds PEM, but kafka.ssl.keystore.type is JKS",
+        ),
+        (
+            {
+                "ssl.keystore.key": KEY,
+                "ssl.keystore.certificate.chain": PEM,
+                "ssl.keystore.password": "sentinel",
+            },
+            "Leave it out. A key that is encrypted has kafka.ssl.key.password",
+        ),
+        (
+            {
+                "ssl.keystore.location": "/me.pem",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.password": "sentinel",
+            },
+            "kafka.ssl.keystore.password is given, and PEM has no such password",
+        ),
+        (
+            {"ssl.keystore.password": "sentinel"},
+            "kafka.ssl.keystore.password is given without kafka.ssl.keystore.location",
+        ),
+        (
+            {"ssl.keystore.location": "/me.jks"},
+            "kafka.ssl.keystore.location names a JKS file, which needs kafka.ssl.keystore.password",
+        ),
+        (
+            {"enable.ssl.certificate.verification": "false"},
+            "kafka.enable.ssl.certificate.verification is false, which would let anybody be",
+        ),
+        ({"ssl.endpoint.identification.algorithm": "ldaps"}, "is 'ldaps'; allowed: https, none"),
+        (
+            {"ssl.enabled.protocols": "TLSv1.4"},
+            "kafka.ssl.enabled.protocols has 'TLSv1.4'; allowed: TLSv1.2, TLSv1.3",
+        ),
+        (
+            {"ssl.enabled.protocols": "TLSv1.1,TLSv1"},
+            "kafka.ssl.enabled.protocols leaves no version of TLS that is safe: TLSv1.1, TLSv1",
+        ),
+    ],
+)
+def test_what_contradicts_or_is_missing_is_a_sentence(options: dict[str, str], says: str):
+    assert says in failure(options)
+
+
+@pytest.mark.parametrize(
+    ("given", "checked"),
+    [("https", True), ("HTTPS", True), ("", False), (" ", False), ("none", False)],
+)
+def test_the_hosts_name_is_checked_unless_the_user_says_no(given: str, checked: bool):
+    assert parse({"ssl.endpoint.identification.algorithm": given}).check_hostname is checked
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("TLSv1.3", (TlsVersion.TLS_1_3,)),
+        ("TLSv1.3, TLSv1.2", (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)),
+        ("TLSv1.1,TLSv1.2", (TlsVersion.TLS_1_2,)),
+        ("", (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)),
+    ],
+)
+def test_versions(given: str, expected: tuple[TlsVersion, ...]):
+    assert parse({"ssl.enabled.protocols": given}).protocols == expected
+
+
+def test_an_old_version_beside_a_good_one_is_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+):
+    with caplog.at_level(logging.WARNING):
+        parse({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "Option kafka.ssl.enabled.protocols: TLSv1.1 is not safe and not offered"
+    ]
+
+
+@pytest.mark.parametrize("given", ["A_B,C_D", "A_B:C_D", " A_B , C_D "])
+def test_cipher_suites_have_commas_as_in_java_or_colons_as_in_openssl(given: str):
+    assert parse({"ssl.cipher.suites": given}).cipher_suites == ("A_B", "C_D")
+
+
+def test_verification_that_is_asked_for_is_no_news():
+    assert parse({"enable.ssl.certificate.verification": "true"}) == TlsConfig()
