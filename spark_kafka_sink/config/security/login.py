@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
+from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.kerberos import kerberos_login
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
@@ -15,6 +16,7 @@ from spark_kafka_sink.config.security.model import (
     SaslConfig,
 )
 from spark_kafka_sink.config.security.msk_iam import msk_iam_login
+from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
 from spark_kafka_sink.config.security.values import SecurityValues
 
 if TYPE_CHECKING:
@@ -32,6 +34,18 @@ _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
     Mechanism.GSSAPI: (LoginModule.KERBEROS,),
 }
 """The login modules that each mechanism works with in Java; the first one is the usual one."""
+
+
+def mechanism_of(values: SecurityValues) -> Mechanism:
+    """The mechanism asked for; Amazon has a way to ask for its own by OAUTHBEARER's name.
+
+    Raises:
+        ConfigError: it is not known, or an option names a Java class that is not known.
+    """
+    handler = login_handler(values)
+    asked = Mechanism(values.text("sasl.mechanism"))
+    amazon = asked is Mechanism.OAUTHBEARER and handler is LoginHandler.MSK_IAM
+    return Mechanism.AWS_MSK_IAM if amazon else asked
 
 
 def resolve(config: SaslConfig) -> Login:
@@ -59,9 +73,7 @@ def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry |
         options = entry.options
     match mechanism:
         case Mechanism.OAUTHBEARER:
-            raise ConfigError(
-                f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which is not supported yet"
-            )
+            return oauthbearer_login(values, options)
         case Mechanism.AWS_MSK_IAM:
             return msk_iam_login(options)
         case Mechanism.GSSAPI:

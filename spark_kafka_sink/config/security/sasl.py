@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.jaas import parse_jaas
-from spark_kafka_sink.config.security.login import build_login, resolve
+from spark_kafka_sink.config.security.login import build_login, mechanism_of, resolve
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
-    Mechanism,
     RefreshPolicy,
     SaslConfig,
 )
@@ -30,7 +29,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     Raises:
         ConfigError: options contradict each other, or one that is needed is missing.
     """
-    mechanism = Mechanism(values.text("sasl.mechanism"))
+    mechanism = mechanism_of(values)
     refresh = _refresh(values)
     jaas = values.secret(JAAS)
     if jaas is None or not jaas.source:

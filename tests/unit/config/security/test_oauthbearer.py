@@ -1,0 +1,297 @@
+"""OAUTHBEARER's options, given as a user gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.security.login import resolve
+from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
+    JaasLogin,
+    Login,
+    Mechanism,
+    MskIamLogin,
+    SaslConfig,
+    StoreType,
+    TlsConfig,
+    TokenLogin,
+    TrustStore,
+    UnsecuredTokenLogin,
+)
+
+COMMON = "org.apache.kafka.common.security.oauthbearer"
+MODULE = f"{COMMON}.OAuthBearerLoginModule required"
+JAAS = "kafka.sasl.jaas.config"
+URL = "sasl.oauthbearer.token.endpoint.url"
+CLIENT = {
+    "sasl.oauthbearer.client.credentials.client.id": "me",
+    "sasl.oauthbearer.client.credentials.client.secret": "sentinel",
+}
+ISSUER = {URL: "https://issuer/token"}
+HANDLER = "sasl.login.callback.handler.class"
+MINIMAL = {
+    "kafka.bootstrap.servers": "broker:9092",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "OAUTHBEARER",
+}
+
+
+def parse(options: dict[str, str], jaas: str | None = None) -> SaslConfig:
+    given = options | ({} if jaas is None else {"sasl.jaas.config": f"{MODULE} {jaas};"})
+    found = ProducerConfig.parse(
+        MINIMAL | {f"kafka.{name}": value for name, value in given.items()}
+    ).security.sasl
+    assert found is not None
+    return found
+
+
+def login(options: dict[str, str], jaas: str | None = None) -> Login:
+    found = parse(options, jaas).login
+    assert not isinstance(found, JaasLogin)
+    return found
+
+
+def failure(options: dict[str, str], jaas: str | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(options, jaas)
+    assert "sentinel" not in f"{caught.value!s} {caught.value!r}"
+    return str(caught.value)
+
+
+def credentials(client: str, secret: str) -> ClientCredentialsLogin:
+    return ClientCredentialsLogin(
+        token_endpoint_url="https://issuer/token",
+        client_id=Secret("me", client),
+        client_secret=Secret("sentinel", secret),
+    )
+
+
+def test_an_issuer_by_javas_options():
+    names = [f"kafka.{name}" for name in CLIENT]
+    assert login(ISSUER | CLIENT) == credentials(*names)
+    assert login(ISSUER | CLIENT, "") == credentials(*names)
+    java = {HANDLER: f"{COMMON}.OAuthBearerLoginCallbackHandler"}
+    assert login(ISSUER | CLIENT | java) == credentials(*names)
+    older = {HANDLER: f"kafkashaded.{COMMON}.secured.OAuthBearerLoginCallbackHandler"}
+    assert login(ISSUER | CLIENT | older) == credentials(*names)
+
+
+def test_an_issuer_by_the_login_modules_options():
+    expected = credentials(f"clientId in {JAAS}", f"clientSecret in {JAAS}")
+    assert login(ISSUER, 'clientId="me" clientSecret="sentinel"') == expected
+    found = login(ISSUER | CLIENT, 'clientId="other" clientSecret="other"')
+    assert found == credentials(*(f"kafka.{name}" for name in CLIENT))
+
+
+def test_an_issuer_by_librdkafkas_options():
+    found = login(
+        ISSUER
+        | {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": "sentinel",
+            "sasl.oauthbearer.scope": "s",
+            "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-1",
+            "https.ca.location": "/ca.pem",
+        }
+    )
+    assert isinstance(found, ClientCredentialsLogin)
+    assert found.client_id.option == "kafka.sasl.oauthbearer.client.id"
+    assert found.scope == "s"
+    assert found.extensions == (("identityPoolId", "pool-1"), ("logicalCluster", "lkc-1"))
+    assert found.tls == TlsConfig(truststore=TrustStore(type=StoreType.PEM, location="/ca.pem"))
+
+
+def test_an_issuer_by_strimzis_options():
+    found = login(
+        {HANDLER: "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"},
+        'oauth.client.id="me" oauth.client.secret="sentinel" oauth.scope="s" '
+        'oauth.token.endpoint.uri="https://issuer/token" '
+        'oauth.ssl.truststore.location="/ca.p12" oauth.ssl.truststore.type="PKCS12" '
+        'oauth.ssl.truststore.password="sentinel"',
+    )
+    assert found == ClientCredentialsLogin(
+        token_endpoint_url="https://issuer/token",
+        client_id=Secret("me", f"oauth.client.id in {JAAS}"),
+        client_secret=Secret("sentinel", f"oauth.client.secret in {JAAS}"),
+        scope="s",
+        tls=TlsConfig(
+            truststore=TrustStore(
+                type=StoreType.PKCS12,
+                location="/ca.p12",
+                password=Secret("sentinel", f"oauth.ssl.truststore.password in {JAAS}"),
+            )
+        ),
+    )
+
+
+def test_how_the_issuer_is_asked():
+    times = {
+        "sasl.login.connect.timeout.ms": "1",
+        "sasl.login.read.timeout.ms": "2",
+        "sasl.login.retry.backoff.ms": "3",
+        "sasl.login.retry.backoff.max.ms": "4",
+        "sasl.oauthbearer.header.urlencode": "true",
+    }
+    found = login(ISSUER | CLIENT | times, 'scope="a b" extension_x="y"')
+    assert isinstance(found, ClientCredentialsLogin)
+    assert (found.connect_timeout_ms, found.read_timeout_ms) == (1, 2)
+    assert (found.retry_backoff_ms, found.retry_backoff_max_ms) == (3, 4)
+    assert found.header_urlencode
+    assert (found.scope, found.extensions) == ("a b", (("x", "y"),))
+    plain = login(ISSUER | CLIENT)
+    assert isinstance(plain, ClientCredentialsLogin)
+    assert (plain.connect_timeout_ms, plain.read_timeout_ms) == (10_000, 10_000)
+    assert (plain.retry_backoff_ms, plain.retry_backoff_max_ms) == (100, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "jaas", "expected"),
+    [
+        ({}, "", None),
+        ({"https.ca.location": "probe"}, "", None),
+        (
+            {},
+            'ssl.truststore.location="/ca.pem" ssl.truststore.type=PEM',
+            TlsConfig(truststore=TrustStore(type=StoreType.PEM, location="/ca.pem")),
+        ),
+        (
+            {"https.ca.pem": "file:/ca"},
+            "",
+            TlsConfig(
+                truststore=TrustStore(
+                    type=StoreType.PEM, certificates=Secret("file:/ca", "kafka.https.ca.pem")
+                )
+            ),
+        ),
+    ],
+)
+def test_whom_to_believe_of_the_issuer(
+    options: dict[str, str], jaas: str, expected: TlsConfig | None
+):
+    found = login(ISSUER | CLIENT | options, jaas)
+    assert isinstance(found, ClientCredentialsLogin)
+    assert found.tls == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "jaas", "expected"),
+    [
+        ({URL: "file:///run/token"}, None, Secret("file:/run/token", f"kafka.{URL}")),
+        ({URL: "file:/run/a%20b"}, "", Secret("file:/run/a b", f"kafka.{URL}")),
+        (
+            {
+                URL: "file:///t",
+                "sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.FileJwtRetriever",
+            },
+            None,
+            Secret("file:/t", f"kafka.{URL}"),
+        ),
+        (
+            {},
+            'oauth.access.token="env:TOKEN"',
+            Secret("env:TOKEN", f"oauth.access.token in {JAAS}"),
+        ),
+        (
+            {},
+            'oauth.access.token.location="/run/token"',
+            Secret("file:/run/token", f"oauth.access.token.location in {JAAS}"),
+        ),
+    ],
+)
+def test_a_token_that_is_given(options: dict[str, str], jaas: str | None, expected: Secret):
+    assert login(options, jaas) == TokenLogin(token=expected)
+
+
+def test_a_token_that_nobody_signed():
+    found = login(
+        {},
+        'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="1.5" '
+        'unsecuredLoginListClaim_scope="|a|b" unsecuredLoginLifetimeSeconds="60" '
+        'unsecuredLoginExtension_x="y"',
+    )
+    assert found == UnsecuredTokenLogin(
+        claims=(("n", 1.5), ("scope", ("a", "b")), ("sub", "me")),
+        lifetime_seconds=60,
+        extensions=(("x", "y"),),
+    )
+
+
+def test_amazons_login_under_oauthbearers_name():
+    name = "shadedmskiam.software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+    found = parse(
+        {HANDLER: name, "sasl.client.callback.handler.class": name}, 'awsProfileName="dev"'
+    )
+    assert found == SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin(profile="dev"))
+
+
+def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    options = ISSUER | {"sasl.jaas.config": "env:JAAS", "https.ca.pem": "env:CA"}
+    config = parse(options)
+    monkeypatch.setenv("JAAS", f'{MODULE} clientId="me" clientSecret="sentinel";')
+    found = resolve(config)
+    assert isinstance(found, ClientCredentialsLogin)
+    assert found.client_secret.reveal() == "sentinel"
+    assert found.tls is not None
+    assert parse(options) == config
+
+
+@pytest.mark.parametrize(
+    ("options", "jaas", "says"),
+    [
+        ({}, None, f"OAUTHBEARER, which needs a token. Set kafka.{URL}"),
+        ({"sasl.oauthbearer.method": "oidc"}, None, "which needs a token"),
+        ({URL: "issuer.example"}, None, f"option kafka.{URL} is no URL of an issuer"),
+        ({URL: "ftp://issuer"}, None, "is no URL of an issuer"),
+        ({URL: "https://me:sentinel@issuer/t"}, None, f"option kafka.{URL} holds credentials"),
+        (ISSUER, None, "names an issuer, which needs kafka.sasl.oauthbearer.client.credentials"),
+        (ISSUER, 'clientId="me"', "credentials.client.secret. Set it, or clientSecret in"),
+        ({}, 'unsecuredLoginListClaim_scope="|a"', f"{JAAS} has no claim sub"),
+        (
+            {HANDLER: f"{COMMON}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"},
+            None,
+            f"{JAAS} has no claim sub",
+        ),
+        (
+            {},
+            'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="sentinel"',
+            f"unsecuredLoginNumberClaim_n in {JAAS} is not a number",
+        ),
+        (
+            ISSUER | CLIENT,
+            'extension_auth="sentinel"',
+            "has a SASL extension that can't be sent",
+        ),
+        (ISSUER | CLIENT, 'extension_a1="sentinel"', "has a SASL extension that can't be sent"),
+        ({}, 'oauth.refresh.token="sentinel"', f"oauth.refresh.token in {JAAS} is not supported"),
+        (
+            ISSUER | CLIENT | {"https.ca.location": "/ca"},
+            'ssl.truststore.location="/ca"',
+            "certificate authorities are given in two places",
+        ),
+        (
+            ISSUER | CLIENT,
+            'ssl.truststore.certificates="sentinel" ssl.truststore.type="JKS"',
+            f"ssl.truststore.certificates in {JAAS} holds PEM, but ssl.truststore.type in",
+        ),
+        ({HANDLER: "com.example.Mine"}, None, f"kafka.{HANDLER} is 'com.example.Mine', a Java"),
+        ({"sasl.login.class": "com.example.Mine"}, None, "a Java class that is not known here"),
+        (
+            {"sasl.client.callback.handler.class": "com.example.Mine"},
+            None,
+            "a Java class that is not known here",
+        ),
+        (
+            {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever"},
+            None,
+            "a Java class that is not known here",
+        ),
+    ],
+)
+def test_what_contradicts_or_is_missing_is_a_sentence(
+    options: dict[str, str], jaas: str | None, says: str
+):
+    assert says in failure(options, jaas)
