@@ -9,10 +9,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from spark_kafka_sink.cli.broker_options import BrokerArguments, command
+from spark_kafka_sink.cli.kafka_options import kafka_options
 from spark_kafka_sink.cli.serve import serve
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
-from spark_kafka_sink.demo.run import DemoOptions, run_demo
+from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_advice, print_report
@@ -76,12 +77,28 @@ def demo(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many flights, not all 336,776.")
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more "
+            "than once."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
+    ] = None,
 ) -> None:
     """Write the flights of 2013 with Spark, read them back with another client, and check."""
-    options = DemoOptions(
-        bootstrap_servers=bootstrap_servers, topic=topic, partitions=partitions, limit=limit
-    )
     try:
+        kafka = kafka_options(config, option or ())
+        options = DemoOptions(
+            bootstrap_servers=bootstrap_servers or kafka.get(BOOTSTRAP),
+            topic=topic,
+            partitions=partitions,
+            limit=limit,
+            kafka=kafka,
+        )
         good = run_demo(options)
     except KafkaProdError as error:
         _fail(error)

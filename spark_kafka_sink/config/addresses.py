@@ -13,6 +13,7 @@ _ENTRY = re.compile(
         :(?P<port>[0-9]{1,5})""",
     re.VERBOSE | re.ASCII,
 )
+SECURED = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _HINT = "Give host:port, separated by commas, IPv6 hosts in brackets: [::1]:9092."
 
 
@@ -37,13 +38,19 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def secured_protocols(text: str) -> frozenset[str]:
+    """The protocols before addresses that promise security, as in SASL_SSL://host:port.
+
+    Java takes whatever stands there, a listener's name most often, and does nothing with it.
+    """
+    found = (entry.strip().partition("://") for entry in text.split(","))
+    return frozenset(name.upper() for name, sign, _ in found if sign) & SECURED
+
+
 def _address(entry: str) -> str:
     match = _ENTRY.fullmatch(entry)
     if match is None:
         raise ValueError(_complaint(entry))
-    protocol = match["protocol"] or "PLAINTEXT"
-    if protocol.upper() != "PLAINTEXT":
-        raise ValueError("only PLAINTEXT is supported by this version")
     if not 0 < int(match["port"]) < 65536:
         raise ValueError("the port must be 1 to 65535")
     return f"{_host(match)}:{int(match['port'])}"

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import (
     LIBRDKAFKA_PARTITIONERS,
@@ -33,6 +34,8 @@ from spark_kafka_sink.config.throttling import ThrottlingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spark_kafka_sink.config.security.model import SecurityProtocol
 
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
@@ -77,8 +80,10 @@ def build(options: Mapping[str, str]) -> Settings:
     sink_values = parse_values(SINK_OPTIONS, given.sink, "")
     profile = Profile(sink_values["profile"])
     producer = _producer_fields(load_profile(profile), given.producer)
+    security = build_security(given.security)
+    _check_protocol_of_addresses(given.producer[BOOTSTRAP], security.protocol)
     return Settings(
-        producer=producer | {"security": build_security(given.security)},
+        producer=producer | {"security": security},
         sink=_sink_fields(sink_values) | {"profile": profile},
     )
 
@@ -105,6 +110,17 @@ def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict
         "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
         **_partitioner(values["partitioner"], values["partitioner.class"]),
     }
+
+
+def _check_protocol_of_addresses(text: str, protocol: SecurityProtocol) -> None:
+    """Who writes SASL_SSL://host:port expects just that; Java would go there in plain text."""
+    others = sorted(secured_protocols(text) - {protocol.value})
+    if others:
+        raise ConfigError(
+            f"option {PREFIX}{BOOTSTRAP} names the protocol {others[0]}, and "
+            f"{PREFIX}security.protocol is {protocol.value}",
+            hint=f"Set {PREFIX}security.protocol={others[0]}, or give host:port alone.",
+        )
 
 
 def _level(values: Mapping[str, Any], codec: Codec, own: Mapping[str, str]) -> int | None:

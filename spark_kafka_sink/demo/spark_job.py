@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -72,11 +72,14 @@ def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame
     )
 
 
-def write_records(records: DataFrame, servers: str, topic: str, report: Path) -> None:
-    """Write with kafkaprod; raises Spark's exception when a task fails."""
+def write_records(records: DataFrame, kafka: Mapping[str, str], topic: str, report: Path) -> None:
+    """Write with kafkaprod; raises Spark's exception when a task fails.
+
+    `kafka` has the `kafka.*` options, the brokers' addresses among them.
+    """
     (
         records.write.format("kafkaprod")
-        .option("kafka.bootstrap.servers", servers)
+        .options(**kafka)
         .option("topic", topic)
         .option("reportPath", str(report))
         .mode("append")

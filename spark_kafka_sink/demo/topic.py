@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -67,9 +67,12 @@ def _bytes(data: str | bytes | None) -> bytes:
 class DemoTopic:
     """Creates, watches and reads a topic; a context manager."""
 
-    def __init__(self, bootstrap_servers: str, name: str) -> None:
+    def __init__(
+        self, bootstrap_servers: str, name: str, security: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self._servers = bootstrap_servers
+        self._security = dict(security or {})
         self._partitions: list[int] = []
         self._consumer = Consumer(
             {
@@ -79,6 +82,7 @@ class DemoTopic:
                 "auto.offset.reset": "error",
                 "check.crcs": True,
                 "log_level": 0,
+                **self._security,
             }
         )
 
@@ -99,7 +103,7 @@ class DemoTopic:
         Raises:
             BrokerUnavailableError: no broker answers, or it refuses.
         """
-        admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
         try:
             new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
             made = admin.create_topics([new], request_timeout=TIMEOUT_S)
@@ -110,7 +114,7 @@ class DemoTopic:
                 f"the topic can't be created: {error.args[0].str()}",
                 topic=self.name,
                 broker=self._servers,
-                hint="Check the address given with --bootstrap-servers",
+                hint="Check the address given with --bootstrap-servers, and the options with it",
             ) from error
         return len(self._partitions)
 

@@ -16,6 +16,7 @@ from tools.docs.options import (
     render_options,
     render_other_names,
     render_profiles,
+    render_security_options,
     render_sink_options,
 )
 from tools.docs.phases import render_phases
@@ -28,6 +29,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "main-options": render_main_options,
     "sink-options": render_sink_options,
     "options": render_options,
+    "security-options": render_security_options,
     "other-names": render_other_names,
     "profiles": render_profiles,
     "report-fields": render_fields,

@@ -9,6 +9,13 @@ from spark_kafka_sink.config.enums import Profile
 from spark_kafka_sink.config.known_keys import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.profiles import load_profile
+from spark_kafka_sink.config.security.names import (
+    IGNORED_JAVA_SECURITY_KEYS,
+    IGNORED_LIBRDKAFKA_SECURITY_KEYS,
+    REFUSED_SECURITY_KEYS,
+    SECURITY_ALIASES,
+)
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from tools.docs.markdown import table
 
 if TYPE_CHECKING:
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "kafka."
 _COLUMNS = ("option", "default here", "Java's default", "allowed", "meaning")
+_SECURITY_COLUMNS = ("option", "default", "allowed", "meaning")
 MAIN = (
     "kafka.bootstrap.servers",
     "topic",
@@ -56,19 +64,40 @@ def render_options() -> str:
     return table(_COLUMNS, (_row(option) for option in PRODUCER_OPTIONS))
 
 
+def render_security_options() -> str:
+    """The options of TLS and SASL; their defaults are Java's."""
+    rows = (
+        (f"`{_PREFIX}{option.name}`", _default(option.default), _allowed(option), option.doc)
+        for option in SECURITY_OPTIONS
+    )
+    return table(_SECURITY_COLUMNS, rows)
+
+
 def render_other_names() -> str:
-    """Names of librdkafka's for the same, and names that are accepted and do nothing."""
+    """Names of librdkafka's for the same, names that do nothing, and those that are refused."""
     aliases = (
         (f"`{_PREFIX}{name}`", f"`{_PREFIX}{alias.option}`{', in KiB' * (alias.unit == 1024)}")
-        for name, alias in sorted(ALIASES.items())
+        for name, alias in sorted({**ALIASES, **SECURITY_ALIASES}.items())
+    )
+    ignored = IGNORED_PRODUCER_KEYS | IGNORED_JAVA_SECURITY_KEYS
+    of_librdkafka = IGNORED_LIBRDKAFKA_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
+    reasons = sorted(set(REFUSED_SECURITY_KEYS.values()))
+    refused = (
+        f"- {_listed(name for name, why in REFUSED_SECURITY_KEYS.items() if why == reason)}: "
+        f"{reason}"
+        for reason in reasons
     )
     return "\n".join(
         (
             table(("librdkafka's name", "is the same as"), aliases),
             "Accepted with a warning and without effect:",
             "",
-            f"- of Java's producer: {_listed(IGNORED_PRODUCER_KEYS)}",
-            f"- of librdkafka: {_listed(IGNORED_LIBRDKAFKA_KEYS)}",
+            f"- of Java's producer: {_listed(ignored)}",
+            f"- of librdkafka: {_listed(of_librdkafka)}",
+            "",
+            "Refused:",
+            "",
+            *refused,
             "",
         )
     )

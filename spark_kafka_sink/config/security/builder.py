@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol
-from spark_kafka_sink.config.security.sasl import sasl_config
+from spark_kafka_sink.config.security.sasl.sasl_config import sasl_config
 from spark_kafka_sink.config.security.tls import tls_config
 from spark_kafka_sink.config.security.values import SecurityValues
 

@@ -184,7 +184,7 @@ Login = (
 class JaasLogin:
     """A sasl.jaas.config that is a reference: read where and when the client logs in.
 
-    `config.security.login.resolve` makes the `Login` of it.
+    `config.security.sasl.login.resolve` makes the `Login` of it.
     """
 
     jaas: Secret

@@ -9,6 +9,8 @@ from spark_kafka_sink.common.credentials import has_credentials, is_secret, reda
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import names
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.option import Kind
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 SENTINEL = "s3nt1nel-hunter2"
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}
@@ -19,18 +21,13 @@ DROPPED = [
     "kafka.metric.reporters",
     "kafka.group.id",
     "kafka.security.providers",
+    *(f"kafka.{option.name}" for option in SECURITY_OPTIONS if option.kind is Kind.PASSWORD),
 ]
+"""Without a security.protocol a password has no use and goes nowhere."""
 REFUSED = [
-    "kafka.sasl.jaas.config",
-    "kafka.sasl.password",
-    "kafka.ssl.keystore.key",
-    "kafka.ssl.keystore.password",
-    "kafka.ssl.key.password",
-    "kafka.ssl.truststore.certificates",
-    "kafka.sasl.oauthbearer.client.credentials.client.secret",
     "kafka.transactional.id",
     "kafka.config.providers",
-    "kafka.security.protocol",
+    "kafka.sasl.oauthbearer.assertion.private.key.passphrase",
     "kafka.key.serializer",
     "kafka.my.password",
     "kafka.basic.auth.token",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.addresses import parse_addresses
+from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
 
 
 def failure(text: str) -> str:
@@ -23,6 +23,7 @@ def failure(text: str) -> str:
         ("[fe80::1%eth0]:9092", ("[fe80::1%eth0]:9092",)),
         ("PLAINTEXT://a:1,plaintext://[::1]:2", ("a:1", "[::1]:2")),
         ("a:1,b:2,PLAINTEXT://a:1", ("a:1", "b:2")),
+        ("SASL_SSL://a:1,EXTERNAL://b:2", ("a:1", "b:2")),
     ],
 )
 def test_addresses(text: str, expected: tuple[str, ...]):
@@ -41,8 +42,6 @@ def test_addresses(text: str, expected: tuple[str, ...]):
         ("broker:65536", "the port must be 1 to 65535"),
         ("::1:9092", "an IPv6 host needs brackets"),
         ("[::g]:9092", "not an IPv6 address"),
-        ("SSL://broker:9092", "only PLAINTEXT is supported by this version"),
-        ("SASL_SSL://broker:9092", "only PLAINTEXT is supported by this version"),
         ("a b:9092", "not host:port"),
     ],
 )
@@ -66,3 +65,15 @@ def test_a_password_is_not_repeated():
     text = failure("user:hunter2@broker:9092,x://u:hunter2@b:1")
     assert "hunter2" not in text
     assert "a user or password does not belong here" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:1,b:2", set()),
+        ("PLAINTEXT://a:1, EXTERNAL://b:2", set()),
+        ("ssl://a:1, SASL_SSL://b:2", {"SSL", "SASL_SSL"}),
+    ],
+)
+def test_protocols_that_promise_security(text: str, expected: set[str]):
+    assert secured_protocols(text) == expected

@@ -10,6 +10,7 @@ import pytest
 import spark_kafka_sink
 from spark_kafka_sink.common.debug_log import Context
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.security.names import SECURITY_ALIASES, SECURITY_NAMES
 from tools.docs.commands import commands, problem
 from tools.docs.generated import GENERATED, MEASURED
 from tools.docs.links import anchors, broken_links, missing_paths
@@ -106,6 +107,7 @@ def test_every_debug_context_is_explained() -> None:
 
 def test_options_that_pages_name_exist() -> None:
     known = {f"kafka.{option.name}" for option in PRODUCER_OPTIONS}
+    known |= {f"kafka.{name}" for name in SECURITY_NAMES | SECURITY_ALIASES.keys()}
     known |= {option.name for option in SINK_OPTIONS}
     begins = ("kafka.", "errors.", "rateLimit.", "metrics.", "report.tasks")
     for page in PAGES:
@@ -115,7 +117,6 @@ def test_options_that_pages_name_exist() -> None:
 
 
 ELSEWHERE = {
-    "kafka.security.protocol",
     "kafka.transactional.id",
     "kafka.key.serializer",
     "kafka.group.id",

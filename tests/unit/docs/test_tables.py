@@ -5,10 +5,21 @@ from __future__ import annotations
 from spark_kafka_sink.config import known_keys
 from spark_kafka_sink.config.enums import Partitioner
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.security.names import (
+    IGNORED_SECURITY_KEYS,
+    REFUSED_SECURITY_KEYS,
+    SECURITY_ALIASES,
+)
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from tools.docs.broker import api_name
 from tools.docs.generated import GENERATED
 from tools.docs.markdown import attribute_docs, table
-from tools.docs.options import render_options, render_other_names, render_sink_options
+from tools.docs.options import (
+    render_options,
+    render_other_names,
+    render_security_options,
+    render_sink_options,
+)
 
 
 class Sample:
@@ -37,6 +48,15 @@ def test_options_have_a_row_each() -> None:
     assert [row.split("`")[1] for row in rows_of(render_options())] == [
         f"kafka.{option.name}" for option in PRODUCER_OPTIONS
     ]
+
+
+def test_security_options_have_a_row_each_and_other_names_are_told() -> None:
+    assert [row.split("`")[1] for row in rows_of(render_security_options())] == [
+        f"kafka.{option.name}" for option in SECURITY_OPTIONS
+    ]
+    others = render_other_names()
+    told = {*SECURITY_ALIASES, *IGNORED_SECURITY_KEYS, *REFUSED_SECURITY_KEYS}
+    assert {name for name in told if f"`kafka.{name}`" not in others} == set()
 
 
 def test_deviations_are_marked_and_ignored_keys_are_named() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.jaas import parse_jaas
-from spark_kafka_sink.config.security.login import build_login, mechanism_of, resolve
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     RefreshPolicy,
     SaslConfig,
 )
+from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
+from spark_kafka_sink.config.security.sasl.login import build_login, mechanism_of, resolve
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret

@@ -13,17 +13,17 @@ from urllib.parse import unquote, urlsplit
 from spark_kafka_sink.common.credentials import has_credentials
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import FILE, Secret
-from spark_kafka_sink.config.security.issuer_tls import issuer_tls
-from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     TokenLogin,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.config.security.unsecured_token import CLAIMS, unsecured_token_login
+from spark_kafka_sink.config.security.sasl.issuer_tls import issuer_tls
+from spark_kafka_sink.config.security.sasl.java_classes import LoginHandler, login_handler
+from spark_kafka_sink.config.security.sasl.unsecured_token import CLAIMS, unsecured_token_login
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.jaas import JaasOptions
+    from spark_kafka_sink.config.security.sasl.jaas import JaasOptions
     from spark_kafka_sink.config.security.values import SecurityValues
 
 Extensions = tuple[tuple[str, str], ...]

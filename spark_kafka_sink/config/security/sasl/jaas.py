@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.jaas_tokens import Token, TokenKind, tokens
-from spark_kafka_sink.config.security.java_classes import known_class
+from spark_kafka_sink.config.security.sasl.jaas_tokens import Token, TokenKind, tokens
+from spark_kafka_sink.config.security.sasl.java_classes import known_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

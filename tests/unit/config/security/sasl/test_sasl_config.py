@@ -12,7 +12,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security import builder
-from spark_kafka_sink.config.security.login import resolve
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     KerberosLogin,
@@ -26,6 +25,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
     TlsConfig,
 )
+from spark_kafka_sink.config.security.sasl.login import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -297,3 +297,21 @@ def test_no_text_holds_a_secret_and_different_secrets_are_different():
     assert one == same
     assert one != other
     assert one.fingerprint() == other.fingerprint()
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: str):
+    options = {
+        "kafka.bootstrap.servers": "SASL_SSL://broker:9092",
+        "kafka.security.protocol": protocol,
+    }
+    with pytest.raises(ConfigError, match="names the protocol SASL_SSL, and") as e:
+        ProducerConfig.parse(options)
+    assert "Set kafka.security.protocol=SASL_SSL" in str(e.value)
+    login = {
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "a",
+        "kafka.sasl.password": "b",
+    }
+    fitting = options | login | {"kafka.security.protocol": "SASL_SSL"}
+    assert ProducerConfig.parse(fitting).bootstrap_servers == ("broker:9092",)

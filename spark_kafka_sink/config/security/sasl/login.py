@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
-from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
-from spark_kafka_sink.config.security.kerberos import kerberos_login
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     Login,
@@ -15,15 +12,18 @@ from spark_kafka_sink.config.security.model import (
     PasswordLogin,
     SaslConfig,
 )
-from spark_kafka_sink.config.security.msk_iam import msk_iam_login
-from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
+from spark_kafka_sink.config.security.sasl.jaas import JaasOptions, LoginModule, parse_jaas
+from spark_kafka_sink.config.security.sasl.java_classes import LoginHandler, login_handler
+from spark_kafka_sink.config.security.sasl.kerberos import kerberos_login
+from spark_kafka_sink.config.security.sasl.msk_iam import msk_iam_login
+from spark_kafka_sink.config.security.sasl.oauthbearer import oauthbearer_login
 from spark_kafka_sink.config.security.values import SecurityValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.config.security.jaas import JaasEntry
+    from spark_kafka_sink.config.security.sasl.jaas import JaasEntry
 
 _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
     Mechanism.PLAIN: (LoginModule.PLAIN, LoginModule.SCRAM),

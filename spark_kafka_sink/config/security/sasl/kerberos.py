@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import KerberosLogin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.jaas import JaasOptions
+    from spark_kafka_sink.config.security.sasl.jaas import JaasOptions
     from spark_kafka_sink.config.security.values import SecurityValues
 
 _SERVICE = "sasl.kerberos.service.name"

@@ -14,7 +14,7 @@ from spark_kafka_sink.config.security.tls import PROBE, tls_config
 from spark_kafka_sink.config.security.values import SecurityValues, read
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.jaas import JaasOptions
+    from spark_kafka_sink.config.security.sasl.jaas import JaasOptions
 
 _STRIMZI = "oauth."
 

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import UnsecuredTokenLogin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.jaas import JaasOptions
+    from spark_kafka_sink.config.security.sasl.jaas import JaasOptions
 
 CLAIMS = "unsecuredLogin"
 """How all options of this login begin."""

@@ -1,0 +1,47 @@
+"""Options for the commands that connect to a Kafka: --option and --config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.properties import parse_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def kafka_options(config: Path | None, given: Iterable[str]) -> dict[str, str]:
+    """The options of a write, those of the command line above those of the file.
+
+    Args:
+        config: a file of Java properties, as --command-config of Kafka's own tools takes it; names
+            may have `kafka.` before them or not.
+        given: name=value each, the names as Spark has them.
+
+    Raises:
+        ConfigError: the file can't be read, or an option has another form.
+    """
+    return (_from_file(config) if config is not None else {}) | dict(map(_option, given))
+
+
+def _from_file(config: Path) -> dict[str, str]:
+    try:
+        found = parse_properties(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"--config {config} can't be read: {reason}") from error
+    return {f"{PREFIX}{name.removeprefix(PREFIX)}": value for name, value in found.items()}
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.startswith(PREFIX):
+        shown = name if equals else "…"
+        raise ConfigError(
+            f"--option {shown[:100]} is not an option of Kafka's",
+            hint="Write it as kafka.name=value, for instance kafka.security.protocol=SASL_SSL",
+        )
+    return name, value

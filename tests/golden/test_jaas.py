@@ -1,0 +1,95 @@
+"""Our reading of sasl.jaas.config against Kafka's, which goes through Java's StreamTokenizer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
+from tests.golden.jvm_jaas import read
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+CASES = [
+    "",
+    ";",
+    'username="alice" password="alice-secret";',
+    "username='it''s';",
+    r'p="a\"b\\c\t\n\101\477\8\x";',
+    'p="open;',
+    'p="open\n;',
+    "p=1234;",
+    "p=-1;",
+    "p=-a;",
+    "p=a-1.b_$;",
+    "p=.5;",
+    "p=a@b;",
+    "p=kafka/host@REALM;\n;",
+    'p="a" / comment "b"\n q="c";',
+    'p="a" /\n q="c"\n r="d";',
+    'p="a" // comment\r q="c";',
+    'p="a" /* b="c" */ q="d";',
+    'p="a" /*/ q="d"; */;',
+    'p="a" /* open ;',
+    'p="a" # q="b";',
+    'p="ü€😀\u0085";',
+    "p=ü€😀;",
+    "\u0085p=a;",
+    'p="a" p="b";',
+    '"a b"="c";',
+    'p == "a";',
+    'p="a", q="b";',
+    'p="a"; trailing',
+    'p="a"; // trailing',
+    f'p="a"; {PLAIN} required;',
+]
+FLAGS = ["required", "REQUIRED", "requisite", "sufficient", "Optional", '"required"', "must", "="]
+
+
+def ours(text: str) -> tuple[str, dict[str, str]] | None:
+    try:
+        entry = parse_jaas(text, "kafka.sasl.jaas.config")
+    except ConfigError:
+        return None
+    return entry.module.value, dict(entry.options.options)
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_options_are_javas(jvm, text):
+    assert ours(f"{PLAIN} required {text}") == read(jvm, f"{PLAIN} required {text}")
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("end", [";", ""])
+def test_flags_are_javas(jvm, flag, end):
+    assert ours(f"{PLAIN} {flag}{end}") == read(jvm, f"{PLAIN} {flag}{end}")
+
+
+@pytest.mark.parametrize("text", ["", " ", "// x", "; x", f"'{PLAIN}' required;", "-1 required;"])
+def test_what_stands_before_the_flag_is_javas(jvm, text):
+    assert ours(text) == read(jvm, text)
+
+
+PIECES = [
+    *"ab1.-_$=;,/*\"'\\\n\r\t #é€😀\x7f\x85\xa0",
+    *('p="v"', 'p = "v"', "p=v", " ", ";", "//", "/*", "*/", r"\"", r"\101", '"', "= "),
+]
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=14), end=st.sampled_from(("", ";")))
+def test_any_text_means_what_it_means_in_java(jvm, pieces, end):
+    text = f"{PLAIN} required {''.join(pieces)}{end}"
+    found = read(jvm, text)
+    mine = ours(text)
+    # Only a name that Java takes for null may make the difference: it is refused here.
+    assert mine == found or (mine is None and found is not None and nameless(jvm, text))
+
+
+def nameless(jvm, text: str) -> bool:
+    """Whether Java has read an option without a name."""
+    configs = jvm.packages.java.util.HashMap()
+    configs.put("sasl.jaas.config", jvm.common.config.types.Password(text))
+    (entry,) = jvm.common.security.JaasContext.loadClientContext(configs).configurationEntries()
+    return bool(entry.getOptions().containsKey(None))

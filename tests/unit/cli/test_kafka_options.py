@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required password="a=b";'
+
+
+def failure(config: Path | None, *given: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        kafka_options(config, given)
+    assert "sentinel" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_options_of_the_command_line_are_above_those_of_the_file(tmp_path: Path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# as Kafka's tools take it\nsecurity.protocol=SASL_SSL\nkafka.sasl.mechanism=PLAIN\n"
+        + LOGIN.replace("org.", "sasl.jaas.config=org.").replace(" required", " \\\n  required")
+    )
+    found = kafka_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
+    assert found == {
+        "kafka.security.protocol": "SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": LOGIN,
+        "kafka.client.id": "a=b",
+    }
+
+
+def test_nothing_given_is_nothing():
+    assert kafka_options(None, []) == {}
+
+
+@pytest.mark.parametrize("text", ["security.protocol=sentinel", "=sentinel", "kafka.sasl.password"])
+def test_what_is_no_option_is_a_sentence(text: str):
+    assert "is not an option of Kafka's. Write it as kafka.name=value" in failure(None, text)
+
+
+def test_a_secret_in_the_wrong_place_is_not_shown():
+    assert "--option … is not an option" in failure(None, "sentinel")
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
+    assert f"{tmp_path} can't be read: Is a directory" in failure(tmp_path)
+    file = tmp_path / "f"
+    file.write_bytes(b"a=\xff")
+    assert "can't be read: it is not UTF-8" in failure(file)
+    file.write_text("p=sentinel\\user")
+    assert "the value of p has a \\u that is not followed" in failure(file)

@@ -1,0 +1,53 @@
+"""The table against Java's ProducerConfig, printed to `java_producer_config.tsv`."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.option import Option
+
+with (Path(__file__).parents[1] / "java_producer_config.tsv").open() as lines:
+    JAVA = {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
+SHARED = [option for option in SECURITY_OPTIONS if option.of_java]
+KINDS = {"CLASS": "STRING", "DOUBLE": "STRING", "LIST": "STRING", "SHORT": "INT"}
+"""What Java has types for, and is read as text or number here."""
+SECRET_HERE = {"sasl.oauthbearer.client.credentials.client.id"}
+
+
+@pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
+def test_type_rank_and_range_are_javas(option: Option):
+    java = JAVA[option.name]
+    kind = "PASSWORD" if option.name in SECRET_HERE else java["type"]
+    assert KINDS.get(kind, kind) == option.kind.name
+    assert java["importance"] == option.importance.name
+    if option.high is not None:
+        assert java["allowed"] == f"[{option.low},...,{option.high}]"
+
+
+@pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
+def test_default_is_javas(option: Option):
+    java = JAVA[option.name]["default"].removeprefix("class ").strip("[]").replace(", ", ",")
+    assert java == {None: "null", False: "false", True: "true"}.get(option.java, str(option.java))
+
+
+def test_protocols_are_javas():
+    (protocol,) = (option for option in SHARED if option.name == "security.protocol")
+    java = JAVA["security.protocol"]["allowed"].partition("[")[2].strip("]").split(", ")
+    assert set(protocol.choices) == set(java)
+    assert not protocol.of_java or protocol.java in protocol.choices
+
+
+def test_options_of_other_clients_are_not_javas():
+    assert not {option.name for option in SECURITY_OPTIONS if not option.of_java} & JAVA.keys()
+
+
+def test_every_row_says_something():
+    assert all(option.doc.endswith(".") for option in SECURITY_OPTIONS)
+    assert len({option.name for option in SECURITY_OPTIONS}) == len(SECURITY_OPTIONS)

@@ -1,0 +1,138 @@
+"""What the client that reads the demo's records back is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.demo.librdkafka_config import librdkafka_config
+from spark_kafka_sink.demo.run import DemoOptions, check_options
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+URL = "sasl.oauthbearer.token.endpoint.url"
+USER = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "env:PASSWORD"}
+
+
+def config(protocol: str, **options: str) -> dict[str, str]:
+    """Options by name; two underscores stand for a dot."""
+    given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
+    servers = {"kafka.bootstrap.servers": "b:1", "kafka.security.protocol": protocol}
+    return librdkafka_config(ProducerConfig.parse(given | servers).security)
+
+
+def test_plain_text():
+    assert config("PLAINTEXT") == {"security.protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"ssl.ca.location": "probe"}),
+        ({"ssl__ca__location": "/ca"}, {"ssl.ca.location": "/ca"}),
+        ({"ssl__ca__pem": "PEM"}, {"ssl.ca.pem": "PEM"}),
+        (
+            {
+                "ssl__truststore__location": "/ca",
+                "ssl__truststore__type": "PEM",
+                "ssl__keystore__location": "/me",
+                "ssl__keystore__type": "PEM",
+                "ssl__key__password": "p",
+            },
+            {
+                "ssl.ca.location": "/ca",
+                "ssl.certificate.location": "/me",
+                "ssl.key.location": "/me",
+                "ssl.key.password": "p",
+            },
+        ),
+        (
+            {"ssl__keystore__certificate__chain": "C", "ssl__keystore__key": "K"},
+            {"ssl.ca.location": "probe", "ssl.certificate.pem": "C", "ssl.key.pem": "K"},
+        ),
+        (
+            {
+                "ssl__keystore__location": "/me",
+                "ssl__keystore__type": "PKCS12",
+                "ssl__keystore__password": "p",
+            },
+            {
+                "ssl.ca.location": "probe",
+                "ssl.keystore.location": "/me",
+                "ssl.keystore.password": "p",
+            },
+        ),
+    ],
+)
+def test_tls(options: dict[str, str], expected: dict[str, str]):
+    common = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "https"}
+    assert config("SSL", **options) == common | expected
+
+
+def test_the_name_is_not_checked_where_the_write_does_not():
+    found = config("SSL", ssl__endpoint__identification__algorithm="")
+    assert found["ssl.endpoint.identification.algorithm"] == "none"
+
+
+def test_a_password(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PASSWORD", "p")
+    options = {name.replace(".", "__"): value for name, value in USER.items()}
+    assert config("SASL_PLAINTEXT", **options) == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "p",
+    }
+
+
+def test_an_issuer():
+    found = config(
+        "SASL_PLAINTEXT",
+        sasl__mechanism="OAUTHBEARER",
+        sasl__oauthbearer__token__endpoint__url="https://issuer/token",
+        sasl__oauthbearer__client__id="me",
+        sasl__oauthbearer__client__secret="s",
+        sasl__oauthbearer__extensions="a=b,c=d",
+    )
+    assert found == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "s",
+        "sasl.oauthbearer.extensions": "a=b,c=d",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ssl__truststore__location": "/ca"}, "a truststore of type JKS"),
+        (
+            {"ssl__keystore__location": "/me", "ssl__keystore__password": "p"},
+            "a key store of type JKS",
+        ),
+        ({"sasl__mechanism": "AWS_MSK_IAM"}, "this login of AWS_MSK_IAM"),
+        (
+            {
+                "sasl__mechanism": "SCRAM-SHA-256",
+                "sasl__jaas__config": f'{SCRAM} username="a" password="b" tokenauth=true;',
+            },
+            "this login of SCRAM-SHA-256",
+        ),
+    ],
+)
+def test_what_librdkafka_does_not_have_is_a_sentence(options: dict[str, str], says: str):
+    with pytest.raises(ConfigError, match=f"which has nothing for {says}"):
+        config("SASL_SSL" if "sasl__mechanism" in options else "SSL", **options)
+
+
+def test_options_are_checked_before_anything_is_started():
+    with pytest.raises(ConfigError, match="Did you mean"):
+        check_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
+    secured = {"kafka.security.protocol": "SSL"}
+    with pytest.raises(ConfigError, match="Give --bootstrap-servers"):
+        check_options(DemoOptions(kafka=secured))
+    assert check_options(DemoOptions(kafka=secured, bootstrap_servers="b:1")).tls is not None
+    assert "secret" not in repr(DemoOptions(kafka={"kafka.sasl.password": "secret"}))

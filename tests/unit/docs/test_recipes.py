@@ -1,0 +1,61 @@
+"""The recipes of docs/security.md are what the options take, and hide what they should."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.security.model import Mechanism, SecurityProtocol
+from spark_kafka_sink.config.security.sasl.login import resolve
+from tools.docs.pages import DOCS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = re.compile(r"^```python\n(\w+) = (\{.*?^\})\n```$", re.MULTILINE | re.DOTALL)
+_SHOWN = re.compile(r"password=|ConnectionString|alice")
+
+
+def recipes() -> Iterator[tuple[str, dict[str, str]]]:
+    for name, text in _BLOCK.findall((DOCS / "security.md").read_text(encoding="utf-8")):
+        yield name, ast.literal_eval(text)
+
+
+RECIPES = dict(recipes())
+
+
+def test_there_is_one_for_each_common_place() -> None:
+    assert RECIPES.keys() == {
+        "scram",
+        "mutual_tls",
+        "confluent_cloud",
+        "msk_iam",
+        "event_hubs",
+        "redpanda",
+        "kerberos",
+        "oauth",
+    }
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_accepted_without_a_warning(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        config = ProducerConfig.parse(RECIPES[name])
+    assert not caplog.records
+    assert config.security.protocol.uses_tls
+    assert not _SHOWN.search(repr(config))
+
+
+def test_each_mechanism_has_a_recipe() -> None:
+    found = {ProducerConfig.parse(recipe).security for recipe in RECIPES.values()}
+    assert {each.protocol for each in found} == {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
+    logins = [each.sasl for each in found if each.sasl is not None]
+    assert {sasl.mechanism for sasl in logins} == set(Mechanism)
+    assert all(resolve(sasl) == sasl.login for sasl in logins)
