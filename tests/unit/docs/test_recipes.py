@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BLOCK = re.compile(r"^```python\n(\w+) = (\{.*?^\})\n```$", re.MULTILINE | re.DOTALL)
-_SHOWN = re.compile(r"password=|ConnectionString|alice")
+_SHOWN = re.compile(r"ConnectionString|alice|env:|file:")
 
 
 def recipes() -> Iterator[tuple[str, dict[str, str]]]:
