@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.connection import Connection, State
-from spark_kafka_sink.client.transport import MAX_BUFFERS
-from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.client.channel.diagnosis import CLOSED, Circumstances
+from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.transport import MAX_BUFFERS
+from spark_kafka_sink.client.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from random import Random
 
+    from spark_kafka_sink.client.channel.authenticator import SaslLogin
+    from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
+    from spark_kafka_sink.client.channel.resolver import Address
+    from spark_kafka_sink.client.channel.transport import Transport
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.client.connection import InFlightRequest, Request
-    from spark_kafka_sink.client.resolver import Address
-    from spark_kafka_sink.client.transport import Transport
-
-CLOSED_IN_HANDSHAKE = (
-    "the server closed the connection before it answered ApiVersions: "
-    "is it a Kafka broker, and is its listener PLAINTEXT and not TLS or SASL?"
-)
+    from spark_kafka_sink.client.request import InFlightRequest, Request
+    from spark_kafka_sink.config.security.model import SecurityConfig
 
 
 @dataclass(slots=True)
@@ -28,11 +28,14 @@ class BrokerConnection:
     """Everything about one broker; times in seconds of the monotonic clock.
 
     `failures` counts connection attempts since the last that worked; until `retry_at` there is no
-    new one. `throttled_until` is what the broker asked for (KIP-219).
+    new one. `throttled_until` is what the broker asked for (KIP-219). `login` and `random` are
+    what each connection is made with.
     """
 
     node: Node
     client_id: str
+    login: SaslLogin | None = None
+    random: Random | None = None
     connection: Connection = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
@@ -49,7 +52,7 @@ class BrokerConnection:
     bytes_in: int = 0
 
     def __post_init__(self) -> None:
-        self.connection = Connection(self.client_id)
+        self.connection = self._new_connection()
 
     @property
     def is_ready(self) -> bool:
@@ -61,6 +64,36 @@ class BrokerConnection:
         """Connected, and nothing is in flight: a broker may close it without being asked."""
         connection = self.connection
         return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
+
+    @property
+    def cipher(self) -> str:
+        """What encrypts the connection; "" for nothing."""
+        return self.transport.cipher if self.transport is not None else ""
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether to wait until the socket can be written to."""
+        connection, transport = self.connection, self.transport
+        if connection.out or connection.state is State.CONNECTING:
+            return True
+        return transport is not None and transport.unsent
+
+    def is_login_due(self, now: float) -> bool:
+        """Whether the broker wants a new login before it takes another request (KIP-368)."""
+        due = self.connection.login_due
+        return due is not None and now >= due
+
+    def circumstances(self, security: SecurityConfig, *, is_accepted: bool) -> Circumstances:
+        """How far the connection has come, for whoever asks why it ended."""
+        connection = self.connection
+        return Circumstances(
+            broker=str(self.node),
+            security=security,
+            state=connection.state,
+            has_answered=connection.has_answered,
+            waiting=bool(connection.in_flight),
+            is_accepted=is_accepted,
+        )
 
     def resolved(self, addresses: list[Address]) -> None:
         """Take the name's addresses; the one tried last has its turn after the others.
@@ -76,6 +109,23 @@ class BrokerConnection:
         self.address = self.addresses.pop(0)
         return self.address
 
+    def go_on_connecting(self, channels: ChannelBuilder, now: float) -> None:
+        """Take the next step on the way from a socket to Kafka's protocol, if it can be taken.
+
+        Raises:
+            OSError: the connection was refused, is gone, or its TLS handshake failed.
+        """
+        connection, transport = self.connection, self.transport
+        if transport is None or not transport.finish_connect():
+            return
+        if connection.state is State.CONNECTING and channels.uses_tls:
+            connection.move(State.TLS_HANDSHAKE)
+            self.transport = channels.encrypted(transport, self.node.host)
+            self.go_on_connecting(channels, now)
+            return
+        connection.connected(now)
+        self.flush()
+
     def send(self, request: Request, now: float) -> InFlightRequest:
         """Queue a request and write what the socket takes; raises OSError if it is gone."""
         flight = self.connection.enqueue(request, now)
@@ -86,7 +136,7 @@ class BrokerConnection:
     def flush(self) -> None:
         """Write until the socket is full or nothing is left; raises OSError if it is gone."""
         connection, transport = self.connection, self.transport
-        while connection.out and transport is not None:
+        while transport is not None and (connection.out or transport.unsent):
             buffers = [connection.out[i] for i in range(min(len(connection.out), MAX_BUFFERS))]
             written = transport.write(buffers)
             if not written:
@@ -101,9 +151,9 @@ class BrokerConnection:
             OSError: the connection is gone.
             ProtocolError: the bytes are not Kafka's.
         """
-        while self.transport is not None and (data := self._read()) is not None:
+        while self.transport is not None and (data := self.transport.read()) is not None:
             if not data:
-                raise ConnectionResetError(self._why_closed())
+                raise ConnectionResetError(CLOSED)
             self.bytes_in += len(data)
             yield from self.connection.received(data, now)
             self.last_used = now
@@ -112,34 +162,13 @@ class BrokerConnection:
     def take_over(self) -> list[InFlightRequest]:
         """Forget the connection; the requests that will get no answer any more."""
         in_flight = [*self.connection.in_flight, *self.connection.silent]
-        # The connection's own ApiVersions request has no context: nobody waits for it.
+        # The connection's own requests have no context: nobody waits for them.
         lost = [asked for asked in in_flight if asked.request.context is not None]
         if self.transport is not None:
             self.transport.close()
         self.transport = None
-        self.connection = Connection(self.client_id)
+        self.connection = self._new_connection()
         return lost
 
-    def _read(self) -> bytes | None:
-        """Bytes that have arrived; a server that expects TLS often resets the connection."""
-        assert self.transport is not None
-        try:
-            return self.transport.read()
-        except ConnectionResetError as error:
-            if self.connection.state is not State.NEGOTIATING:
-                raise
-            raise ConnectionResetError(CLOSED_IN_HANDSHAKE) from error
-
-    def _why_closed(self) -> str:
-        if self.connection.state is State.NEGOTIATING:
-            return CLOSED_IN_HANDSHAKE
-        return "the broker closed the connection"
-
-
-def reason_of(error: Exception) -> str:
-    """Why a connection ended, in words for the user."""
-    if isinstance(error, ProtocolError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+    def _new_connection(self) -> Connection:
+        return Connection(self.client_id, self.login, self.random)

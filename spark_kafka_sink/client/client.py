@@ -17,15 +17,16 @@ from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.outages import no_backlog
-from spark_kafka_sink.client.transport import TcpTransport
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
 from spark_kafka_sink.metrics.recorder import BrokerMeters
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.network import Completion, Connect
-    from spark_kafka_sink.client.resolver import Resolver
+    from spark_kafka_sink.client.channel.login_threads import LoginSteps
+    from spark_kafka_sink.client.channel.resolver import Resolver
+    from spark_kafka_sink.client.dialer import Connect
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.config.model import ProducerConfig
 
 _LOG = logging.getLogger(__name__)
@@ -59,8 +60,9 @@ class Client:
         config: ProducerConfig,
         clock: Clock | None = None,
         random: Random | None = None,
-        connect: Connect = TcpTransport,
+        connect: Connect | None = None,
         resolver: Resolver | None = None,
+        logins: LoginSteps | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
@@ -70,7 +72,8 @@ class Client:
         self.name = new_id()
         """What debug events call the client."""
         debug = Debug(config.debug, client=self.name)
-        self.network = Network(config, self.random, connect, resolver, ConnectionMetrics(debug))
+        metrics = ConnectionMetrics(config.security, debug)
+        self.network = Network(config, self.random, connect, resolver, metrics, logins)
         self.metadata = Metadata(config, self.random, debug)
         self._process = os.getpid()
 

@@ -1,22 +1,22 @@
 """One connection's protocol, without I/O: what to send, what the received bytes mean.
 
-    DISCONNECTED -> [RESOLVING] -> CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> DISCONNECTED
-
-Responses arrive in the order of the requests. Source: ``NetworkClient``, KIP-35, KIP-511.
+Its states are those of channel/state.py. Responses arrive in the order of the requests.
+Source: ``NetworkClient``, KIP-35, KIP-511.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.client.channel.authenticator import Authenticator
+from spark_kafka_sink.client.channel.state import NEXT_STATES, State
+from spark_kafka_sink.client.request import InFlightRequest, Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.frame import MAX_FRAME, FrameReader
 from spark_kafka_sink.protocol.messages import (
     read_correlation_id,
     read_response,
@@ -33,64 +33,38 @@ from spark_kafka_sink.protocol.versions import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from random import Random
 
     from typing_extensions import Buffer
 
+    from spark_kafka_sink.client.channel.authenticator import SaslLogin, Step
+
 _SOFTWARE = ("spark-kafka-sink", __version__)
-
-
-class State(Enum):
-    """Where a connection stands."""
-
-    DISCONNECTED = auto()
-    RESOLVING = auto()
-    CONNECTING = auto()
-    NEGOTIATING = auto()
-    READY = auto()
-
-
-_NEXT: dict[State, frozenset[State]] = {
-    State.DISCONNECTED: frozenset({State.RESOLVING, State.CONNECTING}),
-    State.RESOLVING: frozenset({State.CONNECTING, State.DISCONNECTED}),
-    State.CONNECTING: frozenset({State.NEGOTIATING, State.DISCONNECTED}),
-    State.NEGOTIATING: frozenset({State.READY, State.DISCONNECTED}),
-    State.READY: frozenset({State.DISCONNECTED}),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request ready to be sent: its body as buffers, and what the sender keeps with it.
-
-    `context` comes back with the response; `expects_response` is false for acks=0 alone.
-    """
-
-    api: ApiKey
-    version: int
-    body: list[Buffer]
-    context: Any = None
-    expects_response: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class InFlightRequest:
-    """A request on its way; times in seconds of the monotonic clock.
-
-    `ends_at` is its place in the stream of bytes; `written_at` is 0 until the socket has it all.
-    """
-
-    correlation_id: int
-    request: Request
-    sent_at: float
-    ends_at: int = 0
-    written_at: float = 0.0
+MAX_HANDSHAKE_FRAME = 512 * 1024
+"""Bytes of an answer from a broker that is not known to be one yet."""
+_SHORTEST_SESSION = 0.1
+"""Seconds: no broker has the client do nothing but log in."""
+_REAUTHENTICATE_AT = (0.85, 0.95)
+"""The part of a session's lifetime after which it is renewed, drawn between these."""
 
 
 class Connection:
-    """The state of one connection; the caller moves the bytes and tells the time."""
+    """The state of one connection; the caller moves the bytes and tells the time.
 
-    def __init__(self, client_id: str) -> None:
+    Args:
+        client_id: for the headers of requests.
+        login: how to log in; None where the broker does not ask for SASL.
+        random: draws when the login is renewed; None for the middle.
+    """
+
+    def __init__(
+        self, client_id: str, login: SaslLogin | None = None, random: Random | None = None
+    ) -> None:
         self.state = State.DISCONNECTED
+        self.login_due: float | None = None
+        """When the login is to be renewed, in seconds of the clock; None for never."""
+        self.has_answered = False
+        """Whether the broker has answered a request other than those of the handshakes."""
         self.versions: dict[int, VersionRange] = {}
         self.out: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
@@ -99,12 +73,16 @@ class Connection:
         self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
         self._client_id = client_id
-        self._frames = FrameReader()
+        self._login = login
+        self._random = random
+        self._authenticator: Authenticator | None = None
+        """While a login is under way."""
+        self._frames = FrameReader(MAX_HANDSHAKE_FRAME)
         self._correlation_id = 0
 
     def move(self, state: State) -> None:
         """Change state; anything not in the table is a bug."""
-        if state not in _NEXT[self.state]:
+        if state not in NEXT_STATES[self.state]:
             raise AssertionError(f"connection cannot go from {self.state} to {state}")
         self.state = state
 
@@ -112,6 +90,35 @@ class Connection:
         """The socket is open: ask for the versions first."""
         self.move(State.NEGOTIATING)
         self._ask_versions(CLIENT_VERSIONS[ApiKey.API_VERSIONS].highest, now)
+
+    def renew_login(self) -> None:
+        """Send nothing new, and log in again once everything is answered (KIP-368)."""
+        self.move(State.DRAINING)
+        self.login_due = None
+
+    def maybe_log_in(self) -> None:
+        """Begin to log in again if that is due and nothing is in flight any more."""
+        if self.state is State.DRAINING and not (self.in_flight or self.silent or self.out):
+            self._log_in()
+
+    def take_step(self) -> Step | None:
+        """What the login needs now, to be called on a thread that may wait; once each."""
+        return None if self._authenticator is None else self._authenticator.take_step()
+
+    def resume_login(self, message: bytes | None, now: float) -> None:
+        """Go on with what a step returned."""
+        assert self._authenticator is not None
+        request = self._authenticator.resume(message)
+        if request is not None:
+            self.enqueue(request, now)
+            return
+        if lifetime := self._authenticator.lifetime:
+            lowest, highest = _REAUTHENTICATE_AT
+            part = self._random.random() if self._random else 0.5
+            lifetime = max(lifetime, _SHORTEST_SESSION)
+            self.login_due = now + lifetime * (lowest + (highest - lowest) * part)
+        self._authenticator = None
+        self._become_ready()
 
     def version(self, api: ApiKey, cap: int | None = None) -> int:
         """The version to use for an API here; ProtocolError if there is none in common."""
@@ -165,13 +172,17 @@ class Connection:
             asked = self.in_flight[0]  # taken once its answer is read: it must not get lost
             if read_correlation_id(frame) != asked.correlation_id:
                 raise ProtocolError("the broker answered a request out of turn")
-            if asked.request.api is ApiKey.API_VERSIONS and self.state is State.NEGOTIATING:
+            if self.state is State.NEGOTIATING:
                 self.in_flight.popleft()
                 self._learn_versions(frame, asked, now)
                 continue
             kind = response_type(asked.request.api, asked.request.version)
             response = read_response(kind, frame)[1]
             self.in_flight.popleft()
+            if self._authenticator is not None:
+                self._go_on(self._authenticator, response, now)
+                continue
+            self.has_answered = True
             yield asked, response
 
     def has_written(self, flight: InFlightRequest) -> bool:
@@ -218,4 +229,25 @@ class Connection:
             )
         # A node without the Metadata API is no broker, for example a KRaft controller.
         self.version(ApiKey.METADATA)
+        if self._login is None:
+            self._become_ready()
+        else:
+            self._log_in()
+
+    def _log_in(self) -> None:
+        assert self._login is not None
+        self.move(State.SASL_HANDSHAKE)
+        self._authenticator = Authenticator(self._login, self.versions)
+
+    def _go_on(self, authenticator: Authenticator, response: Any, now: float) -> None:
+        """Take the answer to a message of the login."""
+        if self.state is State.SASL_HANDSHAKE:
+            request = authenticator.agreed(response)
+            self.move(State.AUTHENTICATING)
+            self.enqueue(request, now)
+        else:
+            authenticator.answered(response)
+
+    def _become_ready(self) -> None:
+        self._frames.set_limit(MAX_FRAME)
         self.move(State.READY)

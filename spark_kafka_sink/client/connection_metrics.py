@@ -8,23 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.metrics.recorder import BrokerMeters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.connection import InFlightRequest
+    from spark_kafka_sink.client.request import InFlightRequest
 
 
 class ConnectionMetrics:
-    """`debug` is the client's; `meters` those of the session that the client serves now.
+    """`security` and `debug` are the client's; `meters` the session's that it serves now.
 
     Between two sessions they are nobody's: the thread of an ended session may read its own.
     """
 
-    def __init__(self, debug: Debug | None = None) -> None:
+    def __init__(self, security: SecurityConfig | None = None, debug: Debug | None = None) -> None:
         self.meters = BrokerMeters()
+        self._security = security or SecurityConfig()
         self._debug = debug or Debug()
 
     def opening(self, broker: BrokerConnection, address: object) -> None:
@@ -32,16 +34,22 @@ class ConnectionMetrics:
         self.meters.of(broker.node).connects += 1
         if (log_event := self._debug.broker) is not None:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
-        if (log_event := self._debug.security) is not None:
-            log_event(
-                "protect", broker=broker.node.node_id, protocol="PLAINTEXT", authentication="none"
-            )
 
     def ready(self, broker: BrokerConnection) -> None:
-        """The broker has named its versions: requests may be sent."""
+        """Requests may be sent: for the first time on a connection, or after another login."""
         if (log_event := self._debug.broker) is not None:
             apis = len(broker.connection.versions)
             log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
+        if (log_event := self._debug.security) is not None:
+            sasl, due = self._security.sasl, broker.connection.login_due
+            log_event(
+                "protect",
+                broker=broker.node.node_id,
+                protocol=self._security.protocol.value,
+                cipher=broker.cipher or "none",
+                authentication=sasl.mechanism.value if sasl else "none",
+                login_again_in_s="never" if due is None else f"{due - broker.last_used:.3f}",
+            )
 
     def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
         """A request was queued, and written as far as the socket took it."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.cluster import Cluster, Node
-from spark_kafka_sink.client.connection import Request
 from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.rebootstrap import Rebootstrap
 from spark_kafka_sink.client.removed_partitions import RemovedPartitions
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
-    from spark_kafka_sink.client.network import Completion, Network
+    from spark_kafka_sink.client.network import Network
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.config.model import ProducerConfig
 

@@ -9,59 +9,42 @@ from __future__ import annotations
 
 import selectors
 import socket
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.broker_connection import BrokerConnection, reason_of
-from spark_kafka_sink.client.connection import State
+from spark_kafka_sink.client.broker_connection import BrokerConnection
+from spark_kafka_sink.client.channel.channel_builder import ChannelBuilder
+from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
+from spark_kafka_sink.client.channel.diagnosis import diagnose
+from spark_kafka_sink.client.channel.login_threads import LoginThreads
+from spark_kafka_sink.client.channel.state import OPENING, State
 from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
+from spark_kafka_sink.client.dialer import Dialer
 from spark_kafka_sink.client.outages import OutageLog
-from spark_kafka_sink.client.resolver import ThreadResolver, literal
-from spark_kafka_sink.client.transport import TcpTransport
-from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
+    from spark_kafka_sink.client.channel.login_threads import LoginSteps, StepResult
+    from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster import Node
-    from spark_kafka_sink.client.connection import InFlightRequest, Request
-    from spark_kafka_sink.client.resolver import Address, Resolver
-    from spark_kafka_sink.client.transport import Transport
+    from spark_kafka_sink.client.dialer import Connect
+    from spark_kafka_sink.client.request import Completion, InFlightRequest, Request
     from spark_kafka_sink.config.model import ProducerConfig
-
-    Connect = Callable[[Address, int, int], Transport]
-    """Address, bytes of the send buffer, bytes of the receive buffer -> a connecting socket."""
 
 _TOO_LATE = {
     State.RESOLVING: "no address from the name server within the time allowed",
     State.CONNECTING: "no connection within the time allowed",
+    State.TLS_HANDSHAKE: "no end of the TLS handshake within the time allowed: is there a TLS "
+    "listener at this port (kafka.security.protocol)?",
     State.NEGOTIATING: "no answer to ApiVersions within the time allowed",
+    State.SASL_HANDSHAKE: "no answer to SaslHandshake, or no token or ticket for it, within the "
+    "time allowed",
+    State.AUTHENTICATING: "no end of the SASL login within the time allowed",
 }
 """The time allowed is socket.connection.setup.timeout.ms."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """A request that has its answer, or never will: then `failure` says why.
-
-    Both `response` and `failure` are None for a request without a response that was written.
-    `latency` is in seconds from sending to answer. `written`: the socket took all of the request.
-
-    A request that was not written whole has had no effect: a broker acts on a frame when it has
-    as many bytes as its length says (``NetworkReceive.complete``), and drops one that a
-    disconnect cuts short. What is missing never follows, as the connection is closed here, and
-    what the socket took says nothing of the bytes it did not take.
-    """
-
-    node: Node
-    request: Request
-    response: Any | None
-    failure: str | None
-    latency: float
-    correlation_id: int = 0
-    written: bool = True
 
 
 class Network:
@@ -71,18 +54,20 @@ class Network:
         self,
         config: ProducerConfig,
         random: Random,
-        connect: Connect = TcpTransport,
+        connect: Connect | None = None,
         resolver: Resolver | None = None,
         metrics: ConnectionMetrics | None = None,
+        logins: LoginSteps | None = None,
     ) -> None:
         self.metrics = metrics or ConnectionMetrics()
         self.outages = OutageLog()
-        self.failures: dict[str, str] = {}
-        """Why the latest attempt failed, by address, until one works there; others may copy it."""
+        self.failures = ConnectionFailures(config.bootstrap_servers)
+        """Any thread may copy its reasons."""
         self._config = config
         self._random = random
-        self._connect = connect
-        self._resolver = resolver or ThreadResolver()
+        self._channels = ChannelBuilder(config.security)
+        self._dialer = Dialer(config, self.metrics, connect, resolver)
+        self._logins = logins or LoginThreads()
         self._brokers: dict[int, BrokerConnection] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -96,31 +81,42 @@ class Network:
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
             return False
-        return broker.is_ready and now >= broker.throttled_until
+        if not broker.is_ready or broker.is_login_due(now):
+            return False
+        return now >= broker.throttled_until
 
     def connect(self, node: Node, now: float) -> None:
-        """Begin to connect to this broker, unless that is done, under way, or backing off."""
+        """Begin to connect to this broker, unless that is done, under way, or backing off.
+
+        Where a connection's login is to be renewed, that is begun (KIP-368).
+        """
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
             self._forget(node.node_id, "the broker has a new address", now)
-            broker = self._brokers[node.node_id] = BrokerConnection(node, self._config.client_id)
+            login = self._channels.login(node.host)
+            broker = BrokerConnection(node, self._config.client_id, login, self._random)
+            self._brokers[node.node_id] = broker
         if broker.connection.state is State.DISCONNECTED and now >= broker.retry_at:
             self._open(broker, now)
+        elif broker.is_ready and broker.is_login_due(now):
+            broker.connection.renew_login()
+            self._go_on_with_login(broker, now)
 
     def connecting(self, since: float) -> bool:
         """Whether some connection is being opened that was begun after `since`."""
-        opening = (State.RESOLVING, State.CONNECTING, State.NEGOTIATING)
         return any(
-            broker.connection.state in opening and broker.last_used > since
+            broker.connection.state in OPENING and broker.last_used > since
             for broker in self._brokers.values()
         )
 
     def can_connect(self, node: Node, now: float) -> bool:
-        """Whether a connection to this broker may be begun: there is none, and no back-off."""
+        """Whether `connect` would do something now: begin to connect, or renew a login."""
         broker = self._brokers.get(node.node_id)
         if broker is None:
             return True
-        return broker.connection.state is State.DISCONNECTED and now >= broker.retry_at
+        if broker.connection.state is State.DISCONNECTED:
+            return now >= broker.retry_at
+        return broker.is_ready and broker.is_login_due(now)
 
     def attempts(self, node: Node) -> int:
         """How often connecting to this broker has failed since it last worked."""
@@ -137,10 +133,7 @@ class Network:
     def waits_since(self, node_id: int) -> float | None:
         """When the request was sent that has waited longest for this broker."""
         broker = self._brokers.get(node_id)
-        if broker is None:
-            return None
-        waiting = (broker.connection.in_flight, broker.connection.silent)
-        return min((flights[0].sent_at for flights in waiting if flights), default=None)
+        return None if broker is None else broker.connection.oldest_sent()
 
     def broker(self, node_id: int) -> BrokerConnection:
         """A broker that `connect` was called for."""
@@ -181,6 +174,7 @@ class Network:
             else:
                 self._serve(key.data, events, clock())
         self._take_addresses(clock())
+        self._take_login_steps(clock())
         self._expire(clock())
         done, self._done = self._done, []
         return done
@@ -229,66 +223,40 @@ class Network:
 
     def _open(self, broker: BrokerConnection, now: float) -> None:
         """Begin to connect, to the next address of the name; a name is looked up first."""
-        broker.last_used, broker.connect_by = now, self._patience(now)
-        host, port = broker.node.host, broker.node.port
         try:
-            addresses = broker.addresses or literal(host, port)
+            if self._dialer.open(broker, now, self.wakeup):
+                self._register(broker)
         except OSError as error:
             self._fail(broker, error, now)
-            return
-        if addresses is None:
-            broker.connection.move(State.RESOLVING)
-            self._resolver.ask(host, port, self.wakeup)
-            return
-        broker.addresses = addresses
-        self._dial(broker, now)
 
     def _take_addresses(self, now: float) -> None:
         """Go on with the brokers whose names have been looked up."""
-        for found in self._resolver.resolutions():
-            for broker in list(self._brokers.values()):
-                if broker.connection.state is not State.RESOLVING:
-                    continue
-                if (broker.node.host, broker.node.port) != (found.host, found.port):
-                    continue
-                if found.error is not None:
-                    self._fail(broker, found.error, now)
-                else:
-                    broker.resolved(found.addresses)
-                    self._dial(broker, now)
+        for broker, error in self._dialer.take_resolved(self.brokers()):
+            try:
+                if error is not None:
+                    raise error
+                self._dialer.dial(broker, now)
+                self._register(broker)
+            except OSError as failure:
+                self._fail(broker, failure, now)
 
-    def _dial(self, broker: BrokerConnection, now: float) -> None:
-        address = broker.next_address()
-        broker.connection.move(State.CONNECTING)
-        self.metrics.opening(broker, address[1])
-        try:
-            broker.transport = self._connect(
-                address, self._config.send_buffer_bytes, self._config.receive_buffer_bytes
-            )
-        except OSError as error:
-            self._fail(broker, error, now)
-            return
-        broker.last_used, broker.connect_by = now, self._patience(now)
+    def _register(self, broker: BrokerConnection) -> None:
+        assert broker.transport is not None
         self._selector.register(broker.transport, selectors.EVENT_WRITE, broker)
-
-    def _patience(self, now: float) -> float:
-        """Until when a name must have been looked up, or a connection be ready."""
-        return now + self._config.socket_connection_setup_timeout_ms / 1000
 
     def _serve(self, broker: BrokerConnection, events: int, now: float) -> None:
         if broker.transport is None:
             return
         try:
-            if broker.connection.state is State.CONNECTING:
-                if broker.transport.finish_connect():
-                    broker.connection.connected(now)
-                    broker.flush()
+            if broker.connection.state in {State.CONNECTING, State.TLS_HANDSHAKE}:
+                broker.go_on_connecting(self._channels, now)
+            elif events & selectors.EVENT_READ:  # first: an alert tells more than a broken pipe
+                self._receive(broker, now)
             else:
-                if events & selectors.EVENT_WRITE:
-                    broker.flush()
-                if events & selectors.EVENT_READ:
-                    self._receive(broker, now)
-        except (OSError, ProtocolError) as error:
+                broker.flush()
+            if not broker.is_ready:
+                self._go_on_with_login(broker, now)
+        except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
         else:
             self._watch(broker, now)
@@ -296,20 +264,51 @@ class Network:
     def _receive(self, broker: BrokerConnection, now: float) -> None:
         for asked, response in broker.receive(now):
             self.metrics.answered(broker, asked, now)
-            self._done.append(_completion(broker, asked, now, response=response))
+            self._done.append(asked.completion(broker.node, now, response=response))
             self.outages.answered(broker, now)
+            self.failures.worked(str(broker.node))
+        self._note_ready(broker, now)
+
+    def _note_ready(self, broker: BrokerConnection, now: float) -> None:
         if broker.is_ready and broker.connect_by:
             broker.connect_by, broker.failures = 0.0, 0
             self.metrics.ready(broker)
             self.outages.answered(broker, now)
-            self.failures.pop(str(broker.node), None)
+            if broker.login is not None:
+                self.failures.worked(str(broker.node))
+
+    def _go_on_with_login(self, broker: BrokerConnection, now: float) -> None:
+        """Have the next step of a login made, if there is one now."""
+        broker.connection.maybe_log_in()
+        if (step := broker.connection.take_step()) is not None:
+            broker.connect_by = broker.connect_by or self._dialer.deadline(now)
+            self._logins.run(broker.connection, step, self.wakeup)
+
+    def _take_login_steps(self, now: float) -> None:
+        for result in self._logins.results():
+            for broker in self.brokers():
+                if broker.connection is result.owner:
+                    self._resume_login(broker, result, now)
+
+    def _resume_login(self, broker: BrokerConnection, result: StepResult, now: float) -> None:
+        try:
+            if result.error is not None:
+                raise result.error
+            broker.connection.resume_login(result.message, now)
+            broker.flush()
+        except (OSError, KafkaProdError) as error:
+            self._fail(broker, error, now)
+        else:
+            self._note_ready(broker, now)
+            self._watch(broker, now)
 
     def _watch(self, broker: BrokerConnection, now: float) -> None:
         self.metrics.moved(broker, now)
         self._complete_silent(broker)
         if broker.transport is not None:
-            writing = selectors.EVENT_WRITE if broker.connection.out else 0
-            wanted = selectors.EVENT_READ | writing
+            wanted = selectors.EVENT_READ
+            if broker.wants_write:
+                wanted |= selectors.EVENT_WRITE
             if self._selector.get_key(broker.transport).events != wanted:
                 self._selector.modify(broker.transport, wanted, broker)
 
@@ -330,11 +329,13 @@ class Network:
 
     def _fail(self, broker: BrokerConnection, error: Exception, now: float) -> None:
         """Give the connection up: back off, or go on with the name's next address."""
-        reason, was_ready, was_idle = reason_of(error), broker.is_ready, broker.is_idle
+        security, is_accepted = self._config.security, self.failures.is_accepted
+        diagnosis = diagnose(error, broker.circumstances(security, is_accepted=is_accepted))
+        reason, was_ready, was_idle = diagnosis.reason, broker.is_ready, broker.is_idle
         if was_idle:
             reason = f"closed while idle ({reason})"  # the broker's right, and no failure
         else:
-            self.failures[str(broker.node)] = reason
+            self.failures.failed(str(broker.node), diagnosis, now)
         lost = self._drop(broker, reason, now)
         if broker.addresses and not was_ready:
             return
@@ -359,33 +360,16 @@ class Network:
         connection, lost = broker.connection, broker.take_over()
         self.metrics.closed(broker, reason, lost)
         for asked in lost:
-            completion = _completion(broker, asked, now, failure=reason)
-            self._done.append(replace(completion, written=connection.has_written(asked)))
+            written = connection.has_written(asked)
+            completion = asked.completion(broker.node, now, failure=reason, written=written)
+            self._done.append(completion)
         return lost
 
     def _complete_silent(self, broker: BrokerConnection) -> None:
         for written in broker.connection.written_silently():
-            self._done.append(_completion(broker, written, written.sent_at))
+            self._done.append(written.completion(broker.node, written.sent_at))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
         broker = self._brokers.pop(node_id, None)
         if broker is not None:
             self._drop(broker, reason, now)
-
-
-def _completion(
-    broker: BrokerConnection,
-    asked: InFlightRequest,
-    now: float,
-    *,
-    response: Any | None = None,
-    failure: str | None = None,
-) -> Completion:
-    return Completion(
-        node=broker.node,
-        request=asked.request,
-        response=response,
-        failure=failure,
-        latency=now - asked.sent_at,
-        correlation_id=asked.correlation_id,
-    )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.client.connection import InFlightRequest
+    from spark_kafka_sink.client.request import InFlightRequest
 
 _LOG = logging.getLogger(__name__)
 

@@ -36,6 +36,8 @@ class KafkaProdError(Exception):
     broker: str | None = None
     error: str | None = None
     hint: str | None = None
+    statuses: tuple[PartitionStatus, ...] = ()
+    """What became of the records, where the error has ended a session that had some."""
 
     def __init__(self, message: str, **fields: Unpack[ErrorFields]) -> None:
         unknown = fields.keys() - set(FIELDS)
@@ -49,13 +51,15 @@ class KafkaProdError(Exception):
         where = ((name, getattr(self, name)) for name in FIELDS[:-1])
         known = ", ".join(f"{name}={value}" for name, value in where if value is not None)
         text = f"{self.message} [{known}]" if known else self.message
-        return f"{text}. {self.hint}" if self.hint else text
+        text = f"{text}. {self.hint}" if self.hint else text
+        summary = describe_statuses(self.statuses)
+        return f"{text}\n{summary}" if summary else text
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self._state())
 
     def _state(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in FIELDS}
+        return {name: getattr(self, name) for name in (*FIELDS, "statuses")}
 
     @classmethod
     def rebuild(cls, message: str, state: dict[str, object]) -> Self:
@@ -121,8 +125,6 @@ class DeliveryError(KafkaProdError):
         fields: the keyword fields of `KafkaProdError`.
     """
 
-    statuses: tuple[PartitionStatus, ...] = ()
-
     def __init__(
         self,
         message: str,
@@ -132,13 +134,6 @@ class DeliveryError(KafkaProdError):
     ) -> None:
         super().__init__(message, **fields)
         self.statuses = statuses
-
-    def __str__(self) -> str:
-        summary = describe_statuses(self.statuses)
-        return f"{super().__str__()}\n{summary}" if summary else super().__str__()
-
-    def _state(self) -> dict[str, object]:
-        return super()._state() | {"statuses": self.statuses}
 
 
 class AuthorizationError(DeliveryError):

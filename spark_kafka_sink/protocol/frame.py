@@ -8,13 +8,25 @@ SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
 
-_FOREIGN = (
-    (b"\x15\x03", "this is a TLS alert", "The port speaks TLS; this version does not"),
-    (b"\x16\x03", "this is a TLS handshake", "The port speaks TLS; this version does not"),
+_OTHER_PROTOCOLS = (
+    (
+        b"\x15\x03",
+        "this is a TLS alert",
+        "The port speaks TLS: set kafka.security.protocol=SSL, or SASL_SSL where it asks for SASL",
+    ),
+    (
+        b"\x16\x03",
+        "this is a TLS handshake",
+        "The other side speaks TLS, and this one has it off (kafka.security.protocol)",
+    ),
     (b"HTTP", "this is an HTTP answer", "The address is that of a web server, not of a broker"),
     (b"GET ", "this is an HTTP request", "An HTTP client found the broker's port"),
     (b"POST", "this is an HTTP request", "An HTTP client found the broker's port"),
 )
+
+
+class OtherProtocolError(ProtocolError):
+    """The bytes are another protocol's: TLS, or HTTP."""
 
 
 class FrameReader:
@@ -31,6 +43,10 @@ class FrameReader:
         self._chunks: list[memoryview] = []
         self._held = 0
         self._wanted = SIZE_BYTES
+
+    def set_limit(self, limit: int) -> None:
+        """Take frames of at most so many bytes from now on."""
+        self._limit = limit
 
     @property
     def held(self) -> int:
@@ -91,9 +107,9 @@ class FrameReader:
         if 0 <= size <= self._limit:
             return size
         first = bytes(prefix)
-        for mark, what, hint in _FOREIGN:
+        for mark, what, hint in _OTHER_PROTOCOLS:
             if first.startswith(mark):
-                raise ProtocolError(f"not Kafka's protocol: {what}", hint=hint)
+                raise OtherProtocolError(f"not Kafka's protocol: {what}", hint=hint)
         raise ProtocolError(
             f"a frame of {size:,} bytes, the limit is {self._limit:,}",
             hint="Check that the address is that of a Kafka broker's listener",

@@ -90,7 +90,7 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
     ApiKey.METADATA: VersionRange(0, 13),
     ApiKey.OFFSET_FETCH: VersionRange(1, 10),
     ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
-    ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
+    ApiKey.SASL_HANDSHAKE: VersionRange(1, 1),
     ApiKey.API_VERSIONS: VersionRange(0, 4),
     ApiKey.CREATE_TOPICS: VersionRange(2, 7),
     ApiKey.DELETE_TOPICS: VersionRange(1, 6),

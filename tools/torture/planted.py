@@ -18,7 +18,7 @@ from tools.torture.faults import DUPLICATE_SEQUENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.send.error_policy import Facts

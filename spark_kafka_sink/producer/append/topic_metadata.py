@@ -27,7 +27,7 @@ _LATER_PATIENCE = 5.0
 class TopicMetadata:
     """Asks for metadata, and waits for it where it must; writer thread only.
 
-    It reads what the sender thread replaces as a whole, and a copy of `network.failures`.
+    It reads what the sender thread replaces as a whole, and a copy of the reasons for failures.
     """
 
     def __init__(self, client: Client, state: SessionState) -> None:
@@ -183,7 +183,7 @@ class TopicMetadata:
         )
 
     def _unreachable(self) -> BrokerUnavailableError:
-        failures = dict(self._client.network.failures)
+        failures = dict(self._client.network.failures.reasons)
         for server in self._config.bootstrap_servers:
             failures.setdefault(server, "no answer")
         tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))

@@ -15,7 +15,7 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.builder import BatchDone
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.common.errors import DeliveryError
+    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.produce import PartitionResponse
@@ -29,7 +29,7 @@ class BatchCompletion:
     """Completes batches; tells the report, the events, and the accumulator, which frees them."""
 
     def __init__(self, context: SendContext) -> None:
-        self.failure: DeliveryError | None = None
+        self.failure: KafkaProdError | None = None
         """The first failure for good; its statuses are filled in by `finish_failure`."""
         self._context = context
         self._accumulator = context.accumulator
@@ -74,7 +74,7 @@ class BatchCompletion:
             remaining = removed.remaining(*batch.partition, now) or 0
             self.fail_session(removed_partition_error(batch, remaining))
 
-    def fail_session(self, error: DeliveryError) -> None:
+    def fail_session(self, error: KafkaProdError) -> None:
         """Remember the first failure for good."""
         self._accumulator.state.mark_failed()
         self.failure = self.failure or error
@@ -93,7 +93,7 @@ class BatchCompletion:
             self.failure.statuses = self._report.failures()
             self._accumulator.state.fail(self.failure)
 
-    def abandon(self, error: DeliveryError) -> None:
+    def abandon(self, error: KafkaProdError) -> None:
         """No answer will be taken any more: what is in flight may be in the log or not."""
         self.fail_session(error)
         for batches in self._in_flight.values():

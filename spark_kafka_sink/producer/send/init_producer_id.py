@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.connection import Request
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.producer_state import ProducerIdState, ProducerState
 from spark_kafka_sink.protocol.codec import encode
@@ -20,7 +20,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, make_request
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
-    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.client.request import Completion
 
 _NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
 _RETRIABLE = COORDINATOR_UNAVAILABLE | {ClientErrorCode.disconnected}

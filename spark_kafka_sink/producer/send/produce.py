@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.connection import Connection, Request
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
@@ -14,6 +14,7 @@ from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.send.in_flight import DrainedBatch
 

@@ -22,7 +22,7 @@ from spark_kafka_sink.producer.send.splitter import split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion

@@ -8,6 +8,7 @@ client's thread, or in a test that turns the clock. Source: Kafka's ``Sender.run
 from __future__ import annotations
 
 import logging
+from copy import copy
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.metadata import Metadata
@@ -31,7 +32,7 @@ from spark_kafka_sink.producer.send.send_context import SendContext
 from spark_kafka_sink.producer.send.statistics import Statistics
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.network import Completion
+    from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.metrics.recorder import BrokerMeters
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -226,7 +227,7 @@ class Sender:
                 self._complete(completion)
 
     def _take_failure(self) -> None:
-        """Compression or the metadata has failed: as if a broker had refused a batch."""
+        """Compression, metadata or network has failed: as if a broker had refused a batch."""
         error = self._accumulator.take_compressed()
         if error is not None:
             failure = DeliveryError(f"compression failed: {text_of(error)}")
@@ -234,6 +235,8 @@ class Sender:
             self._completion.fail_session(failure)
         if self._metadata.failure is not None:
             self._completion.fail_session(self._metadata.failure)
+        if (fatal := self._network.failures.fatal) is not None:
+            self._completion.fail_session(copy(fatal))
 
     def _expire(self, now: float) -> None:
         if now >= self._expiry_due:

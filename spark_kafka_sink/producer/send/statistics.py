@@ -11,7 +11,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.client.connection import State
+from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
@@ -34,8 +34,12 @@ _STATES = {
     State.DISCONNECTED: "DOWN",
     State.RESOLVING: "TRY_CONNECT",
     State.CONNECTING: "CONNECT",
+    State.TLS_HANDSHAKE: "SSL_HANDSHAKE",
     State.NEGOTIATING: "APIVERSION_QUERY",
+    State.SASL_HANDSHAKE: "AUTH_HANDSHAKE",
+    State.AUTHENTICATING: "AUTH_REQ",
     State.READY: "UP",
+    State.DRAINING: "REAUTH",
 }
 
 

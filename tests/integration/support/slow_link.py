@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.transport import TcpTransport
+from spark_kafka_sink.client.channel.transport import TcpTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from tests.support.harness.sasl import FakeSasl
+
 BASE_PORT = 40_000
 HOST = "127.0.0.1"
 
@@ -61,6 +63,9 @@ class Seen:
 
 class FakeTransport:
     """The client's end of a socket pair."""
+
+    unsent = False
+    cipher = ""
 
     def __init__(self, cluster: FakeCluster, node: int) -> None:
         self._cluster, self._node = cluster, node
@@ -108,6 +113,7 @@ class Peer:
     frames: FrameReader = field(default_factory=FrameReader)
     held: deque[bytes] = field(default_factory=deque)
     holding: bool = False
+    logged_in: bool = False
 
     def send(self, frame: bytes, *, hold: bool) -> None:
         """Answers keep their order: behind one that is held, all are."""
@@ -147,6 +153,8 @@ class FakeCluster:
         """For the next Metadata requests: the error code of the whole answer."""
         self.asked_about: list[set[str]] = []
         """The topics of each Metadata request."""
+        self.sasl: FakeSasl | None = None
+        """What the brokers ask of a login; None where they have no SASL."""
         self.creates_topics = False
         """auto.create.topics.enable."""
         self.mute: set[ApiKey] = set()
@@ -251,11 +259,17 @@ class FakeCluster:
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.requests.append((peer.node, api))
         self.asked.add((api, header.version))
+        if self.sasl is not None and not self.sasl.allows(api, logged_in=peer.logged_in):
+            self._cut(peer)
+            return
         fault: Fault | None = None
         if api is ApiKey.PRODUCE:
             fault = self.faults.popleft() if self.faults else None
             self.seen.append(handlers.seen(self, peer.node, request, len(frame)))
             answer = handlers.produce(self, peer.node, request, fault or Fault())
+        elif api is ApiKey.SASL_AUTHENTICATE and self.sasl is not None:
+            answer = self.sasl.authenticate(peer.node, request)
+            peer.logged_in = "error_code" not in answer
         else:
             answer = handlers.HANDLERS[api](self, request)
         if api in self.mute:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.harness.fake import FakeCluster, Fault, Seen
 
 NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
+ILLEGAL_SASL_STATE = 34
 
 
 def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
@@ -75,10 +76,17 @@ def init_producer_id(cluster: FakeCluster, _: Any) -> dict[str, Any]:
     return {"producer_id": cluster.next_producer_id, "producer_epoch": 0}
 
 
+def sasl_handshake(cluster: FakeCluster, request: Any) -> dict[str, Any]:
+    if cluster.sasl is None:
+        return {"error_code": as_error_code(ILLEGAL_SASL_STATE)}
+    return cluster.sasl.handshake(request)
+
+
 HANDLERS: dict[ApiKey, Callable[[FakeCluster, Any], dict[str, Any]]] = {
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.METADATA: metadata,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.SASL_HANDSHAKE: sasl_handshake,
 }
 
 

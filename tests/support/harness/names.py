@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.resolver import Resolution
+from spark_kafka_sink.client.channel.resolver import Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.resolver import Address
+    from spark_kafka_sink.client.channel.resolver import Address
 
 
 class FakeNames:

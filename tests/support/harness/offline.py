@@ -17,8 +17,9 @@ from spark_kafka_sink.producer.session import ProducerSession
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from spark_kafka_sink.client.channel.login_threads import LoginSteps
     from spark_kafka_sink.client.client import Loop
-    from spark_kafka_sink.client.network import Connect
+    from spark_kafka_sink.client.dialer import Connect
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -43,12 +44,13 @@ class ManualClient(Client):
     """A client whose loop runs only when a test says so."""
 
     def __init__(
-        self, settings: ProducerConfig, clock: Clock, connect: Connect | None = None
+        self,
+        settings: ProducerConfig,
+        clock: Clock,
+        connect: Connect | None = None,
+        logins: LoginSteps | None = None,
     ) -> None:
-        if connect is None:
-            super().__init__(settings, clock, Random(7))
-        else:
-            super().__init__(settings, clock, Random(7), connect)
+        super().__init__(settings, clock, Random(7), connect, logins=logins)
 
     def attach(self, loop: Loop) -> None:
         self._run_loop(loop)

@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,12 @@ from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
+from tests.support.harness.sasl import ManualSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from spark_kafka_sink.config.security.model import SecurityConfig
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -52,20 +55,33 @@ class ManualExecutor(Executor):
 
 
 class World:
-    """Everything a test of the sender needs; `options` are producer options by Python name."""
+    """Everything a test of the sender needs; `options` are producer options by Python name.
+
+    `learn`: begin with a client that knows the topics.
+    """
 
     def __init__(
-        self, cluster: FakeCluster, settings: SessionSettings | None = None, **options: object
+        self,
+        cluster: FakeCluster,
+        settings: SessionSettings | None = None,
+        *,
+        security: SecurityConfig | None = None,
+        learn: bool = True,
+        **options: object,
     ) -> None:
         self.cluster = cluster
         self._settings = settings
         self.clock = ManualClock(seconds=100.0, start_ms=START_MS)
         defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
         self.config = config(**{**defaults, **options})
-        self.client = ManualClient(self.config, self.clock, cluster.connect)
+        if security is not None:
+            self.config = replace(self.config, security=security)
+        self.logins = ManualSteps()
+        self.client = ManualClient(self.config, self.clock, cluster.connect, self.logins)
         self.appended = 0
         self.session = self._open(None)
-        self.learn()
+        if learn:
+            self.learn()
 
     def _open(self, identity: ProducerState | None) -> ProducerSession:
         self.codec = ManualExecutor()
@@ -204,10 +220,17 @@ class World:
 
 @contextmanager
 def world(
-    cluster: FakeCluster | None = None, settings: SessionSettings | None = None, **options: object
+    cluster: FakeCluster | None = None,
+    settings: SessionSettings | None = None,
+    *,
+    security: SecurityConfig | None = None,
+    learn: bool = True,
+    **options: object,
 ) -> Iterator[World]:
     """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
-    made = World(cluster or FakeCluster(topics={"t": 4}), settings, **options)
+    made = World(
+        cluster or FakeCluster(topics={"t": 4}), settings, security=security, learn=learn, **options
+    )
     try:
         yield made
     finally:

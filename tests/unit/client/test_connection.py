@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.client.connection import Connection, Request, State
+from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.connection import Connection
+from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.error_codes import as_error_code

@@ -125,7 +125,7 @@ def test_one_broker_that_works_hides_no_failure_of_another() -> None:
         network.poll(0.0, clock.monotonic)
         cluster.pump()
     assert list(network.connected()) == [works]
-    assert network.failures == {"127.0.0.1:40002": "Connection refused"}
+    assert network.failures.reasons == {"127.0.0.1:40002": "Connection refused"}
     network.close(5.0)
     cluster.close()
 

@@ -26,7 +26,7 @@ def test_an_idle_disconnect_is_no_failure_and_no_log_line(
         one.cluster.stop(1)
         one.cluster.alive.add(1)
         one.steps(20)
-        assert one.client.network.failures == {}
+        assert one.client.network.failures.reasons == {}
         assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
         one.send_batches(1)
         one.finish()
@@ -60,5 +60,5 @@ def test_a_lost_answer_is_a_failure() -> None:
         one.send_batches(1)
         while not one.report().retries:
             one.step()
-        assert "127.0.0.1:40001" in one.client.network.failures
+        assert "127.0.0.1:40001" in one.client.network.failures.reasons
         one.finish()

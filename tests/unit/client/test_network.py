@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.channel.resolver import resolve
+from spark_kafka_sink.client.channel.transport import TcpTransport
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.client.resolver import resolve
-from spark_kafka_sink.client.transport import TcpTransport
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.recorder import BrokerMeters
@@ -78,7 +78,7 @@ def test_refused_connections_back_off_and_say_why(cluster: FakeCluster) -> None:
         wait = one.broker(1).retry_at - clock.monotonic()
         waits.append(wait)
         clock.advance(max(wait, 0.0) + 0.001)
-    assert one.failures == {"127.0.0.1:40001": "Connection refused"}
+    assert one.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
     assert max(waits) <= 1.0
     assert max(waits[10:]) > 0.3
     one.close(5.0)
@@ -92,10 +92,13 @@ def test_a_server_that_says_nothing_is_given_up(cluster: FakeCluster) -> None:
     one.poll(0.0, clock.monotonic)  # connected, but the cluster never answers
     clock.advance(1.9)
     turn_without_broker(one, clock)
-    assert one.failures == {}
+    assert one.failures.reasons == {}
     clock.advance(0.2)
     turn_without_broker(one, clock)
-    assert "no answer to ApiVersions within the time allowed" in one.failures["127.0.0.1:40001"]
+    assert (
+        "no answer to ApiVersions within the time allowed"
+        in one.failures.reasons["127.0.0.1:40001"]
+    )
     one.close(clock.monotonic())
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.client.channel.resolver import ThreadResolver, literal, resolve
+from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.client.cluster import Node
-from spark_kafka_sink.client.connection import State
 from spark_kafka_sink.client.network import Network
-from spark_kafka_sink.client.resolver import ThreadResolver, literal, resolve
 from spark_kafka_sink.common.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.names import FakeNames
@@ -23,7 +23,7 @@ from tests.support.harness.offline import config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.client.resolver import Address, Resolution
+    from spark_kafka_sink.client.channel.resolver import Address, Resolution
     from tests.support.harness.fake import FakeTransport
 
 NAMED = Node(1, "one.test", 40_001)
@@ -176,10 +176,10 @@ def test_a_name_server_that_does_not_answer_is_given_up_for_now() -> None:
     scene.turn(NAMED)
     scene.clock.advance(1.9)
     scene.turn(NAMED)
-    assert scene.network.failures == {}
+    assert scene.network.failures.reasons == {}
     scene.clock.advance(0.2)
     scene.turn(NAMED)
-    assert "no address from the name server" in scene.network.failures["one.test:40001"]
+    assert "no address from the name server" in scene.network.failures.reasons["one.test:40001"]
     assert scene.network.attempts(NAMED) == 1
     scene.names.known["one.test"] = [address(40_001)]
     scene.clock.advance(1.1)
@@ -200,7 +200,7 @@ def test_an_unknown_name_is_a_failure_with_its_reason() -> None:
     scene = Scene()
     scene.names.known["one.test"] = socket.gaierror(-2, "Name or service not known")
     scene.turns(2, NAMED)
-    assert scene.network.failures == {"one.test:40001": "Name or service not known"}
+    assert scene.network.failures.reasons == {"one.test:40001": "Name or service not known"}
     scene.close()
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.client.resolver import Address
+    from spark_kafka_sink.client.channel.resolver import Address
 
 RECEIVE_SIZE = 64 * 1024
 MAX_BUFFERS = 1024
@@ -25,6 +25,14 @@ class Transport(Protocol):
 
     def fileno(self) -> int:
         """The descriptor to select on."""
+
+    @property
+    def unsent(self) -> bool:
+        """Whether bytes of the transport's own wait for the socket; `write` sends them first."""
+
+    @property
+    def cipher(self) -> str:
+        """What encrypts the bytes, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" for nothing."""
 
     def finish_connect(self) -> bool:
         """True once connected; raises OSError when the connection was refused."""
@@ -41,6 +49,9 @@ class Transport(Protocol):
 
 class TcpTransport:
     """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 leaves them to the system."""
+
+    unsent = False
+    cipher = ""
 
     def __init__(self, address: Address, send_buffer: int, receive_buffer: int) -> None:
         family, target = address

@@ -1,0 +1,185 @@
+"""One SASL authentication of a connection: which message goes when.
+
+    step: make the first message -> SaslHandshake -> SaslAuthenticate
+        -> [step: answer the broker's message -> SaslAuthenticate]* -> complete
+
+It does no I/O. What may take long, all that the mechanism itself does, is left to the caller as a
+step. Brokers before Kafka 1.0 have no SaslAuthenticate, and are not served.
+Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
+from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.versions import (
+    CLIENT_VERSIONS,
+    ApiKey,
+    VersionRange,
+    make_request,
+    negotiate,
+)
+from spark_kafka_sink.security.sasl.server_message import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.security.sasl.exchange import SaslExchange
+
+Step = Callable[[], bytes | None]
+"""What may take long: the next message, None where there is none."""
+
+_NO_SASL = (
+    "Name the port of a SASL listener in kafka.bootstrap.servers, or set kafka.security.protocol "
+    "to PLAINTEXT, or SSL where the port speaks TLS"
+)
+_TOO_OLD = "SaslAuthenticate came with Kafka 1.0: upgrade the broker"
+_PASSWORD = (
+    "Check kafka.sasl.username and kafka.sasl.password, or those in kafka.sasl.jaas.config, and "  # noqa: S105
+    "that the broker knows this user for this mechanism"
+)
+_WHAT_TO_CHECK = {
+    Mechanism.PLAIN: _PASSWORD,
+    Mechanism.SCRAM_SHA_256: _PASSWORD,
+    Mechanism.SCRAM_SHA_512: _PASSWORD,
+    Mechanism.OAUTHBEARER: (
+        "Check the token's issuer, audience, scope and expiry against what the broker expects"
+    ),
+    Mechanism.AWS_MSK_IAM: (
+        "Check the AWS credentials and the region, and that their policy allows "
+        "kafka-cluster:Connect on this cluster"
+    ),
+    Mechanism.GSSAPI: (
+        "Check kafka.sasl.kerberos.service.name, the principal, and that the clocks agree"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SaslLogin:
+    """How to log in at one broker: the mechanism, and what makes its exchange."""
+
+    mechanism: Mechanism
+    new_exchange: Callable[[], SaslExchange]
+    """May take long, as a step may."""
+
+
+class Authenticator:
+    """The client's side, from the first message to the broker's last word; used once.
+
+    Args:
+        login: how to log in.
+        versions: what the broker has announced.
+    """
+
+    def __init__(self, login: SaslLogin, versions: Mapping[int, VersionRange]) -> None:
+        self.lifetime = 0.0
+        """Seconds until the broker wants it done again (KIP-368); 0 where it does not."""
+        self._login = login
+        self._handshake_version = _version(ApiKey.SASL_HANDSHAKE, versions)
+        self._authenticate_version = _version(ApiKey.SASL_AUTHENTICATE, versions)
+        self._step: Step | None = self._begin
+        self._first_message: bytes | None = None
+        """Until the broker has agreed to the mechanism."""
+        self._exchange: SaslExchange | None = None
+
+    def take_step(self) -> Step | None:
+        """What must be called next, on a thread that may wait; once each."""
+        step, self._step = self._step, None
+        return step
+
+    def resume(self, message: bytes | None) -> Request | None:
+        """Go on with what a step returned: the next request, None if that was the last step."""
+        assert self._exchange is not None
+        if message is None:
+            return None
+        if self._first_message is None:
+            self._first_message = message
+            api, version = ApiKey.SASL_HANDSHAKE, self._handshake_version
+            return _request(api, version, mechanism=self._exchange.mechanism)
+        return self._authenticate(message)
+
+    def agreed(self, response: Any) -> Request:
+        """Go on with the answer to SaslHandshake.
+
+        Raises:
+            AuthenticationError: the broker does not have the mechanism, or no SASL at all.
+        """
+        code, ours = int(response.error_code), self._wire_name
+        if code == ErrorCode.unsupported_sasl_mechanism:
+            offered = ", ".join(sorted(quoted(name) for name in response.mechanisms[:_MOST_NAMED]))
+            raise AuthenticationError(
+                f"the broker does not offer the SASL mechanism {ours}: it offers "
+                f"{offered or 'none'}",
+                error=error_name(code),
+                hint="Set kafka.sasl.mechanism to one that it offers",
+            )
+        if code == ErrorCode.illegal_sasl_state:
+            raise AuthenticationError(
+                "the broker's listener does not ask for SASL", error=error_name(code), hint=_NO_SASL
+            )
+        if code:
+            raise AuthenticationError("the broker refuses SaslHandshake", error=error_name(code))
+        assert self._first_message is not None
+        return self._authenticate(self._first_message)
+
+    def answered(self, response: Any) -> None:
+        """Take the answer to SaslAuthenticate: the next step is to make something of it.
+
+        Raises:
+            AuthenticationError: the broker refuses the login, with its own words.
+        """
+        assert self._exchange is not None
+        code, theirs = int(response.error_code), quoted(response.error_message or "")
+        if code:
+            raise AuthenticationError(
+                f"the broker refuses the login with SASL mechanism {self._name}"
+                + (f": {theirs}" if theirs else ""),
+                error=error_name(code),
+                hint=_WHAT_TO_CHECK[self._login.mechanism],
+            )
+        lifetime = getattr(response, "session_lifetime", None)
+        self.lifetime = max(0.0, lifetime.total_seconds()) if lifetime else 0.0
+        self._step = partial(self._exchange.answer, response.auth_bytes)
+
+    @property
+    def _wire_name(self) -> str:
+        assert self._exchange is not None
+        return self._exchange.mechanism
+
+    @property
+    def _name(self) -> str:
+        ours, theirs = self._login.mechanism.value, self._wire_name
+        return ours if ours == theirs else f"{ours} (as {theirs})"
+
+    def _begin(self) -> bytes:
+        self._exchange = self._login.new_exchange()
+        return self._exchange.first()
+
+    def _authenticate(self, message: bytes) -> Request:
+        return _request(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, auth_bytes=message)
+
+
+_MOST_NAMED = 20
+
+
+def _request(api: ApiKey, version: int, **values: object) -> Request:
+    return Request(api=api, version=version, body=[encode(make_request(api, version, **values))])
+
+
+def _version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:
+    theirs = versions.get(api)
+    if theirs is None and api is ApiKey.SASL_HANDSHAKE:
+        raise AuthenticationError("the broker's listener does not know SASL", hint=_NO_SASL)
+    try:
+        return negotiate(api, CLIENT_VERSIONS[api], theirs)
+    except ProtocolError as error:
+        raise AuthenticationError(error.message, error=error.error, hint=_TOO_OLD) from error

@@ -1,0 +1,47 @@
+"""What kafka.security.protocol asks of a connection, put together once for a client.
+
+Source: ``ChannelBuilders.clientChannelBuilder``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.channel.authenticator import SaslLogin
+from spark_kafka_sink.client.channel.tls_transport import TlsTransport
+from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.security.tls.context import client_context
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.channel.transport import Transport
+    from spark_kafka_sink.config.security.model import SecurityConfig
+
+
+class ChannelBuilder:
+    """Encrypts transports, and says how to log in.
+
+    Raises:
+        ConfigError: a truststore or a keystore can't be used on this host.
+    """
+
+    def __init__(self, security: SecurityConfig) -> None:
+        self.security = security
+        self._context = None if security.tls is None else client_context(security.tls)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether a connected transport has to be encrypted before anything is said."""
+        return self._context is not None
+
+    def encrypted(self, transport: Transport, host: str) -> TlsTransport:
+        """TLS over a connected transport; raises OSError where the host can't have it."""
+        assert self._context is not None
+        return TlsTransport(transport, self._context, host)
+
+    def login(self, host: str) -> SaslLogin | None:
+        """How to log in at a broker; None where there is no SASL."""
+        sasl = self.security.sasl
+        if sasl is None:
+            return None
+        return SaslLogin(sasl.mechanism, partial(exchange_for, sasl, host))

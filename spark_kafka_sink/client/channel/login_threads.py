@@ -1,0 +1,69 @@
+"""The steps of logins, made beside the sender's loop: they fetch tokens, ask a KDC, hash passwords.
+
+Each step has a daemon thread of its own, as each name has that is looked up (resolver.py): one
+that hangs holds up nobody else, and does not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.client.channel.authenticator import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What became of a step of `owner`'s: the message that it returned, or the error it raised."""
+
+    owner: object
+    message: bytes | None = field(default=None, repr=False)
+    error: Exception | None = None
+
+
+class LoginSteps(Protocol):
+    """Makes steps; both calls return at once."""
+
+    def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
+        """Make a step; `wakeup` is called, from any thread, when there is a result."""
+
+    def results(self) -> list[StepResult]:
+        """Those that have come since the last call."""
+
+
+class LoginThreads:
+    """Makes each step on a thread; the sender thread alone calls the methods."""
+
+    def __init__(self) -> None:
+        self._done: SimpleQueue[StepResult] = SimpleQueue()
+
+    def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
+        """Begin a step."""
+        thread = Thread(
+            target=self._run, args=(owner, step, wakeup), name="kafkaprod-login", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # the process may have no more threads
+            self._done.put(StepResult(owner=owner, error=OSError(str(error))))
+            wakeup()
+
+    def results(self) -> list[StepResult]:
+        """Those that have come since the last call."""
+        found = []
+        while not self._done.empty():
+            found.append(self._done.get())
+        return found
+
+    def _run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
+        try:
+            result = StepResult(owner=owner, message=step())
+        except Exception as error:  # noqa: BLE001 - the sender thread raises it
+            result = StepResult(owner=owner, error=error)
+        self._done.put(result)
+        wakeup()

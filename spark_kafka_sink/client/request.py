@@ -1,0 +1,82 @@
+"""A request: as it is to be sent, on its way, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.protocol.versions import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request ready to be sent: its body as buffers, and what the sender keeps with it.
+
+    `context` comes back with the response; `expects_response` is false for acks=0 alone.
+    """
+
+    api: ApiKey
+    version: int
+    body: list[Buffer] = field(repr=False)
+    context: Any = None
+    expects_response: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class InFlightRequest:
+    """A request on its way; times in seconds of the monotonic clock.
+
+    `ends_at` is its place in the stream of bytes; `written_at` is 0 until the socket has it all.
+    """
+
+    correlation_id: int
+    request: Request
+    sent_at: float
+    ends_at: int = 0
+    written_at: float = 0.0
+
+    def completion(
+        self,
+        node: Node,
+        now: float,
+        *,
+        response: Any | None = None,
+        failure: str | None = None,
+        written: bool = True,
+    ) -> Completion:
+        """What became of the request."""
+        return Completion(
+            node=node,
+            request=self.request,
+            response=response,
+            failure=failure,
+            latency=now - self.sent_at,
+            correlation_id=self.correlation_id,
+            written=written,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A request that has its answer, or never will: then `failure` says why.
+
+    Both `response` and `failure` are None for a request without a response that was written.
+    `latency` is in seconds from sending to answer. `written`: the socket took all of the request.
+
+    A request that was not written whole has had no effect: a broker acts on a frame when it has
+    as many bytes as its length says (``NetworkReceive.complete``), and drops one that a
+    disconnect cuts short. What is missing never follows, as the connection is closed here, and
+    what the socket took says nothing of the bytes it did not take.
+    """
+
+    node: Node
+    request: Request
+    response: Any | None
+    failure: str | None
+    latency: float
+    correlation_id: int = 0
+    written: bool = True

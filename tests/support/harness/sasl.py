@@ -1,0 +1,100 @@
+"""What a fake broker asks of a login, and steps of logins that are made when a test says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.client.channel.login_threads import StepResult
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    Mechanism,
+    PasswordLogin,
+    SaslConfig,
+    SecurityConfig,
+    SecurityProtocol,
+)
+from spark_kafka_sink.protocol.error_codes import as_error_code
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.client.channel.authenticator import Step
+
+UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 33, 34, 58
+_FIRST_REQUESTS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
+
+def password_login(password: str = "open sesame", user: str = "alice") -> SecurityConfig:
+    """PLAIN without TLS."""
+    login = PasswordLogin(
+        username=Secret(user, "kafka.sasl.username"), password=Secret(password, "the password")
+    )
+    return SecurityConfig(
+        protocol=SecurityProtocol.SASL_PLAINTEXT,
+        sasl=SaslConfig(mechanism=Mechanism.PLAIN, login=login),
+    )
+
+
+@dataclass
+class FakeSasl:
+    """The SASL side of fake brokers, which know PLAIN."""
+
+    mechanisms: tuple[str, ...] = ("PLAIN",)
+    password: str = "open sesame"
+    lifetime_ms: int = 0
+    refusing: set[int] = field(default_factory=set)
+    """Brokers that take no password at all."""
+    logins: list[tuple[int, bool]] = field(default_factory=list)
+    """Each login: at which broker, and whether it was accepted."""
+
+    def allows(self, api: ApiKey, *, logged_in: bool) -> bool:
+        """Whether a connection may ask for this; it is cut otherwise."""
+        return logged_in or api in _FIRST_REQUESTS
+
+    def handshake(self, request: Any) -> dict[str, Any]:
+        known = request.mechanism in self.mechanisms
+        code = as_error_code(0 if known else UNSUPPORTED_MECHANISM)
+        return {"error_code": code, "mechanisms": list(self.mechanisms)}
+
+    def authenticate(self, node: int, request: Any) -> dict[str, Any]:
+        *_, password = bytes(request.auth_bytes).split(b"\0")
+        accepted = password.decode() == self.password and node not in self.refusing
+        self.logins.append((node, accepted))
+        if not accepted:
+            return {
+                "error_code": as_error_code(FAILED),
+                "error_message": "Authentication failed: Invalid username or password",
+                "auth_bytes": b"",
+            }
+        return {"auth_bytes": b"", "session_lifetime": timedelta(milliseconds=self.lifetime_ms)}
+
+
+class ManualSteps:
+    """Makes the steps of logins at once, or when they are released; takes `LoginThreads`' place."""
+
+    def __init__(self) -> None:
+        self.holding = False
+        self.error: Exception | None = None
+        """What every step raises instead."""
+        self._waiting: list[tuple[object, Step]] = []
+
+    def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
+        self._waiting.append((owner, step))
+        wakeup()
+
+    def results(self) -> list[StepResult]:
+        if self.holding:
+            return []
+        waiting, self._waiting = self._waiting, []
+        return [self._made(owner, step) for owner, step in waiting]
+
+    def _made(self, owner: object, step: Step) -> StepResult:
+        if self.error is not None:
+            return StepResult(owner=owner, error=self.error)
+        try:
+            return StepResult(owner=owner, message=step())
+        except Exception as error:  # noqa: BLE001 - the sender thread raises it
+            return StepResult(owner=owner, error=error)

@@ -1,0 +1,168 @@
+"""Which message of a login goes when, with an exchange that follows a script."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.client.channel.authenticator import Authenticator, SaslLogin
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type
+
+VERSIONS = {
+    int(ApiKey.SASL_HANDSHAKE): VersionRange(0, 1),
+    int(ApiKey.SASL_AUTHENTICATE): VersionRange(0, 2),
+}
+NONE, UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 0, 33, 34, 58
+
+
+class Script:
+    """An exchange whose messages are given; None ends it."""
+
+    def __init__(self, *messages: bytes | None, mechanism: str = "SCRAM-SHA-256") -> None:
+        self.mechanism = mechanism
+        self.challenges: list[bytes] = []
+        self._messages = list(messages)
+
+    def first(self) -> bytes:
+        message = self._messages.pop(0)
+        assert message is not None
+        return message
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        self.challenges.append(challenge)
+        return self._messages.pop(0)
+
+
+def authenticator(
+    script: Script, mechanism: Mechanism = Mechanism.SCRAM_SHA_256, **versions: VersionRange
+) -> Authenticator:
+    announced = {int(ApiKey[name.upper()]): span for name, span in versions.items()}
+    return Authenticator(SaslLogin(mechanism, lambda: script), announced or VERSIONS)
+
+
+def handshake_answer(code: int = NONE, mechanisms: tuple[str, ...] = ()) -> Any:
+    return SimpleNamespace(error_code=code, mechanisms=mechanisms)
+
+
+def answer(auth_bytes: bytes = b"", code: int = NONE, message: str | None = None) -> Any:
+    return SimpleNamespace(error_code=code, error_message=message, auth_bytes=auth_bytes)
+
+
+def step(one: Authenticator) -> bytes | None:
+    made = one.take_step()
+    assert made is not None
+    assert one.take_step() is None
+    return made()
+
+
+def asked(request: Any) -> Any:
+    kind = request_type(request.api, request.version)
+    return decode(kind, memoryview(b"".join(request.body)))[0]
+
+
+def test_a_login_of_several_messages() -> None:
+    script = Script(b"first", b"proof", None)
+    one = authenticator(script)
+    handshake = one.resume(step(one))
+    assert handshake is not None
+    assert (handshake.api, handshake.version) == (ApiKey.SASL_HANDSHAKE, 1)
+    assert asked(handshake).mechanism == "SCRAM-SHA-256"
+    first = one.agreed(handshake_answer())
+    assert (first.api, first.version) == (ApiKey.SASL_AUTHENTICATE, 2)
+    assert asked(first).auth_bytes == b"first"
+    assert one.take_step() is None  # the broker's turn
+    one.answered(answer(b"salt"))
+    proof = one.resume(step(one))
+    assert proof is not None
+    assert asked(proof).auth_bytes == b"proof"
+    one.answered(answer(b"signature"))
+    assert one.resume(step(one)) is None
+    assert script.challenges == [b"salt", b"signature"]
+    assert one.lifetime == 0.0
+
+
+def test_the_last_answer_tells_the_lifetime() -> None:
+    one = authenticator(Script(b"first", None))
+    one.resume(step(one))
+    one.agreed(handshake_answer())
+    told = answer()
+    told.session_lifetime = timedelta(seconds=7.5)
+    one.answered(told)
+    assert one.lifetime == 7.5
+
+
+def test_no_message_stands_in_a_repr() -> None:
+    one = authenticator(Script(b"hush", None))
+    request = one.resume(step(one))
+    assert "hush" not in repr(request) + repr(one.agreed(handshake_answer()))
+
+
+def test_an_unknown_mechanism_names_those_that_there_are() -> None:
+    one = authenticator(Script(b"first"))
+    one.resume(step(one))
+    with pytest.raises(AuthenticationError, match="SCRAM-SHA-256: it offers GSSAPI, PLAIN") as seen:
+        one.agreed(handshake_answer(UNSUPPORTED_MECHANISM, ("PLAIN", "GSSAPI")))
+    assert seen.value.error == "UNSUPPORTED_SASL_MECHANISM"
+    assert "kafka.sasl.mechanism" in str(seen.value)
+
+
+def test_a_listener_without_sasl() -> None:
+    one = authenticator(Script(b"first"))
+    one.resume(step(one))
+    with pytest.raises(AuthenticationError, match=r"does not ask for SASL.*kafka\.security\.proto"):
+        one.agreed(handshake_answer(ILLEGAL_STATE))
+    with pytest.raises(AuthenticationError, match="refuses SaslHandshake"):
+        one.agreed(handshake_answer(-1))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "wire", "name", "check"),
+    [
+        (Mechanism.PLAIN, "PLAIN", "PLAIN", "kafka.sasl.password"),
+        (Mechanism.SCRAM_SHA_512, "SCRAM-SHA-512", "SCRAM-SHA-512", "kafka.sasl.jaas.config"),
+        (Mechanism.OAUTHBEARER, "OAUTHBEARER", "OAUTHBEARER", "audience"),
+        (Mechanism.AWS_MSK_IAM, "OAUTHBEARER", "AWS_MSK_IAM (as OAUTHBEARER)", "kafka-cluster"),
+        (Mechanism.GSSAPI, "GSSAPI", "GSSAPI", "kafka.sasl.kerberos.service.name"),
+    ],
+)
+def test_a_refusal_has_the_brokers_words(
+    mechanism: Mechanism, wire: str, name: str, check: str
+) -> None:
+    one = authenticator(Script(b"first", mechanism=wire), mechanism)
+    one.resume(step(one))
+    one.agreed(handshake_answer())
+    with pytest.raises(AuthenticationError) as seen:
+        one.answered(answer(code=FAILED, message="no such\nuser"))
+    assert f"SASL mechanism {name}: no such\ufffduser" in str(seen.value)
+    assert check in str(seen.value)
+    assert seen.value.error == "SASL_AUTHENTICATION_FAILED"
+
+
+def test_brokers_that_are_too_old_or_have_no_sasl() -> None:
+    with pytest.raises(AuthenticationError, match="does not know SASL"):
+        authenticator(Script(), metadata=VersionRange(0, 9))
+    with pytest.raises(AuthenticationError, match=r"SASL_AUTHENTICATE.*Kafka 1\.0"):
+        authenticator(Script(), sasl_handshake=VersionRange(0, 1))
+    with pytest.raises(AuthenticationError, match=r"SASL_HANDSHAKE.*Kafka 1\.0"):
+        authenticator(
+            Script(), sasl_handshake=VersionRange(0, 0), sasl_authenticate=VersionRange(0, 0)
+        )
+
+
+@pytest.mark.parametrize(("highest", "version"), [(0, 0), (1, 1), (9, 2)])
+def test_versions_are_agreed_on(highest: int, version: int) -> None:
+    one = authenticator(
+        Script(b"first", None),
+        sasl_handshake=VersionRange(0, 1),
+        sasl_authenticate=VersionRange(0, highest),
+    )
+    one.resume(step(one))
+    request = one.agreed(handshake_answer())
+    assert request.version == version
+    assert asked(request).auth_bytes == b"first"

@@ -1,0 +1,240 @@
+"""TLS between memory buffers: every direction, every size of piece, and every way to end."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.client.channel.tls_transport import RECORD, WINDOW, TlsTransport
+from tests.unit.client.channel.tls_server import Contexts, TlsServer, Wire
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOST = "broker.test"
+EVERYTHING = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
+    return Contexts(tmp_path_factory.mktemp("tls"))
+
+
+def connect(contexts: Contexts, step: int = EVERYTHING) -> tuple[TlsTransport, TlsServer, Wire]:
+    """A connection whose handshake is done."""
+    wire = Wire()
+    transport, server = (
+        TlsTransport(wire, contexts.client, HOST),
+        TlsServer(contexts.server, wire, step),
+    )
+    while not (transport.finish_connect() and server.is_open):
+        server.carry()
+    while wire.arriving:
+        assert transport.read() is None  # session tickets
+    return transport, server, wire
+
+
+def write_all(transport: TlsTransport, buffers: list[memoryview]) -> int:
+    """Write as a connection does: what is not counted yet is offered again; the calls it took."""
+    left, calls = list(buffers), 0
+    while left:
+        count, calls = transport.write(left), calls + 1
+        assert count
+        while count:
+            first = left.pop(0)
+            if first.nbytes > count:
+                left.insert(0, first[count:])
+            count -= min(count, first.nbytes)
+    return calls
+
+
+@pytest.mark.parametrize("step", [1, 7, EVERYTHING])
+def test_bytes_go_both_ways_in_any_pieces(contexts: Contexts, step: int) -> None:
+    transport, server, _ = connect(contexts, step)
+    write_all(transport, [memoryview(b"request")])
+    server.carry()
+    assert server.received == b"request"
+    server.tls.write(b"answer")
+    server.flush()
+    assert transport.read() == b"answer"
+    assert transport.read() is None
+    assert transport.cipher.startswith("TLSv1.3 TLS_")
+
+
+def test_the_handshake_waits_for_the_direction_that_it_needs(contexts: Contexts) -> None:
+    wire = Wire()
+    wire.room = 100
+    transport, server = (
+        TlsTransport(wire, contexts.client, HOST),
+        TlsServer(contexts.server, wire),
+    )
+    assert not transport.finish_connect()
+    assert transport.unsent  # the ClientHello is longer than the socket takes
+    wire.room = None
+    assert transport.write([]) == 0
+    assert not transport.unsent
+    assert not transport.finish_connect()  # nothing to send: the server has to answer
+    assert not transport.unsent
+    server.carry()
+    assert transport.finish_connect()
+
+
+def test_what_is_decrypted_already_is_read_without_the_socket(contexts: Contexts) -> None:
+    """A selector sees no bytes that OpenSSL holds."""
+    transport, server, wire = connect(contexts)
+    for part in (b"a" * RECORD, b"b" * RECORD, b"c"):
+        server.tls.write(part)
+    server.flush()
+    assert len(wire.arriving) == 1
+    found = [transport.read() for _ in range(4)]
+    assert found == [b"a" * RECORD, b"b" * RECORD, b"c", None]
+
+
+def test_small_buffers_are_joined_and_records_are_full(contexts: Contexts) -> None:
+    transport, server, _wire = connect(contexts)
+    parts = [bytes([number % 256]) * 700 for number in range(100)]
+    parts += [b"x" * (3 * RECORD + 5), b"y" * 11, b"z" * (RECORD - 1)]
+    write_all(transport, [memoryview(part) for part in parts])
+    server.carry()
+    whole = b"".join(parts)
+    assert server.received == whole
+    assert server.records == [RECORD] * (len(whole) // RECORD) + [len(whole) % RECORD]
+
+
+def test_each_window_is_one_write_to_the_socket(contexts: Contexts) -> None:
+    transport, server, wire = connect(contexts)
+    before = wire.writes
+    buffers = [memoryview(b"k" * 61), memoryview(bytes(3 * WINDOW))]
+    assert transport.write(buffers) == 3 * WINDOW + 61
+    assert wire.writes - before == 3
+    server.carry()
+    assert len(server.received) == 3 * WINDOW + 61
+
+
+def test_no_more_is_encrypted_than_the_socket_takes(contexts: Contexts) -> None:
+    transport, _, wire = connect(contexts)
+    wire.room = 3 * WINDOW
+    counted = transport.write([memoryview(bytes(100 * WINDOW))])
+    assert 2 * WINDOW <= counted < 3 * WINDOW
+    wire.room = None
+    assert WINDOW <= transport.write([memoryview(bytes(100 * WINDOW - counted))]) <= 3 * WINDOW
+
+
+@pytest.mark.parametrize("room", [1, 1_000, RECORD + 22, 3 * RECORD])
+def test_bytes_count_once_their_records_have_left(contexts: Contexts, room: int) -> None:
+    """And none is encrypted twice, though it is offered again."""
+    transport, server, wire = connect(contexts)
+    buffers = [memoryview(b"h" * 100), memoryview(b"v" * (2 * RECORD)), memoryview(b"t" * 50)]
+    expected, counted = b"".join(buffers), 0
+    while counted < len(expected):
+        wire.room = room
+        rest, skip = [], counted
+        for buffer in buffers:
+            rest.append(memoryview(bytes(buffer[skip:])))  # at another place in memory
+            skip = max(0, skip - buffer.nbytes)
+        counted += transport.write(rest)
+        server.carry()
+        assert counted <= len(server.received)
+        if counted < len(expected):
+            assert transport.unsent or len(server.received) == counted
+    assert server.received == expected
+
+
+def test_nothing_leaves_uncounted_by_reading_or_closing(contexts: Contexts) -> None:
+    transport, server, wire = connect(contexts)
+    wire.room = 10
+    assert transport.write([memoryview(b"a request")]) == 0
+    wire.room = None
+    assert transport.read() is None
+    transport.close()
+    server.carry()
+    assert server.received == b""
+    assert wire.is_closed
+
+
+def test_a_goodbye_ends_the_stream_and_is_returned(contexts: Contexts) -> None:
+    transport, server, wire = connect(contexts)
+    server.tls.write(b"last")
+    with pytest.raises(ssl.SSLWantReadError):
+        server.tls.unwrap()
+    server.flush()
+    assert [transport.read(), transport.read()] == [b"last", b""]
+    transport.close()
+    assert wire.sent
+    server.carry()
+    assert wire.is_closed
+
+
+@pytest.mark.parametrize("during", ["handshake", "stream"])
+def test_a_connection_that_just_ends(contexts: Contexts, during: str) -> None:
+    wire = Wire()
+    transport, server = TlsTransport(wire, contexts.client, HOST), TlsServer(contexts.server, wire)
+    if during == "stream":
+        while not (transport.finish_connect() and server.is_open):
+            server.carry()
+    wire.arriving.append(b"")
+    if during == "stream":
+        assert transport.read() == b""
+    else:
+        with pytest.raises(ConnectionResetError, match="in the TLS handshake"):
+            transport.finish_connect()
+
+
+def test_a_refused_certificate_is_told_to_the_server(contexts: Contexts) -> None:
+    wire = Wire()
+    transport = TlsTransport(wire, contexts.client, "other.test")
+    server = TlsServer(contexts.server, wire)
+    assert not transport.finish_connect()
+    server.carry()
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"other\.test"):
+        transport.finish_connect()
+    with pytest.raises(ssl.SSLError, match=r"(?i)alert bad certificate"):
+        server.carry()
+
+
+def test_the_server_refuses_the_client_after_its_handshake(contexts: Contexts) -> None:
+    """TLS 1.3: certificate_required comes when the client has sent its first request."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(contexts.server_pem)
+    context.verify_mode = ssl.CERT_REQUIRED
+    wire = Wire()
+    transport, server = TlsTransport(wire, contexts.client, HOST), TlsServer(context, wire)
+    assert not transport.finish_connect()
+    server.carry()
+    assert transport.finish_connect()
+    assert transport.write([memoryview(b"ApiVersions")]) == 11
+    with pytest.raises(ssl.SSLError, match="peer did not return a certificate"):
+        server.carry()
+    with pytest.raises(ssl.SSLError) as caught:
+        transport.read()
+    assert caught.value.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+
+
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)])
+def test_a_server_that_speaks_no_tls(contexts: Contexts, garbage: bytes) -> None:
+    wire = Wire()
+    transport = TlsTransport(wire, contexts.client, HOST)
+    assert not transport.finish_connect()
+    wire.arriving.append(garbage)
+    with pytest.raises(ssl.SSLError):
+        transport.finish_connect()
+
+
+@pytest.mark.parametrize("host", ["", ".broker", "x" * 64 + ".test"])
+def test_a_host_that_no_certificate_can_be_for(contexts: Contexts, host: str) -> None:
+    with pytest.raises(OSError, match="TLS takes no host name like"):
+        TlsTransport(Wire(), contexts.client, host)
+
+
+@pytest.mark.parametrize(
+    ("host", "named"), [("[::1]", "::1"), ("broker.test.", "broker.test"), ("10.0.0.1", "10.0.0.1")]
+)
+def test_hosts_as_they_are_written(tmp_path: Path, host: str, named: str) -> None:
+    contexts = Contexts(tmp_path, named)
+    wire = Wire()
+    transport, server = TlsTransport(wire, contexts.client, host), TlsServer(contexts.server, wire)
+    while not (transport.finish_connect() and server.is_open):
+        server.carry()
+    assert transport.cipher

@@ -1,0 +1,271 @@
+"""Logging in at brokers, again before the session ends, and what becomes of a job that may not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.client.channel.connection_failures import SECONDS
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.sasl import FakeSasl, password_login
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOGIN = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
+
+
+def brokers(nodes: int = 1, **sasl: object) -> FakeCluster:
+    cluster = FakeCluster(nodes, topics={"t": 2})
+    cluster.sasl = FakeSasl(**sasl)  # type: ignore[arg-type]
+    return cluster
+
+
+def failure(one: World, tick: float = 0.005) -> KafkaProdError:
+    """What ends the session."""
+    state = one.session._accumulator.state
+    one.run(lambda: state.error is not None, tick)
+    assert isinstance(state.error, KafkaProdError)
+    return state.error
+
+
+def test_nothing_is_asked_before_the_login() -> None:
+    cluster = brokers(nodes=2)
+    with world(cluster, security=password_login()) as one:
+        for partition in (0, 1):
+            one.send_batches(5, partition)
+        one.finish()
+        one.check_accounts()
+        assert one.report().persisted == 30
+        for node in (1, 2):
+            asked = [api for number, api in cluster.requests if number == node]
+            assert asked[:3] == LOGIN
+            assert asked.count(ApiKey.SASL_AUTHENTICATE) <= 2  # the bootstrap server is broker 1
+        assert not one.client.network.failures.reasons
+
+
+def test_a_wrong_password_is_final_at_once() -> None:
+    cluster = brokers()
+    with world(cluster, security=password_login("wrong"), learn=False) as one:
+        one.send_batches(2, partition=None)
+        began = one.clock.monotonic()
+        error = failure(one)
+        assert one.clock.monotonic() - began < 0.5
+        assert isinstance(error, AuthenticationError)
+        assert "PLAIN: Authentication failed: Invalid username or password" in str(error)
+        assert "broker=127.0.0.1:40000, error=SASL_AUTHENTICATION_FAILED" in str(error)
+        assert "kafka.sasl.password" in str(error)
+        assert "Records: not persisted 6" in str(error)
+        assert cluster.sasl is not None
+        assert cluster.sasl.logins == [(1, False)]
+        with pytest.raises(AuthenticationError):
+            one.send_batches(1)
+        with pytest.raises(AuthenticationError):
+            one.session.flush()
+        assert one.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
+        one.check_accounts_of_memory()
+
+
+def test_a_mechanism_that_the_broker_does_not_have() -> None:
+    cluster = brokers(mechanisms=("SCRAM-SHA-512", "GSSAPI"))
+    with world(cluster, security=password_login(), learn=False) as one:
+        assert "it offers GSSAPI, SCRAM-SHA-512" in str(failure(one))
+
+
+def test_one_bootstrap_server_that_refuses_does_not_stop_a_job() -> None:
+    cluster = brokers(nodes=2, refusing={1})
+    cluster.move("t", 0, 2)
+    servers = "127.0.0.1:40001,127.0.0.1:40002"
+    with world(cluster, security=password_login(), bootstrap_servers=servers) as one:
+        one.send_batches(5)
+        one.finish()
+        assert one.report().persisted == 15
+
+
+def test_a_client_without_sasl_at_a_listener_that_asks_for_it() -> None:
+    cluster = brokers()
+    with world(cluster, learn=False) as one:
+        began = one.clock.monotonic()
+        error = failure(one)
+        assert SECONDS <= one.clock.monotonic() - began < 2 * SECONDS
+        assert isinstance(error, AuthenticationError)
+        assert "kafka.security.protocol=SASL_PLAINTEXT" in str(error)
+
+
+def test_sasl_at_a_listener_without_it() -> None:
+    with world(FakeCluster(topics={"t": 1}), security=password_login(), learn=False) as one:
+        error = failure(one)
+        assert isinstance(error, AuthenticationError)
+        assert "error=ILLEGAL_SASL_STATE" in str(error)
+        assert "kafka.security.protocol" in str(error)
+
+
+# A session that ends (KIP-368).
+
+
+def test_logins_are_renewed_under_load_and_no_batch_is_touched() -> None:
+    cluster = brokers(lifetime_ms=1_000)
+    with world(cluster, security=password_login(), max_in_flight_requests_per_connection=5) as one:
+        dialled = len(cluster.dialled)
+        for _ in range(400):
+            one.send_batches(2)
+            one.steps(2, tick=0.01)
+        one.finish()
+        one.check_accounts()
+        report = one.report()
+        assert report.persisted == cluster.logs["t", 0].end == 2_400
+        assert (report.retries, dict(report.errors)) == (0, {})
+        assert cluster.sasl is not None
+        assert len(cluster.sasl.logins) >= 8
+        assert len(cluster.dialled) <= dialled + 1  # to the leader, and never again
+        # Nothing else stands between a handshake and its login.
+        asked = [api for _, api in cluster.requests]
+        begun = [at for at, api in enumerate(asked) if api is ApiKey.SASL_HANDSHAKE]
+        assert Counter(asked[at + 1] for at in begun) == {ApiKey.SASL_AUTHENTICATE: len(begun)}
+
+
+def test_what_is_in_flight_is_answered_before_the_login() -> None:
+    cluster = brokers(lifetime_ms=1_000)
+    with world(cluster, security=password_login()) as one:
+        one.send_batches(1)
+        one.finish()
+        assert cluster.sasl is not None
+        logins = len(cluster.sasl.logins)
+        one.fault(Fault(hold=True))
+        one.send_batches(1)
+        one.steps(3)
+        one.clock.advance(0.96)
+        one.send_batches(3)  # waits for the login, which waits for the answer
+        one.steps(10)
+        assert len(cluster.seen) == 2
+        assert len(cluster.sasl.logins) == logins
+        cluster.release()
+        one.finish()
+        assert len(cluster.sasl.logins) > logins
+        assert cluster.logs["t", 0].end == 15
+        assert one.report().retries == 0
+
+
+def test_an_idle_connection_is_not_logged_in_again() -> None:
+    cluster = brokers(lifetime_ms=1_000)
+    with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as one:
+        one.send_batches(1)
+        one.finish()
+        assert cluster.sasl is not None
+        logins = len(cluster.sasl.logins)
+        one.steps(50, tick=0.5)
+        assert len(cluster.sasl.logins) == logins
+        one.send_batches(1)
+        one.finish()
+        assert len(cluster.sasl.logins) > logins
+        assert one.report().retries == 0
+
+
+def test_a_password_that_is_changed_in_mid_job_ends_it_in_seconds() -> None:
+    cluster = brokers(lifetime_ms=1_000)
+    with world(cluster, security=password_login()) as one:
+        one.send_batches(1)
+        one.finish()
+        assert cluster.sasl is not None
+        cluster.sasl.password = "another"
+        one.clock.advance(0.96)
+        one.send_batches(2)
+        began = one.clock.monotonic()
+        error = failure(one, tick=0.02)
+        assert SECONDS <= one.clock.monotonic() - began < SECONDS + 3
+        assert isinstance(error, AuthenticationError)
+        assert one.statuses() == {DeliveryStatus.PERSISTED: 3, DeliveryStatus.NOT_PERSISTED: 6}
+        one.check_accounts()
+
+
+def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None:
+    cluster, secret = brokers(lifetime_ms=1_000), tmp_path / "password"
+    secret.write_text("open sesame\n")
+    with world(cluster, security=password_login(f"file:{secret}")) as one:
+        one.send_batches(1)
+        one.finish()
+        assert cluster.sasl is not None
+        cluster.sasl.password = "another"
+        one.clock.advance(0.96)
+        one.send_batches(2)
+        one.steps(100, tick=0.02)
+        assert cluster.logs["t", 0].end == 3
+        secret.write_text("another\n")
+        one.finish(tick=0.02)
+        assert cluster.logs["t", 0].end == one.report().persisted == 9
+        one.check_accounts()
+
+
+def test_a_request_that_was_lost_with_a_login_is_sent_again() -> None:
+    cluster = brokers(lifetime_ms=1_000)
+    with world(cluster, security=password_login()) as one:
+        one.send_batches(1)
+        one.finish()
+        one.fault(Fault(append=True, lose=True))
+        one.send_batches(1)
+        one.clock.advance(0.96)
+        one.send_batches(1)
+        one.finish()
+        assert cluster.logs["t", 0].end == one.report().persisted == 9
+
+
+def test_a_lifetime_of_nothing_does_not_keep_the_client_from_sending() -> None:
+    with world(brokers(lifetime_ms=1), security=password_login()) as one:
+        one.send_batches(20)
+        one.finish()
+        assert one.report().persisted == 60
+
+
+# Steps that take long.
+
+
+def test_a_step_that_hangs_ends_with_the_time_for_connecting() -> None:
+    cluster = brokers()
+    with world(
+        cluster, security=password_login(), learn=False, socket_connection_setup_timeout_ms=2_000
+    ) as one:
+        one.logins.holding = True
+        one.steps(30, tick=0.1)
+        (reason,) = one.client.network.failures.reasons.values()
+        assert "no token or ticket" in reason
+        one.logins.holding = False
+        one.learn()
+        one.send_batches(1)
+        one.finish()
+        assert one.report().persisted == 3
+
+
+def test_the_loop_goes_on_while_a_step_takes_long() -> None:
+    cluster = brokers(nodes=2)
+    with world(cluster, security=password_login()) as one:
+        one.send_batches(1, partition=0)
+        one.finish()
+        one.logins.holding = True
+        one.send_batches(1, partition=1)
+        one.steps(10)
+        one.send_batches(1, partition=0)
+        one.run(lambda: cluster.logs["t", 0].end == 6)
+        assert cluster.logs["t", 1].end == 0
+        one.logins.holding = False
+        one.finish()
+        assert cluster.logs["t", 1].end == 3
+
+
+def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
+    with world(brokers(), security=password_login(f"file:{tmp_path}/gone"), learn=False) as one:
+        error = failure(one)
+        assert "which can't be read" in str(error)
+        assert "open sesame" not in str(error)
+
+
+def test_an_error_that_no_step_may_raise_ends_the_sender() -> None:
+    with world(brokers(), security=password_login(), learn=False) as one:
+        one.logins.error = ZeroDivisionError("a bug")
+        with pytest.raises(ZeroDivisionError, match="a bug"):
+            one.steps(30)
