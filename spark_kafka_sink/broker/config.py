@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from spark_kafka_sink.broker.listeners import check_listeners
+from spark_kafka_sink.broker.listeners import certificate_hosts, check_listeners
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.security.settings import (
+    SecuritySettings,
+    TlsFiles,
+    client_auth,
+    mechanisms,
+)
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,6 +64,13 @@ class BrokerOptions(TypedDict, total=False):
     data_dir: str | None
     storage: str
     retention_check_ms: int
+    tls: bool | TlsFiles
+    client_certificates: str | None
+    sasl: Mapping[str, str]
+    sasl_mechanisms: Sequence[str] | None
+    connections_max_reauth_ms: int
+    failed_authentication_delay_ms: int
+    handshake_timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +105,15 @@ class BrokerConfig:
             a Redis, which keeps all else that a restart must find, too.
         data_dir: a folder for logs and all else that a restart must find; in memory without one.
         retention_check_ms: log.retention.check.interval.ms.
+        tls: whether clients have to speak TLS: True makes an authority and a certificate.
+        client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
+        sasl: names and passwords of users, who have to authenticate then. A password may be
+            ``env:NAME`` or ``file:PATH``.
+        sasl_mechanisms: the mechanisms that are served; None for all of them if there are users.
+        connections_max_reauth_ms: sessions last so long before a client has to authenticate again
+            (KIP-368); 0 for ever.
+        failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
+        handshake_timeout_ms: how long TLS's handshake and SASL together may take.
 
     Raises:
         ConfigError: a number is out of range.
@@ -122,6 +144,13 @@ class BrokerConfig:
     storage: str = field(default=LOG, repr=False)
     data_dir: str | None = None
     retention_check_ms: int = 300_000
+    tls: bool | TlsFiles = False
+    client_certificates: str | None = None
+    sasl: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sasl_mechanisms: Sequence[str] | None = None
+    connections_max_reauth_ms: int = 0
+    failed_authentication_delay_ms: int = 100
+    handshake_timeout_ms: int = 10_000
 
     def __post_init__(self) -> None:
         for name, lowest in _LOWEST.items():
@@ -147,6 +176,25 @@ class BrokerConfig:
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)
         check_listeners(self.host, self.advertised_listeners, self.nodes)
+        _ = self.security
+
+    @property
+    def security(self) -> SecuritySettings:
+        """What of this is about TLS and SASL.
+
+        Raises:
+            ConfigError: it can't be had.
+        """
+        return SecuritySettings(
+            hosts=certificate_hosts(self.host, self.advertised_listeners),
+            tls=self.tls,
+            client_auth=client_auth(self.client_certificates),
+            passwords=self.sasl,
+            mechanisms=mechanisms(self.sasl, self.sasl_mechanisms),
+            max_reauth_ms=self.connections_max_reauth_ms,
+            failure_delay_ms=self.failed_authentication_delay_ms,
+            handshake_timeout_ms=self.handshake_timeout_ms,
+        )
 
     @property
     def release(self) -> str | None:

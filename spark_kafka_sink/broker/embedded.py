@@ -11,6 +11,7 @@ from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults.faults import Faults
 from spark_kafka_sink.broker.listeners import reachable
 from spark_kafka_sink.broker.runtime import BrokerRuntime
+from spark_kafka_sink.broker.security.controls import SecurityControls
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class PartitionState:
     end_offset: int
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(SecurityControls):
     """A small Kafka broker, or a cluster of them, for tests and demos.
 
     Data lives in memory, or in the folder `data_dir`.
@@ -60,6 +61,7 @@ class EmbeddedBroker:
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self.config = BrokerConfig(**options)
+        super().__init__(self.config.security)
         self.faults = Faults()
         """Faults that are armed; they outlive `stop` and `start`."""
         for spec in self.config.faults:
@@ -100,7 +102,7 @@ class EmbeddedBroker:
 
         A stopped broker starts with what lies in its data folder, or empty if it has none.
         """
-        runtime = BrokerRuntime(self.config, self.faults)
+        runtime = BrokerRuntime(self.config, self.faults, self._security)
         self._nodes = runtime.nodes
         runtime.start()
         self._runtime = runtime

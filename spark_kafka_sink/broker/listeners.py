@@ -11,6 +11,7 @@ from spark_kafka_sink.config.addresses import parse_addresses
 _ANY = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean every address of the machine: nobody can connect to them from elsewhere."""
 _LOOPBACK = "127.0.0.1"
+_ALWAYS = ("localhost", _LOOPBACK, "::1")
 
 
 def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> None:
@@ -48,6 +49,15 @@ def advertised(
 def reachable(host: str) -> str:
     """A host to connect to from this machine, for one that is listened on."""
     return _LOOPBACK if host in _ANY else host
+
+
+def certificate_hosts(host: str, advertised_listeners: str | None) -> tuple[str, ...]:
+    """Names and addresses that clients may know the nodes by: what a certificate has to say."""
+    names = [*_ALWAYS, host]
+    if advertised_listeners is not None:
+        told = parse_addresses(advertised_listeners, "advertised_listeners")
+        names += [_split(address)[0] for address in told]
+    return tuple(dict.fromkeys(name for name in names if name not in _ANY))
 
 
 def _split(address: str) -> tuple[str, int]:

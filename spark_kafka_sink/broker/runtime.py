@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.faults.faults import Faults
+    from spark_kafka_sink.broker.security.server_security import ServerSecurity
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
 STOP_SECONDS: Final = 10.0
@@ -36,16 +37,18 @@ class BrokerRuntime:
     Args:
         config: how it is set up.
         faults: may be armed and disarmed at any time.
+        security: certificates and users.
 
     Raises:
         ConfigError: the storage or a topic can't be had as it was asked for.
         BrokerUnavailableError: a port can't be listened on, or Redis does not answer.
     """
 
-    def __init__(self, config: BrokerConfig, faults: Faults) -> None:
+    def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
         listeners = _listen(config)
         self.nodes = _nodes(config, listeners)
-        self._sockets = SocketServer(listeners, {node.id: node.bound for node in self.nodes})
+        bound = {node.id: node.bound for node in self.nodes}
+        self._sockets = SocketServer(listeners, bound, security)
         self._requests: RequestHandler | None = None
         if is_remote(config):
             self._requests = RequestHandler(StateLock())

@@ -43,6 +43,7 @@ class RequestContext(NamedTuple):
         request: kio's request of that version.
         client_id: the client's name for itself, "" if it has none.
         client_host: the client's address.
+        user: who the client is, ANONYMOUS where it is not asked.
         reply: gives the answer of a handler that returned LATER.
         is_closed: whether the client has gone meanwhile.
     """
@@ -53,6 +54,7 @@ class RequestContext(NamedTuple):
     request: Any
     client_id: str
     client_host: str
+    user: str
     reply: Callable[[Values], None]
     is_closed: Callable[[], bool]
 

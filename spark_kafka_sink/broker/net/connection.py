@@ -6,9 +6,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
+from spark_kafka_sink.broker.security.authenticator import MAX_RECEIVE_BYTES
+from spark_kafka_sink.broker.security.server_security import ANONYMOUS
+from spark_kafka_sink.protocol.frame import MAX_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator
 
 MAX_UNSENT = 4 * 1024 * 1024
 """Bytes waiting for a slow reader before its next request is looked at."""
@@ -26,13 +31,16 @@ class Connection:
     __slots__ = (
         "_frames",
         "_outgoing",
+        "authenticator",
         "backlog",
         "busy",
         "closed",
         "ending",
+        "is_encrypted",
         "node",
         "peer",
         "unsent",
+        "user",
         "watched",
     )
 
@@ -45,8 +53,28 @@ class Connection:
         self.ending = False
         self.unsent = 0
         self.watched = 0
+        self.is_encrypted = False
+        self.authenticator: SaslServerAuthenticator | None = None
+        """What every request has to pass; None where it is not asked for."""
+        self.user: str | None = ANONYMOUS
+        """Who the client is; None as long as that is open."""
         self._frames = FrameBuffer()
         self._outgoing: deque[memoryview] = deque()
+
+    def begin_securely(
+        self, authenticator: SaslServerAuthenticator | None, *, is_encrypted: bool
+    ) -> None:
+        """Have the client prove who it is by SASL or a certificate; by SASL in small frames."""
+        self.is_encrypted, self.authenticator, self.user = is_encrypted, authenticator, None
+        if authenticator is not None:
+            self._frames.set_limit(MAX_RECEIVE_BYTES)
+        elif not is_encrypted:
+            self.user = ANONYMOUS
+
+    def authenticated(self, user: str) -> None:
+        """Note who the client is."""
+        self.user = user
+        self._frames.set_limit(MAX_FRAME)
 
     @property
     def wants_input(self) -> bool:

@@ -8,6 +8,8 @@ from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.broker.handlers.registry import handlers_of
 from spark_kafka_sink.broker.handlers.request_context import RequestContext
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
+from spark_kafka_sink.broker.net.sasl_gate import SaslGate
+from spark_kafka_sink.broker.security.server_security import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
@@ -62,22 +64,28 @@ class Dispatcher:
         interceptor: every request passes through it.
     """
 
-    __slots__ = ("_cluster", "_handlers", "_interceptor", "_network")
+    __slots__ = ("_cluster", "_gate", "_handlers", "_interceptor", "_network")
 
     def __init__(self, cluster: Cluster, network: Network, interceptor: RequestInterceptor) -> None:
         self._cluster = cluster
         self._handlers = handlers_of(cluster.config.release)
         self._network = network
         self._interceptor = interceptor
+        delay = cluster.config.security.failure_delay_ms / 1000
+        self._gate = SaslGate(self._handlers, network, cluster.clock, delay)
 
     def read(
         self, frame: memoryview, connection: Connection
     ) -> tuple[ResponseChannel, RequestContext] | None:
-        """Decode a request; None if its version was unknown and it was answered here (ApiVersions).
+        """Decode a request; None if it was answered here.
+
+        That is ApiVersions of an unknown version, and what authenticates the client.
 
         Raises:
             ProtocolError: it can't be understood, and the connection has to end (as in Kafka).
         """
+        if connection.authenticator is not None and not self._gate.admits(frame, connection):
+            return None
         api, version, correlation_id = read_request_start(frame)
         handler = self._handlers.get(api)
         if handler is not None and version not in handler.versions and api == ApiKey.API_VERSIONS:
@@ -96,6 +104,7 @@ class Dispatcher:
             request=request,
             client_id=header.client_id or "",
             client_host=connection.peer,
+            user=connection.user or ANONYMOUS,
             reply=channel.reply,
             is_closed=lambda: connection.closed,
         )

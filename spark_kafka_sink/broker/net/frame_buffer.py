@@ -31,6 +31,10 @@ class FrameBuffer:
         self._at = 0
         self._size = 0
 
+    def set_limit(self, limit: int) -> None:
+        """Take larger or smaller frames from now on."""
+        self._reader.set_limit(limit)
+
     def room(self, shared: memoryview) -> memoryview:
         """Where the next bytes belong: a large frame's own memory, or the shared buffer."""
         return shared if self._frame is None else self._frame[self._at :]

@@ -27,11 +27,13 @@ class Network:
     Args:
         answered: told when a connection may go on, outside of its turn.
         deliver: runs on the loop's thread what touches a connection.
-        refusals: where errors in answers are logged.
+        call_later: runs a function on the loop's thread so many seconds later; called from there.
+        error_log: where errors in answers are logged.
     """
 
     answered: Callable[[Connection], None]
     deliver: Callable[[Callable[[], None]], None]
+    call_later: Callable[[float, Callable[[], None]], None]
     error_log: ErrorLog
 
 

@@ -55,6 +55,7 @@ class Server:
             Network(
                 answered=sockets.resumed.append,
                 deliver=self._deliver,
+                call_later=sockets.timers.add,
                 error_log=sockets.error_log,
             ),
             interceptor,

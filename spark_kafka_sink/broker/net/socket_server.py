@@ -12,21 +12,28 @@ import selectors
 import socket
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from spark_kafka_sink.broker.net.connection import Connection
 from spark_kafka_sink.broker.net.error_log import ErrorLog
 from spark_kafka_sink.broker.net.repeat_log import RepeatLog
-from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.broker.net.timers import Timers
+from spark_kafka_sink.broker.net.tls_socket import TlsSocket
+from spark_kafka_sink.broker.security.server_security import ANONYMOUS
+from spark_kafka_sink.common.errors import ProtocolError, TlsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from spark_kafka_sink.broker.security.server_security import ServerSecurity
 
 LOG = logging.getLogger(__name__)
 RECEIVE_BYTES: Final = 256 * 1024
 BACKLOG: Final = 512
 ACCEPT_PAUSE_SECONDS: Final = 0.2
 """Seconds without accepting connections after running out of file descriptors."""
+FAREWELL_SECONDS: Final = 1.0
+"""Seconds that a client whose handshake failed has to read why."""
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -43,10 +50,14 @@ class SocketServer:
     Args:
         listeners: open and not blocking, by node id.
         addresses: host and port to listen on again when a node comes back.
+        security: TLS and SASL of all listeners.
     """
 
     def __init__(
-        self, listeners: dict[int, socket.socket], addresses: Mapping[int, tuple[str, int]]
+        self,
+        listeners: dict[int, socket.socket],
+        addresses: Mapping[int, tuple[str, int]],
+        security: ServerSecurity,
     ) -> None:
         self.resumed: deque[Connection] = deque()
         """Connections to be looked at again although their sockets are ready for nothing."""
@@ -54,11 +65,14 @@ class SocketServer:
         self.error_log = ErrorLog(self._log)
         self._listeners = listeners
         self._addresses = addresses
+        self._security = security
+        self.timers = Timers()
         self._selector = selectors.DefaultSelector()
-        self._sockets: dict[Connection, socket.socket] = {}
+        self._sockets: dict[Connection, socket.socket | TlsSocket] = {}
         self._paused_until: dict[int, float] = {}
         self._muted: set[int] = set()
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
+        self._encrypted = memoryview(bytearray(RECEIVE_BYTES if security.tls else 0))
         self._calls: deque[Callable[[], None]] = deque()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -104,6 +118,8 @@ class SocketServer:
                 self._accept(key.data)
         if self._paused_until:
             self._resume_accepting()
+        if self.timers:
+            self.timers.run()
 
     def _drain_wakes(self) -> None:
         try:
@@ -125,7 +141,30 @@ class SocketServer:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(node, f"/{address[0]}")
         self._sockets[connection] = client
+        if self._security.is_open:
+            self._watch(connection, selectors.EVENT_READ)
+        else:
+            self._secure(connection, client)
+
+    def _secure(self, connection: Connection, client: socket.socket) -> None:
+        """Begin with TLS or SASL on a new connection, which has a time to be done with them."""
+        tls = self._security.tls
+        if tls is not None:
+            self._sockets[connection] = TlsSocket(client, tls.context, self._encrypted)
+        authenticator = self._security.new_authenticator()
+        connection.begin_securely(authenticator, is_encrypted=tls is not None)
         self._watch(connection, selectors.EVENT_READ)
+        seconds = self._security.settings.handshake_timeout_ms / 1000
+        self.timers.add(seconds, lambda: self._check_secured(connection))
+
+    def _check_secured(self, connection: Connection) -> None:
+        client, authenticator = self._sockets.get(connection), connection.authenticator
+        if isinstance(client, TlsSocket) and not client.is_ready:
+            self.error_log.disconnected(connection, "its TLS handshake took too long")
+            self.close(connection)
+        elif client is not None and authenticator is not None and authenticator.user is None:
+            self.error_log.disconnected(connection, "it did not authenticate in time")
+            self.close(connection)
 
     def _not_accepted(self, node: int, error: OSError) -> None:
         """Gone before it was accepted, or no file descriptor is left: then wait for one."""
@@ -148,19 +187,41 @@ class SocketServer:
 
     def _receive(self, connection: Connection) -> bool:
         """Read once; False when the connection has to end."""
+        client = self._sockets[connection]
         try:
             room = connection.room(self._shared)
-            count = self._sockets[connection].recv_into(room)
+            count = client.recv_into(room)
             connection.received(room, count)
+            if connection.is_encrypted:
+                count = self._receive_rest(connection, cast("TlsSocket", client), count)
         except BlockingIOError:
             return True
         except ProtocolError as error:
             self.error_log.disconnected(connection, error)
             return False
+        except TlsError as error:
+            self.error_log.disconnected(connection, error)
+            self._dismiss(connection, cast("TlsSocket", client))
+            return True
         except OSError as error:
             LOG.debug("%s has gone: %s", connection.peer, error)
             return False
         return count > 0
+
+    def _receive_rest(self, connection: Connection, client: TlsSocket, count: int) -> int:
+        """Read what is decrypted or can be: the selector knows of the socket's bytes alone."""
+        if connection.user is None and connection.authenticator is None:
+            connection.user = client.principal or ANONYMOUS
+        while count and client.has_more:
+            room = connection.room(self._shared)
+            count = client.recv_into(room)
+            connection.received(room, count)
+        return count
+
+    def _dismiss(self, connection: Connection, client: TlsSocket) -> None:
+        """Let a client read why it is refused: closing on unread bytes would take that away."""
+        client.refuse()
+        self.timers.add(FAREWELL_SECONDS, lambda: self.close(connection))
 
     def is_served(self, connection: Connection) -> bool:
         """Whether a connection is open, and its node reads and writes."""
@@ -172,7 +233,8 @@ class SocketServer:
             self.close(connection)
             return
         events = selectors.EVENT_READ if connection.wants_input else 0
-        events |= selectors.EVENT_WRITE if connection.unsent else 0
+        if connection.unsent or (connection.is_encrypted and self._has_unsent(connection)):
+            events |= selectors.EVENT_WRITE
         self._watch(connection, events)
 
     def _send(self, connection: Connection) -> bool:
@@ -188,6 +250,10 @@ class SocketServer:
             LOG.debug("%s has gone: %s", connection.peer, error)
             return False
         return True
+
+    def _has_unsent(self, connection: Connection) -> bool:
+        client = self._sockets[connection]
+        return isinstance(client, TlsSocket) and client.has_unsent
 
     def _watch(self, connection: Connection, events: int) -> None:
         if events == connection.watched:

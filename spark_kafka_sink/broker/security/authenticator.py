@@ -1,0 +1,241 @@
+"""Who a connection is: the states of Kafka's SaslServerAuthenticator, without I/O.
+
+ApiVersions and SaslHandshake may come first, then one SaslAuthenticate after the other, or, after
+SaslHandshake 0, bare tokens (KIP-43, KIP-152). Where a session ends, the client authenticates again
+on the same connection (KIP-368).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_kafka_sink.broker.security.mechanism import SaslServer
+
+MAX_RECEIVE_BYTES: Final = 524_288
+"""Kafka's sasl.server.max.receive.size: the largest frame before a client is known."""
+MIN_REAUTH_SECONDS: Final = 1.0
+"""As KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS."""
+
+
+class Stage(Enum):
+    """How far an authentication is."""
+
+    VERSIONS_OR_HANDSHAKE = auto()
+    HANDSHAKE = auto()
+    AUTHENTICATE = auto()
+    COMPLETE = auto()
+    FAILED = auto()
+
+
+_ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
+    Stage.VERSIONS_OR_HANDSHAKE: frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}),
+    Stage.HANDSHAKE: frozenset({ApiKey.SASL_HANDSHAKE}),
+    Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),
+    Stage.FAILED: frozenset(),
+}
+"""Requests that may come; any other ends the connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslServers:
+    """Makes the server's side of exchanges.
+
+    Args:
+        makers: by mechanism.
+        max_reauth_ms: connections.max.reauth.ms; 0 for sessions that last.
+    """
+
+    makers: Mapping[str, Callable[[], SaslServer]]
+    max_reauth_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The time on both clocks: seconds that only pass, and milliseconds of the epoch."""
+
+    monotonic: float
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What an authentication led to; `expires_at` in monotonic seconds."""
+
+    mechanism: str
+    user: str
+    expires_at: float | None
+
+
+class SaslServerAuthenticator:
+    """One connection's authentication and, later, re-authentications.
+
+    Args:
+        servers: what the listener has.
+    """
+
+    __slots__ = (
+        "_began_again_at",
+        "_lifetime_ms",
+        "_mechanism",
+        "_server",
+        "_servers",
+        "_session",
+        "_stage",
+        "takes_tokens",
+    )
+
+    def __init__(self, servers: SaslServers) -> None:
+        self._servers = servers
+        self._stage = Stage.VERSIONS_OR_HANDSHAKE
+        self._mechanism = ""
+        self._server: SaslServer | None = None
+        self._session: _Session | None = None
+        self._began_again_at: float | None = None
+        self._lifetime_ms: int | None = None
+        self.takes_tokens = False
+        """Whether the next frame is a bare token, as the handshake was one of version 0."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client is known, and not about to prove itself again."""
+        return self._stage is Stage.COMPLETE
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the connection is to end behind the last answer."""
+        return self._stage is Stage.FAILED
+
+    @property
+    def user(self) -> str | None:
+        """Who the client is, None as long as nobody knows."""
+        return None if self._session is None else self._session.user
+
+    def admits(self, api: int, now: float) -> bool:
+        """Whether a request goes to its handler; the others are for `check` and what follows.
+
+        Raises:
+            ProtocolError: the session has ended.
+        """
+        if self._stage is not Stage.COMPLETE:
+            return False
+        expires_at = self._session.expires_at if self._session is not None else None
+        if expires_at is None:
+            return True
+        if api == ApiKey.SASL_HANDSHAKE and self._begins_again(now):
+            return False
+        if now > expires_at:
+            raise ProtocolError("its session has ended and it did not authenticate again")
+        return True
+
+    def _begins_again(self, now: float) -> bool:
+        last = self._began_again_at
+        if last is not None and now - last < MIN_REAUTH_SECONDS:
+            return False
+        self._began_again_at = now
+        self._stage, self.takes_tokens = Stage.HANDSHAKE, False
+        return True
+
+    def check(self, api: int) -> None:
+        """See whether a request may come now, before its body is looked at.
+
+        Raises:
+            ProtocolError: it may not, and the connection has to end.
+        """
+        if api in _ALLOWED[self._stage]:
+            return
+        name = next((known.name for known in ApiKey if known == api), f"API {api}")
+        during = "authentication" if self._stage is Stage.AUTHENTICATE else "handshake"
+        raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
+
+    def told_versions(self) -> None:
+        """Note that ApiVersions was answered: it may not come again."""
+        self._stage = Stage.HANDSHAKE
+
+    def handshake(self, mechanism: str, version: int) -> dict[str, Any]:
+        """Answer SaslHandshake."""
+        enabled = tuple(self._servers.makers)
+        if mechanism not in enabled:
+            self._stage = Stage.FAILED
+            return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": enabled}
+        self._mechanism = mechanism
+        self._server = self._servers.makers[mechanism]()
+        self._stage, self.takes_tokens = Stage.AUTHENTICATE, version == 0
+        return {"error_code": ErrorCode.none, "mechanisms": enabled}
+
+    def authenticate(self, message: bytes, now: Moment) -> dict[str, Any]:
+        """Answer SaslAuthenticate."""
+        try:
+            challenge = self._evaluate(message, now)
+        except RefusedError as error:
+            self._stage = Stage.FAILED
+            return {
+                "error_code": ErrorCode.sasl_authentication_failed,
+                "error_message": error.message if error.is_told else self._hidden_reason(),
+                "auth_bytes": b"",
+            }
+        lifetime = self._lifetime_ms if self._stage is Stage.COMPLETE else 0
+        return {
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "auth_bytes": challenge,
+            "session_lifetime": timedelta(milliseconds=lifetime or 0),
+        }
+
+    def token(self, message: bytes, now: Moment) -> bytes | None:
+        """Answer a bare token; None where the client is refused, which it is not told."""
+        try:
+            return self._evaluate(message, now)
+        except RefusedError:
+            self._stage = Stage.FAILED
+            return None
+
+    def _evaluate(self, message: bytes, now: Moment) -> bytes:
+        server, before = self._server, self._session
+        if server is None:
+            raise ProtocolError("SaslAuthenticate came without a SaslHandshake")
+        if before is not None and before.mechanism != self._mechanism:
+            raise ProtocolError(
+                f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
+                f"re-authentication of mechanism '{before.mechanism}'"
+            )
+        challenge = server.evaluate(message)
+        if server.is_complete:
+            self._complete(server, now)
+        return challenge
+
+    def _complete(self, server: SaslServer, now: Moment) -> None:
+        before = self._session
+        if before is not None and before.user != server.user:
+            raise ToldRefusedError(
+                "Cannot change principals during re-authentication from "
+                f"User.{before.user}: User.{server.user}"
+            )
+        lifetime = self._lifetime_ms = self._lifetime(server, now)
+        expires_at = None if lifetime is None else now.monotonic + lifetime / 1000
+        self._session = _Session(self._mechanism, server.user, expires_at)
+        self._stage, self.takes_tokens, self._server = Stage.COMPLETE, False, None
+
+    def _lifetime(self, server: SaslServer, now: Moment) -> int | None:
+        """Milliseconds of the session: what the broker allows, and the credential has left."""
+        bounds = [self._servers.max_reauth_ms] if self._servers.max_reauth_ms else []
+        if server.expires_at_ms is not None:
+            bounds.append(server.expires_at_ms - now.wall_ms)
+        return max(0, min(bounds)) if bounds else None
+
+    def _hidden_reason(self) -> str:
+        during = "authentication" if self._session is None else "re-authentication"
+        return (
+            f"Authentication failed during {during} due to invalid credentials with SASL "
+            f"mechanism {self._mechanism}"
+        )

@@ -1,0 +1,149 @@
+"""The part of `EmbeddedBroker` that has to do with security."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.broker.security.certificates import LIFETIME
+from spark_kafka_sink.broker.security.client_access import ClientAccess, trust
+from spark_kafka_sink.broker.security.server_security import ServerSecurity
+from spark_kafka_sink.common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from pathlib import Path
+
+    from spark_kafka_sink.broker.security.certificates import Certificate
+    from spark_kafka_sink.broker.security.server_tls import ServerTls
+    from spark_kafka_sink.broker.security.settings import SecuritySettings, TlsFiles
+
+
+class SecurityControls(ABC):
+    """Certificates, users, and the options that clients need; all may be used at any time.
+
+    Args:
+        settings: what the user asked for.
+    """
+
+    def __init__(self, settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._security = ServerSecurity(settings)
+        self._access = ClientAccess(settings)
+
+    @property
+    @abstractmethod
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients."""
+
+    @property
+    def security_protocol(self) -> str:
+        """Kafka's security.protocol for clients, such as SASL_SSL."""
+        return self._settings.protocol
+
+    @property
+    def ca_certificate(self) -> str:
+        """The certificate of the authority to trust, as PEM text.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.ca_certificate
+
+    @property
+    def ca_file(self) -> Path:
+        """A PEM file of `ca_certificate`, which goes with this object.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.files.write("ca.crt", self._tls.ca_certificate)
+
+    def client_certificate(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
+        """Issue a certificate to a client, whose principal is User:CN=`name` then.
+
+        Args:
+            name: the common name.
+            expires_in: from now on; negative for one that has expired.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.authority.client(name, expires_in)
+
+    def client_certificate_files(self, certificate: Certificate) -> tuple[Path, Path]:
+        """Write a certificate and its key into PEM files, which go with this object.
+
+        Raises:
+            ConfigError: the broker has no TLS.
+        """
+        return self._tls.files.write_pair(certificate.certificate, certificate.key)
+
+    def change_certificate(
+        self,
+        files: TlsFiles | None = None,
+        *,
+        hosts: Sequence[str] | None = None,
+        expires_in: timedelta = LIFETIME,
+    ) -> None:
+        """Give the server another certificate; connections that are open keep theirs.
+
+        Args:
+            files: a certificate from files; None has the broker's authority issue one.
+            hosts: names and addresses to issue it for, those of the broker by default.
+            expires_in: from now on; negative for one that has expired.
+
+        Raises:
+            ConfigError: the broker has no TLS, or a file can't be used.
+        """
+        if files is not None:
+            self._tls.use(files)
+        else:
+            self._tls.issue(self._tls.hosts if hosts is None else hosts, expires_in)
+
+    def set_password(self, user: str, password: str) -> None:
+        """Add a user, or change a password: it counts from the next authentication on."""
+        self._security.credentials.set_password(user, password)
+        self._access.set_password(user, password)
+
+    def remove_user(self, user: str) -> None:
+        """Remove a user, who can't authenticate any more; harmless if there is none."""
+        self._security.credentials.remove(user)
+        self._access.remove(user)
+
+    def client_options(
+        self,
+        user: str | None = None,
+        *,
+        mechanism: str | None = None,
+        certificate: Certificate | None = None,
+        prefix: str = "kafka.",
+    ) -> dict[str, str]:
+        """What a client has to be told, by Kafka's names: addresses, protocol, trust and login.
+
+        As they are for `df.write.format("kafkaprod").options(**...)`.
+
+        Args:
+            user: who logs in; may be left out where there is only one.
+            mechanism: how; the strongest that the broker serves by default.
+            certificate: the client's own, of `client_certificate`.
+            prefix: before each name; "" for the configs of Java's clients.
+
+        Raises:
+            ConfigError: there is no such user, or no such mechanism.
+        """
+        ca = None if self._security.tls is None else self.ca_certificate
+        options = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.security_protocol,
+            **trust(ca, certificate),
+            **self._access.login(user, mechanism),
+        }
+        return {prefix + name: value for name, value in options.items()}
+
+    @property
+    def _tls(self) -> ServerTls:
+        if self._security.tls is None:
+            raise ConfigError("the embedded broker has no TLS", hint="Start it with tls=True")
+        return self._security.tls

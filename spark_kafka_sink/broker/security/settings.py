@@ -1,0 +1,120 @@
+"""What a user may ask of the broker's security, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN,)
+"""Mechanisms that are served."""
+MIN_SCRAM_ITERATIONS: Final = 4096
+"""As Kafka's ScramMechanism.minIterations."""
+
+
+class ClientAuth(Enum):
+    """Kafka's ssl.client.auth."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """A server's certificate from files, instead of one that the broker makes itself.
+
+    Args:
+        certificate: PEM file of the certificate, with those of intermediate authorities behind it.
+        key: PEM file of its private key.
+        key_password: of the key if it is encrypted, or `env:NAME` or `file:PATH`.
+        ca: PEM file of the authority that signed it: what clients are to trust.
+        client_ca: PEM file of the authorities of clients' certificates; `ca` where it is None.
+    """
+
+    certificate: str
+    key: str
+    ca: str
+    key_password: str | None = field(default=None, repr=False)
+    client_ca: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecuritySettings:
+    """How connections are secured; those of `BrokerConfig` that have to do with it.
+
+    Raises:
+        ConfigError: settings are at odds with each other, or a mechanism is not served.
+    """
+
+    hosts: tuple[str, ...]
+    """Names and addresses in a certificate that the broker makes for itself."""
+    tls: bool | TlsFiles
+    client_auth: ClientAuth
+    passwords: Mapping[str, str] = field(repr=False)
+    mechanisms: tuple[str, ...]
+    max_reauth_ms: int
+    failure_delay_ms: int
+    handshake_timeout_ms: int
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.mechanisms if name not in MECHANISMS]
+        if unknown:
+            raise ConfigError(
+                f"sasl_mechanisms has {unknown[0]}",
+                hint=f"The broker serves {', '.join(MECHANISMS)}",
+            )
+        if self.client_auth is not ClientAuth.NONE and not self.tls:
+            raise ConfigError(
+                f"client_certificates is {self.client_auth.value}, but there is no TLS",
+                hint="Set tls, too",
+            )
+        for name in ("max_reauth_ms", "failure_delay_ms"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}", hint="It can't be negative")
+        if self.handshake_timeout_ms < 1:
+            raise ConfigError("handshake_timeout_ms is below 1", hint="Give some milliseconds")
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's security.protocol."""
+        if self.mechanisms:
+            return "SASL_SSL" if self.tls else "SASL_PLAINTEXT"
+        return "SSL" if self.tls else "PLAINTEXT"
+
+
+def client_auth(text: str | None) -> ClientAuth:
+    """The setting client_certificates.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    try:
+        return ClientAuth(text or "none")
+    except ValueError:
+        raise ConfigError(
+            f"client_certificates is {text}", hint="There are required, requested and none"
+        ) from None
+
+
+def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
+    """The mechanisms to serve: none without SASL, all where only users are named."""
+    if named is not None:
+        return tuple(named)
+    return MECHANISMS if users else ()
+
+
+def revealed(user: str, password: str) -> str:
+    """A user's password, wherever it is kept.
+
+    Raises:
+        ConfigError: a reference to it leads nowhere.
+    """
+    return Secret(password, f"sasl of {user}").reveal()

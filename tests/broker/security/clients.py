@@ -1,0 +1,133 @@
+"""Foreign clients with their own names for security options, each a way to write one record."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+from kafka import KafkaProducer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_kafka_sink import EmbeddedBroker
+
+SECONDS = 20
+
+
+class NotDeliveredError(RuntimeError):
+    """The client says that its record was not delivered, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """How to come to a broker; None where a part is not asked for."""
+
+    mechanism: str | None = None
+    user: str | None = None
+    password: str | None = None
+    ca_file: Path | None = None
+    certificate: tuple[Path, Path] | None = None
+
+    @property
+    def protocol(self) -> str:
+        if self.mechanism is not None:
+            return "SASL_PLAINTEXT" if self.ca_file is None else "SASL_SSL"
+        return "PLAINTEXT" if self.ca_file is None else "SSL"
+
+
+def confluent_options(login: Login) -> dict[str, str]:
+    """What librdkafka calls it."""
+    options = {"security.protocol": login.protocol}
+    if login.mechanism is not None:
+        options["sasl.mechanism"] = login.mechanism
+        options |= {"sasl.username": login.user, "sasl.password": login.password}
+    if login.ca_file is not None:
+        options["ssl.ca.location"] = str(login.ca_file)
+    if login.certificate is not None:
+        certificate, key = map(str, login.certificate)
+        options |= {"ssl.certificate.location": certificate, "ssl.key.location": key}
+    return options
+
+
+def write_with_confluent(broker: EmbeddedBroker, login: Login, topic: str, value: bytes) -> None:
+    outcome: list[str | None] = []
+    errors: list[str] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "error_cb": lambda error: errors.append(error.str()),
+            "log_level": 0,
+            "message.timeout.ms": 2500,
+            **confluent_options(login),
+        }
+    )
+    producer.produce(
+        topic, value, on_delivery=lambda error, _: outcome.append(error and error.str())
+    )
+    producer.flush(SECONDS)
+    if outcome != [None]:
+        raise NotDeliveredError(f"{outcome} {errors}")
+
+
+def context_of(login: Login) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=login.ca_file)
+    if login.certificate is not None:
+        context.load_cert_chain(*login.certificate)
+    return context
+
+
+def python_options(login: Login) -> dict[str, object]:
+    """What kafka-python and aiokafka call it."""
+    options: dict[str, object] = {"security_protocol": login.protocol}
+    if login.mechanism is not None:
+        options["sasl_mechanism"] = login.mechanism
+        options |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
+    if login.ca_file is not None:
+        options["ssl_context"] = context_of(login)
+    return options
+
+
+def write_with_kafka_python(broker: EmbeddedBroker, login: Login, topic: str, value: bytes) -> None:
+    try:
+        producer = KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers,
+            max_block_ms=2500,
+            bootstrap_timeout_ms=2500,
+            **python_options(login),
+        )
+    except Exception as error:
+        raise NotDeliveredError(repr(error)) from error
+    try:
+        producer.send(topic, value).get(SECONDS)
+    except Exception as error:
+        raise NotDeliveredError(repr(error)) from error
+    finally:
+        producer.close()
+
+
+def write_with_aiokafka(broker: EmbeddedBroker, login: Login, topic: str, value: bytes) -> None:
+    async def write() -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, **python_options(login)
+        )
+        try:
+            await producer.start()
+            await producer.send_and_wait(topic, value)
+        except Exception as error:
+            raise NotDeliveredError(repr(error)) from error
+        finally:
+            await producer.stop()
+
+    asyncio.run(asyncio.wait_for(write(), SECONDS))
+
+
+WRITERS = {
+    "librdkafka": write_with_confluent,
+    "kafka-python": write_with_kafka_python,
+    "aiokafka": write_with_aiokafka,
+}

@@ -1,0 +1,188 @@
+"""TLS as foreign clients see it: whom they trust, who they are, and what they are told."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from datetime import timedelta
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
+from tests.broker.support.raw import RawClient, batch, produce
+
+
+@pytest.fixture(scope="module")
+def tls_kafka():
+    with EmbeddedBroker(topics={"t": 1}, tls=True) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def stranger():
+    """A broker that runs nowhere: its authority is unknown to all others."""
+    return EmbeddedBroker(tls=True)
+
+
+@pytest.fixture(params=WRITERS)
+def write(request):
+    return WRITERS[request.param]
+
+
+def address(broker):
+    host, port = broker.bootstrap_servers.rsplit(":", 1)
+    return host, int(port)
+
+
+def connect(broker, context=None, name="localhost"):
+    context = context or ssl.create_default_context(cafile=broker.ca_file)
+    plain = socket.create_connection(address(broker), 10)
+    try:
+        return context.wrap_socket(plain, server_hostname=name)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def test_a_client_that_trusts_the_authority_writes(tls_kafka, write):
+    before = tls_kafka.end_offsets("t")[0]
+    write(tls_kafka, Login(ca_file=tls_kafka.ca_file), "t", b"x")
+    assert tls_kafka.end_offsets("t")[0] == before + 1
+
+
+def test_a_client_of_another_authority_does_not(tls_kafka, stranger, write):
+    before = tls_kafka.end_offsets("t")
+    with pytest.raises(NotDeliveredError):
+        write(tls_kafka, Login(ca_file=stranger.ca_file), "t", b"x")
+    assert tls_kafka.end_offsets("t") == before
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
+def test_versions_and_names(tls_kafka, version, name):
+    context = ssl.create_default_context(cafile=tls_kafka.ca_file)
+    context.minimum_version = context.maximum_version = version
+    with connect(tls_kafka, context, name) as client:
+        assert client.version() == version.name.replace("_", ".")
+
+
+def test_tls_1_1_is_refused(tls_kafka):
+    context = ssl.create_default_context(cafile=tls_kafka.ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+        connect(tls_kafka, context)
+
+
+class TlsRawClient(RawClient):
+    """A raw client whose socket speaks TLS."""
+
+    def __init__(self, broker, context=None):
+        super().__init__(broker.bootstrap_servers)
+        context = context or ssl.create_default_context(cafile=broker.ca_file)
+        self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+
+
+def test_large_requests_and_answers(tls_kafka):
+    value = bytes(range(256)) * 3600
+    with TlsRawClient(tls_kafka) as client:
+        for _ in range(4):
+            assert produce(client, "t", bytes(batch(value=value))).error_code == 0
+        end = tls_kafka.end_offsets("t")[0]
+        partition = {"partition": 0, "fetch_offset": end - 4, "partition_max_bytes": 1 << 24}
+        topics = [{"topic": "t", "partitions": [partition]}]
+        answer = client.call(
+            ApiKey.FETCH, 4, replica_id=-1, max_wait=timedelta(0), max_bytes=1 << 24, topics=topics
+        )
+        records = answer.responses[0].partitions[0].records
+        assert bytes(records).count(value) == 4
+
+
+def test_a_plain_client_gets_an_alert(tls_kafka):
+    """As of Kafka, whose alert a client takes for a frame of 352,518,912 bytes."""
+    with socket.create_connection(address(tls_kafka), 10) as client:
+        client.sendall(b"\0\0\0\x10\0\x12\0\0\0\0\0\1\xff\xff" + bytes(6))
+        client.settimeout(10)
+        assert client.recv(5)[:3] == b"\x15\x03\x03"
+        assert client.recv(100)
+        assert client.recv(100) == b""
+
+
+def test_a_slow_handshake_stops_nobody_and_ends(stranger):
+    with EmbeddedBroker(topics={"t": 1}, tls=True, handshake_timeout_ms=600) as broker:
+        started = time.monotonic()
+        slow = [socket.create_connection(address(broker), 10) for _ in range(20)]
+        for client in slow:
+            client.sendall(b"\x16\x03\x01\x02\x00\x01")
+        with TlsRawClient(broker) as client:
+            assert produce(client, "t", bytes(batch())).error_code == 0
+        assert time.monotonic() - started < 0.6
+        for client in slow:
+            with client:
+                client.settimeout(10)
+                assert client.recv(1) == b""
+        assert time.monotonic() - started < 5
+
+
+def test_the_certificate_changes_while_it_runs(tls_kafka):
+    def serial():
+        with connect(tls_kafka) as client:
+            return client.getpeercert()["serialNumber"]
+
+    with TlsRawClient(tls_kafka) as open_before:
+        first = serial()
+        tls_kafka.change_certificate()
+        assert serial() != first
+        assert produce(open_before, "t", bytes(batch())).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"hosts": ["elsewhere.example"]}, "Hostname mismatch"),
+        ({"expires_in": timedelta(seconds=-5)}, "certificate has expired"),
+    ],
+)
+def test_bad_certificates_on_demand(change, reason):
+    with EmbeddedBroker(tls=True) as broker:
+        broker.change_certificate(**change)
+        with pytest.raises(ssl.SSLCertVerificationError, match=reason):
+            connect(broker)
+
+
+class TestClientCertificates:
+    @pytest.fixture(scope="class")
+    def strict(self):
+        with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
+            yield broker
+
+    def test_with_one(self, strict, write):
+        files = strict.client_certificate_files(strict.client_certificate("alice"))
+        write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
+
+    def test_without_one(self, strict, write):
+        before = strict.end_offsets("t")
+        with pytest.raises(NotDeliveredError):
+            write(strict, Login(ca_file=strict.ca_file), "t", b"x")
+        assert strict.end_offsets("t") == before
+
+    def test_of_another_authority(self, strict, stranger, write):
+        files = strict.client_certificate_files(stranger.client_certificate("alice"))
+        with pytest.raises(NotDeliveredError):
+            write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
+
+    def test_the_client_reads_why(self, strict):
+        """However much it has said by then: TLS 1.3 lets it speak before it is looked at."""
+        for _ in range(20):
+            with connect(strict) as client:
+                client.sendall(bytes(100))
+                with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
+                    client.recv(1)
+
+    def test_requested_alone(self, write):
+        with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="requested") as broker:
+            write(broker, Login(ca_file=broker.ca_file), "t", b"x")
