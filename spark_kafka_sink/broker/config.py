@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 from spark_kafka_sink.broker.listeners import certificate_hosts, check_listeners
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.security.bearer_tokens import validate_unsecured
 from spark_kafka_sink.broker.security.settings import (
+    MIN_SCRAM_ITERATIONS,
     SecuritySettings,
     TlsFiles,
     client_auth,
@@ -17,6 +19,8 @@ from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from spark_kafka_sink.broker.security.bearer_tokens import TokenValidator
 
 MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default of message.max.bytes: a batch of 1 MiB and its 12 bytes of log overhead."""
@@ -68,6 +72,8 @@ class BrokerOptions(TypedDict, total=False):
     client_certificates: str | None
     sasl: Mapping[str, str]
     sasl_mechanisms: Sequence[str] | None
+    scram_iterations: int
+    oauthbearer_validator: TokenValidator
     connections_max_reauth_ms: int
     failed_authentication_delay_ms: int
     handshake_timeout_ms: int
@@ -109,7 +115,11 @@ class BrokerConfig:
         client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
         sasl: names and passwords of users, who have to authenticate then. A password may be
             ``env:NAME`` or ``file:PATH``.
-        sasl_mechanisms: the mechanisms that are served; None for all of them if there are users.
+        sasl_mechanisms: the mechanisms that are served; None for PLAIN and SCRAM if there are
+            users. OAUTHBEARER needs no users.
+        scram_iterations: of SCRAM's key derivation.
+        oauthbearer_validator: says whose a token is; by default tokens that nobody signed are
+            believed.
         connections_max_reauth_ms: sessions last so long before a client has to authenticate again
             (KIP-368); 0 for ever.
         failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
@@ -148,6 +158,8 @@ class BrokerConfig:
     client_certificates: str | None = None
     sasl: Mapping[str, str] = field(default_factory=dict, repr=False)
     sasl_mechanisms: Sequence[str] | None = None
+    scram_iterations: int = MIN_SCRAM_ITERATIONS
+    oauthbearer_validator: TokenValidator = validate_unsecured
     connections_max_reauth_ms: int = 0
     failed_authentication_delay_ms: int = 100
     handshake_timeout_ms: int = 10_000
@@ -191,6 +203,8 @@ class BrokerConfig:
             client_auth=client_auth(self.client_certificates),
             passwords=self.sasl,
             mechanisms=mechanisms(self.sasl, self.sasl_mechanisms),
+            scram_iterations=self.scram_iterations,
+            token_validator=self.oauthbearer_validator,
             max_reauth_ms=self.connections_max_reauth_ms,
             failure_delay_ms=self.failed_authentication_delay_ms,
             handshake_timeout_ms=self.handshake_timeout_ms,

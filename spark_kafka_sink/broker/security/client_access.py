@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.security.settings import PLAIN, revealed
+from spark_kafka_sink.broker.security.settings import OAUTHBEARER, PLAIN, revealed
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.security.certificates import Certificate
     from spark_kafka_sink.broker.security.settings import SecuritySettings
 
-_MODULES: Final = {PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule"}
+_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES: Final = {
+    "SCRAM-SHA-512": _SCRAM,
+    "SCRAM-SHA-256": _SCRAM,
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
 """Java's login modules by mechanism, the mechanisms in order of preference."""
 
 
@@ -50,14 +56,25 @@ class ClientAccess:
                 f"the broker does not serve {chosen}",
                 hint=f"It serves {', '.join(self._settings.mechanisms)}",
             )
+        options = self._token(user) if chosen == OAUTHBEARER else self._password(user)
+        jaas = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+        return {
+            "sasl.mechanism": chosen,
+            "sasl.jaas.config": f"{_MODULES[chosen]} required {jaas};",
+        }
+
+    @staticmethod
+    def _token(user: str | None) -> dict[str, str]:
+        """A token that nobody signed: who asks for another kind has to bring one."""
+        return {"unsecuredLoginStringClaim_sub": user or "user"}
+
+    def _password(self, user: str | None) -> dict[str, str]:
         name = user or self._only_user()
         if name not in self._passwords:
             raise ConfigError(
                 f"the broker has no user {name}", hint=f"There are: {', '.join(self._passwords)}"
             )
-        password = revealed(name, self._passwords[name])
-        jaas = f"{_MODULES[chosen]} required username={_quoted(name)} password={_quoted(password)};"
-        return {"sasl.mechanism": chosen, "sasl.jaas.config": jaas}
+        return {"username": name, "password": revealed(name, self._passwords[name])}
 
     def _only_user(self) -> str:
         if len(self._passwords) != 1:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator, SaslServers
-from spark_kafka_sink.broker.security.credentials import Credentials
+from spark_kafka_sink.broker.security.credentials import HASHES, Credentials
+from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.plain import PlainSaslServer
+from spark_kafka_sink.broker.security.scram import ScramSaslServer
 from spark_kafka_sink.broker.security.server_tls import ServerTls
-from spark_kafka_sink.broker.security.settings import PLAIN, TlsFiles, revealed
+from spark_kafka_sink.broker.security.settings import OAUTHBEARER, PLAIN, TlsFiles, revealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,7 @@ class ServerSecurity:
         if settings.tls:
             files = settings.tls if isinstance(settings.tls, TlsFiles) else None
             self.tls = ServerTls(files, settings.hosts, settings.client_auth)
-        self.credentials = Credentials()
+        self.credentials = Credentials(settings.scram_iterations)
         for user, password in settings.passwords.items():
             self.credentials.set_password(user, revealed(user, password))
         self._servers = SaslServers(
@@ -52,7 +54,10 @@ class ServerSecurity:
     def _maker(self, mechanism: str) -> Callable[[], SaslServer]:
         makers: dict[str, Callable[[], SaslServer]] = {
             PLAIN: lambda: PlainSaslServer(self.credentials),
+            OAUTHBEARER: lambda: OAuthBearerSaslServer(self.settings.token_validator),
         }
+        if mechanism in HASHES:
+            return lambda: ScramSaslServer(self.credentials, mechanism)
         return makers[mechanism]
 
     def new_authenticator(self) -> SaslServerAuthenticator | None:

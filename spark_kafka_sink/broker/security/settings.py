@@ -6,15 +6,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.broker.security.credentials import HASHES
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_kafka_sink.broker.security.bearer_tokens import TokenValidator
+
 PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN,)
-"""Mechanisms that are served."""
+OAUTHBEARER: Final = "OAUTHBEARER"
+PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
+"""What is served where users have passwords."""
+MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 MIN_SCRAM_ITERATIONS: Final = 4096
 """As Kafka's ScramMechanism.minIterations."""
 
@@ -60,6 +65,8 @@ class SecuritySettings:
     client_auth: ClientAuth
     passwords: Mapping[str, str] = field(repr=False)
     mechanisms: tuple[str, ...]
+    scram_iterations: int
+    token_validator: TokenValidator
     max_reauth_ms: int
     failure_delay_ms: int
     handshake_timeout_ms: int
@@ -79,6 +86,11 @@ class SecuritySettings:
         for name in ("max_reauth_ms", "failure_delay_ms"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}", hint="It can't be negative")
+        if self.scram_iterations < MIN_SCRAM_ITERATIONS:
+            raise ConfigError(
+                f"scram_iterations is {self.scram_iterations}",
+                hint=f"Kafka's lowest is {MIN_SCRAM_ITERATIONS}",
+            )
         if self.handshake_timeout_ms < 1:
             raise ConfigError("handshake_timeout_ms is below 1", hint="Give some milliseconds")
 
@@ -105,10 +117,10 @@ def client_auth(text: str | None) -> ClientAuth:
 
 
 def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:
-    """The mechanisms to serve: none without SASL, all where only users are named."""
+    """The mechanisms to serve: none without SASL, those of passwords where only users are named."""
     if named is not None:
         return tuple(named)
-    return MECHANISMS if users else ()
+    return PASSWORD_MECHANISMS if users else ()
 
 
 def revealed(user: str, password: str) -> str:

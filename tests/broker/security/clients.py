@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from confluent_kafka import Producer
 from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from spark_kafka_sink.broker.security.bearer_tokens import unsecured_token
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +49,10 @@ def confluent_options(login: Login) -> dict[str, str]:
     options = {"security.protocol": login.protocol}
     if login.mechanism is not None:
         options["sasl.mechanism"] = login.mechanism
+    if login.mechanism == "OAUTHBEARER":
+        options["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
+        options["sasl.oauthbearer.config"] = f"principal={login.user}"
+    elif login.mechanism is not None:
         options |= {"sasl.username": login.user, "sasl.password": login.password}
     if login.ca_file is not None:
         options["ssl.ca.location"] = str(login.ca_file)
@@ -74,6 +82,27 @@ def write_with_confluent(broker: EmbeddedBroker, login: Login, topic: str, value
         raise NotDeliveredError(f"{outcome} {errors}")
 
 
+class Tokens(AbstractTokenProvider):
+    """Tokens that nobody signed, for kafka-python."""
+
+    def __init__(self, user: str) -> None:
+        super().__init__()
+        self._user = user
+
+    def token(self) -> str:
+        return unsecured_token(self._user)
+
+
+class AsyncTokens(AsyncTokenProvider):
+    """The same for aiokafka."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+
+    async def token(self) -> str:
+        return unsecured_token(self._user)
+
+
 def context_of(login: Login) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=login.ca_file)
     if login.certificate is not None:
@@ -81,11 +110,14 @@ def context_of(login: Login) -> ssl.SSLContext:
     return context
 
 
-def python_options(login: Login) -> dict[str, object]:
+def python_options(login: Login, tokens: type) -> dict[str, object]:
     """What kafka-python and aiokafka call it."""
     options: dict[str, object] = {"security_protocol": login.protocol}
     if login.mechanism is not None:
         options["sasl_mechanism"] = login.mechanism
+    if login.mechanism == "OAUTHBEARER":
+        options["sasl_oauth_token_provider"] = tokens(login.user)
+    elif login.mechanism is not None:
         options |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
     if login.ca_file is not None:
         options["ssl_context"] = context_of(login)
@@ -98,7 +130,7 @@ def write_with_kafka_python(broker: EmbeddedBroker, login: Login, topic: str, va
             bootstrap_servers=broker.bootstrap_servers,
             max_block_ms=2500,
             bootstrap_timeout_ms=2500,
-            **python_options(login),
+            **python_options(login, Tokens),
         )
     except Exception as error:
         raise NotDeliveredError(repr(error)) from error
@@ -113,7 +145,7 @@ def write_with_kafka_python(broker: EmbeddedBroker, login: Login, topic: str, va
 def write_with_aiokafka(broker: EmbeddedBroker, login: Login, topic: str, value: bytes) -> None:
     async def write() -> None:
         producer = AIOKafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, **python_options(login)
+            bootstrap_servers=broker.bootstrap_servers, **python_options(login, AsyncTokens)
         )
         try:
             await producer.start()

@@ -1,0 +1,121 @@
+"""Names and passwords, as foreign clients send them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
+
+PASSWORD = 'se"c\\ret;='
+
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+@pytest.fixture(scope="module")
+def secured():
+    with EmbeddedBroker(
+        topics={"t": 1}, tls=True, sasl={"alice": PASSWORD}, sasl_mechanisms=MECHANISMS
+    ) as broker:
+        yield broker
+
+
+@pytest.fixture(params=WRITERS)
+def write(request):
+    return WRITERS[request.param]
+
+
+def login(broker, password=PASSWORD, user="alice", mechanism="PLAIN"):
+    return Login(mechanism=mechanism, user=user, password=password, ca_file=broker.ca_file)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_known_user_writes(secured, write, mechanism):
+    before = secured.end_offsets("t")[0]
+    write(secured, login(secured, mechanism=mechanism), "t", b"x")
+    assert secured.end_offsets("t")[0] == before + 1
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_wrong_password(secured, write, mechanism):
+    before = secured.end_offsets("t")
+    with pytest.raises(NotDeliveredError):
+        write(secured, login(secured, "guessed", mechanism=mechanism), "t", b"x")
+    assert secured.end_offsets("t") == before
+
+
+def test_a_token_that_is_refused(write):
+    def validate(token):
+        raise AuthenticationError("nobody comes in")
+
+    with EmbeddedBroker(
+        topics={"t": 1},
+        tls=True,
+        sasl_mechanisms=["OAUTHBEARER"],
+        oauthbearer_validator=validate,
+    ) as broker:
+        with pytest.raises(NotDeliveredError):
+            write(broker, login(broker, mechanism="OAUTHBEARER"), "t", b"x")
+        assert broker.end_offsets("t") == [0]
+
+
+def test_a_mechanism_that_is_not_served():
+    scram = Login(mechanism="SCRAM-SHA-256", user="alice", password="x")
+    reason = "broker's supported mechanisms: PLAIN"
+    with (
+        EmbeddedBroker(topics={"t": 1}, sasl={"alice": "x"}, sasl_mechanisms=["PLAIN"]) as broker,
+        pytest.raises(NotDeliveredError, match=reason),
+    ):
+        WRITERS["librdkafka"](broker, scram, "t", b"x")
+
+
+def test_the_reason_is_told(secured):
+    with pytest.raises(NotDeliveredError, match="Authentication failed: Invalid username or pass"):
+        WRITERS["librdkafka"](secured, login(secured, "guessed"), "t", b"x")
+
+
+def test_without_tls(write):
+    with EmbeddedBroker(topics={"t": 1}, sasl={"alice": PASSWORD}) as broker:
+        plain = Login(mechanism="SCRAM-SHA-512", user="alice", password=PASSWORD)
+        write(broker, plain, "t", b"x")
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_changed_password_and_a_removed_user(secured, mechanism):
+    def write(password):
+        WRITERS["librdkafka"](secured, login(secured, password, "bob", mechanism), "t", b"x")
+
+    secured.set_password("bob", "first")
+    write("first")
+    secured.set_password("bob", "second")
+    write("second")
+    with pytest.raises(NotDeliveredError, match="Authentication failed"):
+        write("first")
+    secured.remove_user("bob")
+    with pytest.raises(NotDeliveredError, match="Authentication failed"):
+        write("second")
+
+
+def test_client_options(secured):
+    options = secured.client_options("alice", mechanism="PLAIN")
+    assert options == {
+        "kafka.bootstrap.servers": secured.bootstrap_servers,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": secured.ca_certificate,
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
+        'required username="alice" password="se\\"c\\\\ret;=";',
+    }
+
+
+def test_options_of_nobody(secured):
+    with pytest.raises(ConfigError, match="no user mallory"):
+        secured.client_options("mallory")
+
+
+def test_no_password_is_shown(secured):
+    assert PASSWORD not in repr(secured.config)
+    assert "secret-42" not in repr(EmbeddedBroker(sasl={"a": "secret-42"}).config.security)

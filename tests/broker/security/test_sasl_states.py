@@ -1,0 +1,216 @@
+"""What may come when: the states of Kafka's SaslServerAuthenticator, over a socket."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
+from tests.broker.support.raw import RawClient, batch, produce, produce_values
+
+USERS = {"alice": "secret", "bob": "hidden"}
+OTHER_ID = (
+    "Authentication failed: Client requested an authorization id that is different from username"
+)
+HIDDEN = (
+    "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+    "PLAIN"
+)
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    with EmbeddedBroker(topics={"t": 1}, sasl=USERS) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def short_sessions():
+    with EmbeddedBroker(topics={"t": 1}, sasl=USERS, connections_max_reauth_ms=400) as broker:
+        yield broker
+
+
+def await_end(session_ms: int) -> None:
+    deadline = time.monotonic() + session_ms / 1000
+    while time.monotonic() <= deadline:
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_authenticate_in_each_version(kafka, version):
+    with RawClient(kafka.bootstrap_servers) as client:
+        assert handshake(client).mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        answer = authenticate(client, plain("alice", "secret"), version)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+        assert produce(client, "t", bytes(batch())).error_code == 0
+
+
+def test_bare_tokens_after_handshake_0(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        assert handshake(client, version=0).error_code is ErrorCode.none
+        token = plain("alice", "secret")
+        client.socket.sendall(len(token).to_bytes(4, "big") + token)
+        assert client.socket.recv(4) == bytes(4)
+        assert produce(client, "t", bytes(batch())).error_code == 0
+
+
+def test_a_bare_token_that_is_wrong(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        handshake(client, version=0)
+        token = plain("alice", "guessed")
+        client.socket.sendall(len(token).to_bytes(4, "big") + token)
+        assert client.closed()
+
+
+def test_api_versions_once_before(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        served = {one.api_key for one in client.call(ApiKey.API_VERSIONS, 2).api_keys}
+        assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= served
+        assert log_in(client).error_code is ErrorCode.none
+    with RawClient(kafka.bootstrap_servers) as client:
+        client.call(ApiKey.API_VERSIONS, 2)
+        client.send(ApiKey.API_VERSIONS, 2)
+        assert client.closed()
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_other_requests_end_the_connection(kafka, steps):
+    before = kafka.end_offsets("t")
+    with RawClient(kafka.bootstrap_servers) as client:
+        if steps:
+            handshake(client)
+        client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
+        assert client.closed()
+    assert kafka.end_offsets("t") == before
+
+
+def test_authenticate_without_a_handshake_ends_the_connection(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=plain("alice", "secret"))
+        assert client.closed()
+
+
+def test_an_unknown_mechanism(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        answer = handshake(client, "GSSAPI")
+        assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
+        assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        assert client.closed()
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (plain("alice", "guessed"), "Authentication failed: Invalid username or password"),
+        (plain("mallory", "secret"), "Authentication failed: Invalid username or password"),
+        (plain("", "secret"), "Authentication failed: username not specified"),
+        (plain("alice", ""), "Authentication failed: password not specified"),
+        (
+            b"bob" + plain("alice", "secret"),
+            OTHER_ID,
+        ),
+        (
+            b"nothing",
+            HIDDEN,
+        ),
+    ],
+)
+def test_refusals_are_told_late_as_kafka_words_them(kafka, message, told):
+    with RawClient(kafka.bootstrap_servers) as client:
+        handshake(client)
+        started = time.monotonic()
+        answer = authenticate(client, message)
+        assert time.monotonic() - started > 0.09
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        assert answer.error_message == told
+        assert client.closed()
+
+
+def test_large_frames_are_not_taken_before(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        client.socket.sendall((600_000).to_bytes(4, "big"))
+        assert client.closed()
+    with RawClient(kafka.bootstrap_servers) as client:
+        log_in(client)
+        value = bytes(900_000)
+        assert produce(client, "t", bytes(batch(value=value))).error_code == 0
+
+
+def test_who_says_nothing_has_to_go():
+    with (
+        EmbeddedBroker(sasl=USERS, handshake_timeout_ms=300) as broker,
+        RawClient(broker.bootstrap_servers) as client,
+    ):
+        assert client.closed()
+
+
+def test_a_second_handshake_without_sessions(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        log_in(client)
+        assert handshake(client).error_code is ErrorCode.illegal_sasl_state
+        answer = authenticate(client, plain("alice", "secret"))
+        assert answer.error_code is ErrorCode.illegal_sasl_state
+        assert produce(client, "t", bytes(batch())).error_code == 0
+
+
+def test_sasl_is_illegal_where_there_is_none():
+    with EmbeddedBroker() as broker, RawClient(broker.bootstrap_servers) as client:
+        assert handshake(client).error_code is ErrorCode.illegal_sasl_state
+
+
+class TestSessions:
+    def test_the_client_is_told_how_long(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            assert log_in(client).session_lifetime == timedelta(milliseconds=400)
+
+    def test_a_request_after_the_end_closes(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            log_in(client)
+            assert produce(client, "t", bytes(batch())).error_code == 0
+            await_end(420)
+            client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
+            assert client.closed()
+
+    def test_it_goes_on_after_another_authentication(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            log_in(client)
+            await_end(420)
+            assert log_in(client).error_code is ErrorCode.none
+            assert produce(client, "t", bytes(batch())).error_code == 0
+
+    def test_not_twice_a_second(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            log_in(client)
+            assert log_in(client).error_code is ErrorCode.none
+            assert handshake(client).error_code is ErrorCode.illegal_sasl_state
+
+    def test_as_the_same_user(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            log_in(client)
+            answer = log_in(client, "bob", "hidden")
+            assert answer.error_code is ErrorCode.sasl_authentication_failed
+            assert answer.error_message == (
+                "Cannot change principals during re-authentication from User.alice: User.bob"
+            )
+            assert client.closed()
+
+    def test_by_the_same_mechanism(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            log_in(client)
+            assert handshake(client, "SCRAM-SHA-256").error_code is ErrorCode.none
+            client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=abc")
+            assert client.closed()
+
+    def test_not_with_a_password_that_changed(self, short_sessions):
+        with RawClient(short_sessions.bootstrap_servers) as client:
+            short_sessions.set_password("carol", "old")
+            log_in(client, "carol", "old")
+            short_sessions.set_password("carol", "new")
+            handshake(client)
+            answer = authenticate(client, plain("carol", "old"))
+            assert answer.error_code is ErrorCode.sasl_authentication_failed
