@@ -58,7 +58,7 @@ class TokenEndpoint:
 
     def __init__(self, login: ClientCredentialsLogin) -> None:
         self._login = login
-        self._place = f"the token endpoint {redacted(login.token_endpoint_url)}"
+        self._place = _place_of(login.token_endpoint_url)
         self._client_id = revealed(login.client_id)
         self._client_secret = revealed(login.client_secret)
 
@@ -156,10 +156,9 @@ class TokenEndpoint:
             return self._refused(
                 f"has a certificate that is not accepted: {reason.verify_message}", retriable=False
             )
-        text = reason.strerror if isinstance(reason, OSError) and reason.strerror else None
-        if isinstance(reason, ssl.SSLError):
-            text = f"TLS: {reason.reason}"
-        return self._refused(f"can't be asked: {text or type(reason).__name__}", retriable=True)
+        if isinstance(error, ValueError):
+            return self._refused(f"is no URL to ask: {type(error).__name__}", retriable=False)
+        return self._refused(f"can't be asked: {_why(reason)}", retriable=True)
 
     def _refused(self, says: str, *, retriable: bool) -> Refusal:
         return Refusal(
@@ -170,6 +169,14 @@ class TokenEndpoint:
             ),
             retriable,
         )
+
+
+def _place_of(url: str) -> str:
+    """What errors call the endpoint; text that is no URL is not repeated: it may hold anything."""
+    try:
+        return f"the token endpoint {redacted(url)}" if "://" in url else "the token endpoint"
+    except ValueError:
+        return "the token endpoint"
 
 
 def _take_answer(response: Response) -> Response:
@@ -191,6 +198,14 @@ def _root_of(error: BaseException) -> BaseException:
             break
         seen = inner
     return seen
+
+
+def _why(reason: BaseException) -> str:
+    if isinstance(reason, TimeoutError):
+        return "no answer within the time allowed"
+    if isinstance(reason, ssl.SSLError):
+        return f"TLS: {reason.reason}"
+    return (isinstance(reason, OSError) and reason.strerror) or type(reason).__name__
 
 
 def _inner(error: BaseException) -> BaseException | None:

@@ -208,9 +208,36 @@ def test_an_issuer_that_never_ends_its_answer():
             thread.join()
 
 
-def test_what_is_no_url():
-    text = failure(client_login("nonsense", retry_backoff_max_ms=1))
-    assert "can't be asked" in text
+@pytest.mark.parametrize("url", ["x?key=v", "gopher://localhost/t?key=v", "https://[::1/t?key=v"])
+def test_what_is_no_url(url):
+    waits = Waits()
+    text = failure(client_login(url), waits)
+    assert "is no URL to ask" in text
+    assert "key=v" not in text
+    assert waits.waited == []
+
+
+def test_an_issuer_that_says_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        login = client_login(
+            f"http://127.0.0.1:{silent.getsockname()[1]}/token",
+            read_timeout_ms=200,
+            retry_backoff_max_ms=0,
+        )
+        assert "no answer within the time allowed" in failure(login)
+
+
+def test_plain_http_at_a_port_of_https(authority, tmp_path):
+    certificate = authority.server("localhost").write(tmp_path)
+    with ScriptedIssuer(always(granted("good")), certificate) as issuer:
+        login = client_login(issuer.url.replace("https", "http"), retry_backoff_max_ms=0)
+        assert "can't be asked" in failure(login)
+
+
+def test_https_at_a_port_of_plain_http():
+    with ScriptedIssuer(always(granted("good"))) as issuer:
+        login = client_login(issuer.url.replace("http", "https"), retry_backoff_max_ms=0)
+        assert "can't be asked: TLS: " in failure(login)
 
 
 @pytest.fixture(scope="module")
