@@ -229,7 +229,7 @@ _TOKENS = (
         kind=Kind.LONG,
         java=10_000,
         importance=LOW,
-        doc="Longest such pause.",
+        doc="Longest such pause, and all of them together, as in Java.",
     ),
     _text(
         "sasl.login.refresh.window.factor",

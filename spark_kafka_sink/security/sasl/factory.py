@@ -9,7 +9,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
-    JaasLogin,
     KerberosLogin,
     Mechanism,
     MskIamLogin,
@@ -18,6 +17,7 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     UnsecuredTokenLogin,
 )
+from spark_kafka_sink.config.security.sasl.login import resolve
 from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
 from spark_kafka_sink.security.sasl.plain import PlainExchange
 from spark_kafka_sink.security.sasl.scram import ScramExchange
@@ -41,9 +41,7 @@ def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
         ConfigError: a library that the mechanism needs is not installed, or a setting that only
             this host has is missing.
     """
-    login = config.login
-    if isinstance(login, JaasLogin):
-        raise ConfigError(f"option {login.jaas.option} can't be a reference yet")
+    login = resolve(config)
     check_libraries(login)
     try:
         return _exchange(config, login, host)

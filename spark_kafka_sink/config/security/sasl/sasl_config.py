@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     RefreshPolicy,
@@ -27,22 +28,25 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     if this process can follow it, and by the tasks otherwise.
 
     Raises:
-        ConfigError: options contradict each other, or one that is needed is missing.
+        ConfigError: options contradict each other, or one that is needed is missing, or a library
+            that the login needs.
     """
     mechanism = mechanism_of(values)
     refresh = _refresh(values)
     jaas = values.secret(JAAS)
     if jaas is None or not jaas.source:
         login = build_login(mechanism, values, None)
+        check_libraries(login)
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     if not jaas.is_reference:
         login = build_login(mechanism, values, parse_jaas(jaas.source, jaas.option))
+        check_libraries(login)
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     settings = {name: values.values[name] for name in sorted(values.values) if _for_login(name)}
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
     config = SaslConfig(mechanism=mechanism, login=deferred, refresh=refresh)
     if _can_be_read(jaas):
-        resolve(config)
+        check_libraries(resolve(config))
     return config
 
 

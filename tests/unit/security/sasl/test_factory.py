@@ -7,7 +7,9 @@ import sys
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
+    JaasLogin,
     KerberosLogin,
     Mechanism,
     MskIamLogin,
@@ -28,6 +30,17 @@ def test_a_missing_library_names_the_extra(mechanism, login, module, extra, monk
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigError, match=rf"pip install 'spark-kafka-sink\[{extra}\]'"):
         exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
+
+
+def test_a_login_that_stands_elsewhere_is_read_when_it_is_needed(monkeypatch):
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = JaasLogin(jaas=Secret("env:THE_LOGIN", "kafka.sasl.jaas.config"), settings=())
+    config = SaslConfig(mechanism=Mechanism.PLAIN, login=login)
+    with pytest.raises(ConfigError, match="THE_LOGIN"):
+        exchange_for(config, "broker.test")
+    for password in ("old", "new"):
+        monkeypatch.setenv("THE_LOGIN", f'{module} required username="a" password="{password}";')
+        assert exchange_for(config, "broker.test").first() == f"\0a\0{password}".encode()
 
 
 def test_a_library_that_can_not_be_loaded_names_the_host(monkeypatch):
