@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.demo.check import check, check_report
@@ -36,7 +36,7 @@ class Record:
 
 def records() -> list[Record]:
     return [
-        Record(key, dict(zip("nt", row, strict=True)), 0 if key else row[0] % 2)
+        Record(key, dict(zip("nt", row, strict=True)), 0 if key else cast("int", row[0]) % 2)
         for key, rows in SOURCE.items()
         for row in rows
     ]
@@ -46,7 +46,7 @@ def verdict(found: list[Record]) -> list[bool]:
     received = Received(("n", "t"))
     sizes: defaultdict[int, int] = defaultdict(int)
     for record in found:
-        received.add(record)
+        received.add(record)  # type: ignore[arg-type]
         sizes[record.partition()] += 1
     return [finding.good for finding in check(SOURCE, received, sizes)]
 

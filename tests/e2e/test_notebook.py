@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pandas as pd
@@ -52,16 +52,18 @@ print({MARK!r} + json.dumps({{
 
 @pytest.fixture(scope="module")
 def executed() -> NotebookNode:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    notebook.cells.insert(-1, nbformat.v4.new_code_cell(PROBE))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    cell = nbformat.v4.new_code_cell(PROBE)  # type: ignore[no-untyped-call]
+    notebook.cells.insert(-1, cell)
     client = NotebookClient(notebook, timeout=240, kernel_name="python3")
     return client.execute(cwd=str(NOTEBOOK.parent))
 
 
 @pytest.fixture(scope="module")
-def results(executed: NotebookNode) -> dict[str, object]:
+def results(executed: NotebookNode) -> dict[str, Any]:
     text = "".join(output.get("text", "") for output in executed.cells[-2].outputs)
-    return json.loads(text.split(MARK)[1])
+    found: dict[str, Any] = json.loads(text.split(MARK)[1])
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def flown() -> pd.DataFrame:
 
 
 def test_every_clean_flight_and_route_is_in_the_log(
-    results: dict[str, object], flown: pd.DataFrame
+    results: dict[str, Any], flown: pd.DataFrame
 ) -> None:
     log = results["log"]
     assert results["clean"] == len(flown) == 327_346
@@ -81,7 +83,7 @@ def test_every_clean_flight_and_route_is_in_the_log(
     assert all(log["flights"]), "a partition of flights is empty"
 
 
-def test_the_report_counts_what_is_in_the_log(results: dict[str, object]) -> None:
+def test_the_report_counts_what_is_in_the_log(results: dict[str, Any]) -> None:
     assert results["reported"] == results["log"]
     assert results["persisted"] == sum(map(sum, results["log"].values()))
     assert 0 < results["sent"] < results["encoded"] / 2, "zstd should halve JSON at least"
@@ -89,9 +91,7 @@ def test_the_report_counts_what_is_in_the_log(results: dict[str, object]) -> Non
     assert results["requests"] > 0
 
 
-def test_routes_are_those_that_pandas_finds(
-    results: dict[str, object], flown: pd.DataFrame
-) -> None:
+def test_routes_are_those_that_pandas_finds(results: dict[str, Any], flown: pd.DataFrame) -> None:
     groups = flown.groupby("route")["arr_delay"]
     routes = results["routes"]
     assert {name: route["flights"] for name, route in routes.items()} == groups.size().to_dict()
@@ -99,7 +99,7 @@ def test_routes_are_those_that_pandas_finds(
         assert routes[name]["mean_delay"] == pytest.approx(mean, abs=0.051)
 
 
-def test_a_flight_is_as_it_was_derived(results: dict[str, object], flown: pd.DataFrame) -> None:
+def test_a_flight_is_as_it_was_derived(results: dict[str, Any], flown: pd.DataFrame) -> None:
     flight = results["flight"]
     same = flown[flown["tailnum"] == results["flight_key"]]
     assert flight["tailnum"] == results["flight_key"]
@@ -118,7 +118,7 @@ def test_every_figure_is_drawn(executed: NotebookNode) -> None:
 
 
 def test_it_is_stored_without_outputs() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
     for cell in notebook.cells:
         assert cell.get("outputs", []) == []

@@ -101,7 +101,9 @@ def test_the_readme_runs_and_its_records_arrive(tmp_path: Path, kafka: EmbeddedB
     script.write_text("\n".join(blocks).replace(ADDRESS, kafka.bootstrap_servers))
     run([script.name], tmp_path)
     found = records(kafka.bootstrap_servers, "events")
-    batch = {int(key): json.loads(value) for key, value in found if value and value[:1] == b"{"}
+    batch = {
+        int(key or b""): json.loads(value) for key, value in found if value and value[:1] == b"{"
+    }
     assert {key: event["id"] for key, event in batch.items()} == {n: n for n in range(100_000)}
     assert (b"a", b"from SQL") in found
     streamed = [value for _, value in found if value and re.match(rb"\d{4}-\d\d-\d\d ", value)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pyarrow as pa
 
@@ -52,8 +54,13 @@ def columns(batch: GoldenBatch) -> Columns:
     return Columns(
         value=pa.array([record.value for record in batch.records], pa.binary()),
         key=pa.array(keys, pa.binary()) if any(key is not None for key in keys) else None,
-        headers=encoder.encode_headers(pa.array(headers, _HEADER_LIST)) if any(headers) else None,
+        headers=_encoded(headers) if any(headers) else None,
     )
+
+
+def _encoded(headers: list[list[dict[str, bytes | None]]]) -> pa.BinaryArray:
+    lists = cast("pa.ListArray[Any]", pa.array(headers, _HEADER_LIST))
+    return encoder.encode_headers(lists)
 
 
 def _header_rows(record: GoldenRecord) -> list[dict[str, bytes | None]]:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord, read_batches, write_batch
 from tests.golden.our_batch import read_ours, write_ours
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 NOW = 1_800_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -22,10 +26,10 @@ LEVELS = {
 }
 
 
-def batch_of(name, codec):
+def batch_of(name: str, codec: str) -> GoldenBatch:
     """One record, text that compresses, noise that doesn't, and more than any codec's block."""
     source = random.Random(3)
-    bodies = {
+    bodies: dict[str, list[bytes | None]] = {
         "one": [b"v"],
         "empty": [b""],
         "text": [b'{"flight": %d, "tail": "N14228"}' % n for n in range(300)],
@@ -40,14 +44,14 @@ def batch_of(name, codec):
 
 @pytest.mark.parametrize("name", ["one", "empty", "text", "noise", "large"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_reads_the_other(jvm, codec, name):
+def test_each_reads_the_other(jvm: Jvm, codec: str, name: str) -> None:
     batch = batch_of(name, codec)
     assert read_batches(jvm, write_ours(batch)) == [batch]
     assert read_ours(write_batch(jvm, batch)) == batch
 
 
 @pytest.mark.parametrize(("codec", "level"), [(c, n) for c, ns in LEVELS.items() for n in ns])
-def test_kafka_reads_every_level(jvm, codec, level):
+def test_kafka_reads_every_level(jvm: Jvm, codec: str, level: int) -> None:
     for name in ("text", "large"):
         batch = batch_of(name, codec)
         written = write_ours(batch, level)
@@ -55,6 +59,6 @@ def test_kafka_reads_every_level(jvm, codec, level):
         assert len(written) < len(write_ours(replace(batch, codec="none")))
 
 
-def test_kafka_reads_batches_side_by_side(jvm):
+def test_kafka_reads_batches_side_by_side(jvm: Jvm) -> None:
     batches = [replace(batch_of("text", codec), base_offset=n) for n, codec in enumerate(CODECS)]
     assert read_batches(jvm, b"".join(map(write_ours, batches))) == batches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -9,6 +11,9 @@ from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.messages import request_header, response_frame
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.unit.protocol.entities import MESSAGES, entities
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 ONE = settings(
     max_examples=1,
@@ -20,7 +25,7 @@ ONE = settings(
 APIS = [api.name.lower() for api in ApiKey]
 
 
-def known(jvm, api, suffix):
+def known(jvm: Jvm, api: str, suffix: str) -> tuple[Any, list[type[Any]]]:
     """The classes of requests or responses whose versions this Kafka has."""
     key = jvm.common.protocol.ApiKeys.forId(ApiKey[api.upper()].value)
     found = [t for t in MESSAGES[api] if t.__name__.endswith(suffix)]
@@ -29,7 +34,7 @@ def known(jvm, api, suffix):
 
 @pytest.mark.parametrize("client_id", ["kafkaprod-1", "", None, "größe"])
 @pytest.mark.parametrize("api", APIS)
-def test_kafka_parses_our_request_headers(jvm, api, client_id):
+def test_kafka_parses_our_request_headers(jvm: Jvm, api: str, client_id: str | None) -> None:
     _, requests = known(jvm, api, "Request")
     assert requests
     for request in requests:
@@ -43,17 +48,17 @@ def test_kafka_parses_our_request_headers(jvm, api, client_id):
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_kafka_parses_our_response_headers(jvm, api):
+def test_kafka_parses_our_response_headers(jvm: Jvm, api: str) -> None:
     key, responses = known(jvm, api, "Response")
     assert responses
     for response in responses:
         check_response(jvm, key, response)
 
 
-def check_response(jvm, key, response_type):
+def check_response(jvm: Jvm, key: Any, response_type: type[Any]) -> None:
     @ONE
     @given(payload=entities(response_type))
-    def run(payload):
+    def run(payload: Any) -> None:
         framed = response_frame(payload, 78)
         assert int.from_bytes(framed[:4]) == len(framed) - 4
         buffer = jvm.buffer(framed[4:])

@@ -6,6 +6,8 @@ Kafka's bytes mean the same to us.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -14,6 +16,9 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.golden.json_view import same
 from tests.golden.jvm_messages import understand, versions
 from tests.unit.protocol.entities import MESSAGES, entities
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 QUICK = settings(
     max_examples=5,
@@ -25,12 +30,12 @@ QUICK = settings(
 
 
 @pytest.mark.parametrize("api", [api.name.lower() for api in ApiKey])
-def test_kafka_and_we_mean_the_same(jvm, api):
+def test_kafka_and_we_mean_the_same(jvm: Jvm, api: str) -> None:
     checked = [check(jvm, entity_type) for entity_type in MESSAGES[api]]
     assert sum(checked) >= 2, "a request and a response"
 
 
-def check(jvm, entity_type):
+def check(jvm: Jvm, entity_type: type[Any]) -> int:
     """Compare values of one class; 0 when Kafka no longer has this version, else 1."""
     name, version = entity_type.__name__, int(entity_type.__version__)
     lowest, highest = versions(jvm, name)
@@ -39,7 +44,7 @@ def check(jvm, entity_type):
 
     @QUICK
     @given(entity=entities(entity_type))
-    def run(entity):
+    def run(entity: Any) -> None:
         ours = encode(entity)
         understood = understand(jvm, name, version, ours)
         assert understood.rest == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,11 @@ import pytest
 
 from spark_kafka_sink.records.key_hashes import murmur2, partitions_for_keys
 
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
-def random_keys(count, longest):
+
+def random_keys(count: int, longest: int) -> list[bytes]:
     source = random.Random(count + longest)
     return [source.randbytes(source.randint(0, longest)) for _ in range(count)]
 
@@ -25,8 +29,9 @@ EDGES = [
 ]
 
 
-def hashes(keys):
-    return murmur2(keys).view(np.int32).tolist()
+def hashes(keys: pa.BinaryArray) -> list[int]:
+    found: list[int] = murmur2(keys).view(np.int32).tolist()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -34,24 +39,24 @@ def hashes(keys):
     [EDGES, random_keys(1_500, 12), random_keys(1_000, 40), [b"same"] * 10, [b"8 bytes!"], []],
     ids=["edges", "short", "long", "repeated", "one", "none"],
 )
-def test_hashes_are_javas(jvm, keys):
+def test_hashes_are_javas(jvm: Jvm, keys: list[bytes]) -> None:
     assert hashes(pa.array(keys, pa.binary())) == [jvm.murmur2(key) for key in keys]
 
 
-def test_hashes_of_a_slice_are_javas(jvm):
+def test_hashes_of_a_slice_are_javas(jvm: Jvm) -> None:
     keys = random_keys(200, 20)
     assert hashes(pa.array(keys, pa.binary())[37:150]) == [jvm.murmur2(k) for k in keys[37:150]]
 
 
-def test_nulls_do_not_disturb_their_neighbours(jvm):
+def test_nulls_do_not_disturb_their_neighbours(jvm: Jvm) -> None:
     keys = [None if n % 3 == 0 else key for n, key in enumerate(random_keys(200, 20))]
     ours = hashes(pa.array(keys, pa.binary()))
     present = [n for n, key in enumerate(keys) if key is not None]
-    assert [ours[n] for n in present] == [jvm.murmur2(keys[n]) for n in present]
+    assert [ours[n] for n in present] == [jvm.murmur2(keys[n] or b"") for n in present]
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 8, 1_000, 2**31 - 1])
-def test_partitions_are_javas(jvm, partitions):
+def test_partitions_are_javas(jvm: Jvm, partitions: int) -> None:
     keys = [*EDGES, *random_keys(200, 30)]
     ours = partitions_for_keys(pa.array(keys, pa.binary()), partitions).tolist()
     assert ours == [jvm.partition_of(key, partitions) for key in keys]

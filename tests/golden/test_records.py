@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 from tests.golden.jvm_records import GoldenBatch, GoldenRecord, write_batch
 from tests.golden.our_batch import read_ours, write_ours
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 NOW = 1_800_000_000_000
 QUICK = settings(
@@ -45,7 +49,7 @@ batches = st.builds(
 )
 
 
-def values(sizes, *, compressible=True):
+def values(sizes: list[int], *, compressible: bool = True) -> GoldenBatch:
     """A batch with a value of each size, in the producer's own form."""
     source = random.Random(7)
     fill = (lambda n: b"spark" * (n // 5) + b"k" * (n % 5)) if compressible else source.randbytes
@@ -53,10 +57,10 @@ def values(sizes, *, compressible=True):
     return GoldenBatch(records=tuple(stamped), producer_id=9, producer_epoch=1, base_sequence=5)
 
 
-def test_any_batch_is_kafkas_bytes(jvm):
+def test_any_batch_is_kafkas_bytes(jvm: Jvm) -> None:
     @QUICK
     @given(batch=batches)
-    def run(batch):
+    def run(batch: GoldenBatch) -> None:
         golden = write_batch(jvm, batch)
         assert write_ours(batch) == golden
         assert read_ours(golden) == batch
@@ -74,19 +78,19 @@ def test_any_batch_is_kafkas_bytes(jvm):
     ],
     ids=["two-byte offset deltas", "three-byte offset deltas", "length edges", "beyond the table"],
 )
-def test_sizes_at_varint_edges_are_kafkas_bytes(jvm, batch):
+def test_sizes_at_varint_edges_are_kafkas_bytes(jvm: Jvm, batch: GoldenBatch) -> None:
     golden = write_batch(jvm, batch)
     assert write_ours(batch) == golden
     assert read_ours(golden) == batch
 
 
-def test_times_that_run_backwards_are_kafkas_bytes(jvm):
+def test_times_that_run_backwards_are_kafkas_bytes(jvm: Jvm) -> None:
     stamps = (NOW, NOW - 5, 0, NOW + 2**33, NOW)
     batch = GoldenBatch(records=tuple(GoldenRecord(timestamp=t, value=b"v") for t in stamps))
     assert write_ours(batch) == write_batch(jvm, batch)
 
 
-def test_many_headers_are_kafkas_bytes(jvm):
+def test_many_headers_are_kafkas_bytes(jvm: Jvm) -> None:
     headers = tuple((f"name-{n}", b"x" * n if n % 3 else None) for n in range(200))
     mixed = (
         GoldenRecord(timestamp=NOW, value=b"a", headers=headers),

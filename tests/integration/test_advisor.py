@@ -66,20 +66,20 @@ def said(report: DeliveryReport) -> dict[tuple[str, Direction], Advice]:
     return {(advice.setting, advice.direction): advice for advice in advise(report)}
 
 
-def test_a_healthy_run_gets_no_advice(broker: EmbeddedBroker):
+def test_a_healthy_run_gets_no_advice(broker: EmbeddedBroker) -> None:
     report = written(broker, *[random_rows("four", 2_000)] * 10, pause_s=0.05)
     assert advise(report) == []
 
 
-def test_a_codec_that_keeps_one_core_busy(broker: EmbeddedBroker):
-    slow = {"compression_type": "gzip", "compression_gzip_level": 9}
+def test_a_codec_that_keeps_one_core_busy(broker: EmbeddedBroker) -> None:
+    slow: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9}
     report = written(broker, *[random_rows("four", 2_000)] * 10, **slow)
     advice = said(report)["compression.type", Direction.LOWER]
     assert "gzip" in advice.figure
 
 
-def test_one_small_request_at_a_time_over_a_long_way(broker: EmbeddedBroker):
-    narrow = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
+def test_one_small_request_at_a_time_over_a_long_way(broker: EmbeddedBroker) -> None:
+    narrow: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
     report = written(broker, *[random_rows("one", 1_000)] * 2, delay_s=DELAY_S, **narrow)
     found = said(report)
     advice = found["max.in.flight.requests.per.connection", Direction.RAISE]
@@ -87,19 +87,19 @@ def test_one_small_request_at_a_time_over_a_long_way(broker: EmbeddedBroker):
     assert "1 requests of" in advice.figure
 
 
-def test_small_batches_over_a_long_way(broker: EmbeddedBroker):
+def test_small_batches_over_a_long_way(broker: EmbeddedBroker) -> None:
     report = written(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384)
     assert ("batch.size", Direction.RAISE) in said(report)
 
 
-def test_a_buffer_that_is_always_full(broker: EmbeddedBroker):
-    small = {"batch_size": 65_536, "buffer_memory": 262_144}
+def test_a_buffer_that_is_always_full(broker: EmbeddedBroker) -> None:
+    small: dict[str, Any] = {"batch_size": 65_536, "buffer_memory": 262_144}
     report = written(broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, **small)
     assert report.metrics.buffer_waits > 3
     assert ("buffer.memory", Direction.CHECK) in said(report)
 
 
-def test_a_buffer_that_does_not_hold_a_batch_of_each_partition(broker: EmbeddedBroker):
+def test_a_buffer_that_does_not_hold_a_batch_of_each_partition(broker: EmbeddedBroker) -> None:
     keyed = [random_rows("many", 2_000, 500)] * 8
     spread = [
         rows("many", chunk.columns.value.to_pylist(), partitions=[n % 32 for n in range(2_000)])
@@ -111,14 +111,14 @@ def test_a_buffer_that_does_not_hold_a_batch_of_each_partition(broker: EmbeddedB
     assert report.metrics.closed_memory > 0
 
 
-def test_rate_times_linger_far_below_batch_size(broker: EmbeddedBroker):
+def test_rate_times_linger_far_below_batch_size(broker: EmbeddedBroker) -> None:
     drops = [numbered("one", number, 5, 1) for number in range(150)]
     report = written(broker, *drops, pause_s=0.004, linger_ms=1)
     advice = said(report)["linger.ms", Direction.RAISE]
     assert "left after 1 ms" in advice.figure
 
 
-def test_one_key_for_nearly_everything(broker: EmbeddedBroker):
+def test_one_key_for_nearly_everything(broker: EmbeddedBroker) -> None:
     keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
     chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
     report = written(broker, *[chunk] * 4, batch_size=65_536)
@@ -126,7 +126,7 @@ def test_one_key_for_nearly_everything(broker: EmbeddedBroker):
     assert "four-" in found["the keys", Direction.CHECK].figure
 
 
-def test_tiny_tasks(broker: EmbeddedBroker):
+def test_tiny_tasks(broker: EmbeddedBroker) -> None:
     settings = config(broker.bootstrap_servers, {"linger_ms": 0})
     reports = []
     for number in range(30):
@@ -140,7 +140,7 @@ def test_tiny_tasks(broker: EmbeddedBroker):
     assert "30 tasks" in advice.figure
 
 
-def test_throttling_and_retries():
+def test_throttling_and_retries() -> None:
     """Brokers that ask for pauses and refuse: scripted ones, behind real connections."""
     with world(FakeCluster(topics={"t": 1})) as one:
         for fault in (Fault(throttle_ms=200), Fault(error=7), Fault(error=7), Fault(error=7)):
@@ -154,7 +154,7 @@ def test_throttling_and_retries():
     assert "3 retries for 4 batches, REQUEST_TIMED_OUT 3 times" in retries.figure
 
 
-def test_batches_that_a_topic_does_not_take():
+def test_batches_that_a_topic_does_not_take() -> None:
     with EmbeddedBroker(topics={"small": 1}, message_max_bytes=100_000) as kafka:
         report = written(kafka, *[random_rows("small", 1_000)] * 2)
     assert report.splits > 0

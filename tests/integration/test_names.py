@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +60,10 @@ def persisted(producer: ProducerSession) -> dict[int, int]:
     return {part.partition: part.persisted for part in parts}
 
 
+def has_persisted(producer: ProducerSession, partition: int, count: int) -> bool:
+    return persisted(producer).get(partition, 0) == count
+
+
 def test_a_slow_name_stalls_one_broker_alone(
     monkeypatch: pytest.MonkeyPatch, unique_topic: str
 ) -> None:
@@ -75,7 +80,7 @@ def test_a_slow_name_stalls_one_broker_alone(
             assert lookups.begun.wait(PATIENCE_S)
             for sent in range(2, 20):
                 producer.append(rows(unique_topic, [b"x"], partitions=[near]))
-                wait_until(lambda sent=sent: persisted(producer).get(near, 0) == sent)
+                wait_until(partial(has_persisted, producer, near, sent))
             assert not lookups.released.is_set()
             assert persisted(producer).get(1 - near, 0) == 0
             lookups.released.set()

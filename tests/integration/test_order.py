@@ -6,7 +6,7 @@ And they lie where librdkafka puts them, where that is not left to chance.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +114,7 @@ def by_librdkafka(broker: str, given: list[Given], topics: tuple[str, ...]) -> N
         {"bootstrap.servers": broker, "partitioner": "murmur2_random", "enable.idempotence": True}
     )
     for row in given:
-        place = {} if row.partition is None else {"partition": row.partition}
+        place: dict[str, Any] = {} if row.partition is None else {"partition": row.partition}
         producer.produce(topics[row.topic], row.value, row.key, timestamp=row.timestamp, **place)
     assert producer.flush(30) == 0
 

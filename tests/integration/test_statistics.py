@@ -66,7 +66,7 @@ def shape(value: Any, path: str = "") -> dict[str, str]:
 
 def test_the_structure_is_librdkafkas(
     embedded_broker: EmbeddedBroker, unique_topic: str, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     embedded_broker.create_topic(unique_topic, 2)
     servers = embedded_broker.bootstrap_servers
@@ -82,7 +82,7 @@ def test_the_structure_is_librdkafkas(
 
 def test_the_line_says_what_was_done(
     embedded_broker: EmbeddedBroker, unique_topic: str, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     embedded_broker.create_topic(unique_topic, 2)
     line = ours(embedded_broker.bootstrap_servers, unique_topic, caplog)
@@ -99,7 +99,7 @@ def test_the_line_says_what_was_done(
 
 def test_the_brokers_time_of_a_log_append_time_topic(
     any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-):
+) -> None:
     configs = {"message.timestamp.type": "LogAppendTime"}
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1, configs=configs)
     before = int(time.time() * 1000)
@@ -114,7 +114,9 @@ def test_the_brokers_time_of_a_log_append_time_topic(
     assert before <= part.first_append_time <= part.last_append_time <= after
 
 
-def test_a_create_time_topic_has_none(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str):
+def test_a_create_time_topic_has_none(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)
     (part,) = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 5, 1)).partitions
     assert (part.first_append_time, part.leader, part.next_ack_seq) == (None, 1, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -88,10 +88,10 @@ def binary(values: Sequence[bytes | None], shape: Shape) -> pa.BinaryArray:
         column = pa.BinaryArray.from_buffers(pa.binary(), len(padded), buffers)
     else:
         column = pa.array(padded, pa.binary())
-    return column.slice(shape.rows_before, len(values))
+    return cast("pa.BinaryArray", column.slice(shape.rows_before, len(values)))
 
 
-def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArray:
+def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArray[Any]:
     """Header lists before they are encoded; a row without headers may be a null list."""
     lists = [[{"key": key, "value": value} for key, value in row] for row in rows]
     padded = [JUNK_HEADERS] * shape.rows_before + lists + [JUNK_HEADERS] * shape.rows_after
@@ -105,12 +105,12 @@ def header_lists(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.ListArr
             HEADER_TYPE,
             len(padded),
             [valid.buffers()[1], whole.buffers()[1]],
-            children=[whole.values],
+            children=[cast("pa.ListArray[Any]", whole).values],
         )
     else:
         entries = [None if n else row for n, row in zip(null, padded, strict=True)]
         column = pa.array(entries, HEADER_TYPE)
-    return column.slice(shape.rows_before, len(rows))
+    return cast("pa.ListArray[Any]", column.slice(shape.rows_before, len(rows)))
 
 
 def _headers(rows: Sequence[tuple[Header, ...]], shape: Shape) -> pa.BinaryArray | None:

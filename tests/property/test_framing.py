@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -36,7 +38,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 
 def rows_of(array: pa.BinaryArray) -> list[bytes]:
     assert array.null_count == 0
-    return array.to_pylist()
+    return cast("list[bytes]", array.to_pylist())
 
 
 @given(st.lists(messages, max_size=30), shapes, st.integers(0, 2**20 - 40))

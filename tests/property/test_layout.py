@@ -66,6 +66,8 @@ class WallClock(ManualClock):
 
     __slots__ = ("ms",)
 
+    ms: int
+
     def wall_ms(self) -> int:
         return self.ms
 

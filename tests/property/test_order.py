@@ -8,6 +8,7 @@ retries, moves of leaders, splits, and whatever the codec.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -152,7 +153,7 @@ def test_rows_that_meet_in_a_partition_keep_their_order(
     adaptive: str,
 ) -> None:
     cluster = FakeCluster(nodes=2, topics=TOPICS)
-    options = {
+    options: dict[str, Any] = {
         "compression_type": codec[0],
         "linger_ms": linger,
         "partitioner_adaptive_partitioning_enable": adaptive,

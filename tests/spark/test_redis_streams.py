@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.redis_server import RedisServer
@@ -28,7 +28,9 @@ def test_a_write_into_redis_streams(spark: SparkSession, tmp_path: Path) -> None
                 frame, topic="t", kafka__compression__type="zstd"
             )
         entries = [
-            entry for number in (0, 1) for _, entry in redis.client.xrange(f"korvet:t:{number}")
+            cast("dict[bytes, bytes]", entry)
+            for number in (0, 1)
+            for _, entry in redis.client.xrange(f"korvet:t:{number}") or ()
         ]
     assert len(entries) == ROWS
     assert {entry[b"key"]: entry[b"value"] for entry in entries} == {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from tests.spark.support.console import Console
     from tests.support.kafka.broker import KafkaCluster
@@ -227,8 +227,8 @@ def test_a_folder_for_reports_that_is_none_any_more_repeats_nothing(
     finally:
         query.stop()
     console.wait_for("micro-batch 3 has no report, what is in Kafka stays", mark)
-    assert sorted(stream.written()) == [b"0", b"1", b"2", b"3"]
+    assert sorted(one or b"" for one in stream.written()) == [b"0", b"1", b"2", b"3"]
     stream.put("4.txt", ["4"])
     reports.unlink()
     stream.run(stream.files())
-    assert sorted(stream.written()) == [b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(one or b"" for one in stream.written()) == [b"0", b"1", b"2", b"3", b"4"]

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -59,10 +60,13 @@ def rows(number: int) -> Rows:
     """A fresh Arrow batch of keyed rows, as Spark would hand one over."""
     random = np.random.default_rng(number)
     data = random.bytes(ROWS * VALUE_BYTES)
-    offsets = pa.py_buffer(np.arange(0, ROWS * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32))
+    offsets = pa.py_buffer(np.arange(0, ROWS * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32).data)
     value = pa.BinaryArray.from_buffers(pa.binary(), ROWS, [None, offsets, pa.py_buffer(data)])
     key = pa.array(random.integers(0, 1 << 40, ROWS)).cast(pa.string()).cast(pa.binary())
-    return Rows(columns=Columns(value=value, key=key), topics=("t",))
+    return Rows(
+        columns=Columns(value=cast("pa.BinaryArray", value), key=cast("pa.BinaryArray", key)),
+        topics=("t",),
+    )
 
 
 def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import pyarrow as pa
 
@@ -85,8 +85,8 @@ def numbered(topic: str, first: int, count: int, partitions: int) -> Rows:
     )
 
 
-def _header_column(headers: Sequence[Headers]) -> pa.ListArray:
+def _header_column(headers: Sequence[Headers]) -> pa.ListArray[Any]:
     entries = [
         [{"key": key.encode(), "value": value} for key, value in row] or None for row in headers
     ]
-    return pa.array(entries, HEADER_TYPE)
+    return cast("pa.ListArray[Any]", pa.array(entries, HEADER_TYPE))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.channel.transport import TcpTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    Address = tuple[int, tuple[str, int]]
+    from spark_kafka_sink.client.network import Connect
 
 
 async def _pass_on(
@@ -34,9 +34,7 @@ async def _end(server: asyncio.Server) -> None:
 
 
 @contextmanager
-def slow_link(
-    bootstrap_servers: str, delay_s: float
-) -> Iterator[Callable[[Address, tuple[int, int]], TcpTransport]]:
+def slow_link(bootstrap_servers: str, delay_s: float) -> Iterator[Connect]:
     """What a client takes for its `connect`: every address leads through the proxy to one broker.
 
     A round trip takes twice `delay_s` longer.

@@ -89,7 +89,7 @@ def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), parsed)
 
 
-_ARROW_TYPES = {
+_ARROW_TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "binary": pa.binary(),
     "int": pa.int32(),

@@ -97,16 +97,19 @@ BATCH = (
     Way(
         name="insert-into-with-options",
         act=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod"),
-            w.frame().write.options(**w.options).insertInto(w.table),
+            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
+            .frame()
+            .write.options(**w.options)
+            .insertInto(w.table)
         ),
         refused=NO_OPTIONS,
     ),
     Way(
         name="insert-into-without-options",
         act=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod"),
-            w.frame().write.insertInto(w.table),
+            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
+            .frame()
+            .write.insertInto(w.table)
         ),
         refused=NO_OPTIONS,
     ),
@@ -123,8 +126,11 @@ BATCH = (
     Way(
         name="write-to-append-with-options",
         act=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod"),
-            w.frame().writeTo(w.table).options(**w.options).append(),
+            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
+            .frame()
+            .writeTo(w.table)
+            .options(**w.options)
+            .append()
         ),
     ),
     Way(

@@ -13,9 +13,8 @@ SQL = (
     ),
     Way(
         name="sql-insert-with-options",
-        act=lambda w: (
-            w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod"),
-            w.sql("INSERT INTO {t} {w} SELECT CAST(id AS STRING) FROM range(60)"),
+        act=lambda w: w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod").sql(
+            "INSERT INTO {t} {w} SELECT CAST(id AS STRING) FROM range(60)"
         ),
     ),
     Way(

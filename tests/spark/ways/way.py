@@ -45,17 +45,17 @@ class Write:
         writer = self.frame().write.format(OURS).options(**self.options)
         return writer if mode is None else writer.mode(mode)
 
-    def sql(self, text: str) -> None:
+    def sql(self, text: str) -> Write:
         """Run a statement; {t} is the table, {o} the options as OPTIONS takes them, {w} as WITH."""
         pairs = self.options.items()
         given = ", ".join(f"'{name}' '{value}'" for name, value in pairs)
         equal = ", ".join(f"'{name}' = '{value}'" for name, value in pairs)
         self.spark.sql(text.format(t=self.table, o=f"OPTIONS ({given})", w=f"WITH ({equal})"))
+        return self
 
     def make_table(self) -> Write:
         """Create the table, its options with it."""
-        self.sql("CREATE TABLE {t} USING kafkaprod {o}")
-        return self
+        return self.sql("CREATE TABLE {t} USING kafkaprod {o}")
 
     def table_rows(self) -> DataFrame:
         """Rows that fit the table."""
@@ -94,7 +94,7 @@ class Way:
     """A way to write. `refused`: what the error says, instead of any row."""
 
     name: str
-    act: Callable[[Write], None]
+    act: Callable[[Write], object]
     rows: int = ROWS
     refused: str | None = None
 

@@ -10,12 +10,15 @@ import datetime as dt
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 from hypothesis import strategies as st
 from kio.index import load_entity_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 MESSAGES: dict[str, list[type[Any]]] = {
     name: [
@@ -52,9 +55,13 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@cache
 def entities(entity_type: type[Any]) -> st.SearchStrategy[Any]:
     """Any value of a message class, small."""
+    return _built(cast("Hashable", entity_type))
+
+
+@cache
+def _built(entity_type: Any) -> st.SearchStrategy[Any]:
     return st.builds(entity_type, **{f.name: _values(f) for f in fields(entity_type)})
 
 
