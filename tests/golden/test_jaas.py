@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
 from tests.golden.jvm_jaas import read
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 CASES = [
@@ -56,18 +61,18 @@ def ours(text: str) -> tuple[str, dict[str, str]] | None:
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_options_are_javas(jvm, text):
+def test_options_are_javas(jvm: Jvm, text: str) -> None:
     assert ours(f"{PLAIN} required {text}") == read(jvm, f"{PLAIN} required {text}")
 
 
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("end", [";", ""])
-def test_flags_are_javas(jvm, flag, end):
+def test_flags_are_javas(jvm: Jvm, flag: str, end: str) -> None:
     assert ours(f"{PLAIN} {flag}{end}") == read(jvm, f"{PLAIN} {flag}{end}")
 
 
 @pytest.mark.parametrize("text", ["", " ", "// x", "; x", f"'{PLAIN}' required;", "-1 required;"])
-def test_what_stands_before_the_flag_is_javas(jvm, text):
+def test_what_stands_before_the_flag_is_javas(jvm: Jvm, text: str) -> None:
     assert ours(text) == read(jvm, text)
 
 
@@ -79,7 +84,7 @@ PIECES = [
 
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=14), end=st.sampled_from(("", ";")))
-def test_any_text_means_what_it_means_in_java(jvm, pieces, end):
+def test_any_text_means_what_it_means_in_java(jvm: Jvm, pieces: list[str], end: str) -> None:
     text = f"{PLAIN} required {''.join(pieces)}{end}"
     found = read(jvm, text)
     mine = ours(text)
@@ -87,7 +92,7 @@ def test_any_text_means_what_it_means_in_java(jvm, pieces, end):
     assert mine == found or (mine is None and found is not None and nameless(jvm, text))
 
 
-def nameless(jvm, text: str) -> bool:
+def nameless(jvm: Jvm, text: str) -> bool:
     """Whether Java has read an option without a name."""
     configs = jvm.packages.java.util.HashMap()
     configs.put("sasl.jaas.config", jvm.common.config.types.Password(text))

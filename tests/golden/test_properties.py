@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_kafka_sink.config.properties import parse_properties
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 TEXTS = [
     "",
@@ -32,7 +37,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_properties_are_javas(jvm, text):
+def test_properties_are_javas(jvm: Jvm, text: str) -> None:
     properties = jvm.packages.java.util.Properties()
     properties.load(jvm.packages.java.io.StringReader(text))
     assert parse_properties(text) == dict(properties)

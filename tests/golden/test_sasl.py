@@ -90,7 +90,7 @@ def exchange(mechanism: Mechanism, login: Any) -> Any:
 
 @pytest.mark.parametrize("mechanism", SCRAM)
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_scram_with_any_password(jvm, mechanism, password):
+def test_scram_with_any_password(jvm: Jvm, mechanism: Mechanism, password: str) -> None:
     scram = Scram(jvm, mechanism)
     scram.users.put("alice", scram.credential(password, 8_192))
     server = finished(exchange(mechanism, password_login("alice", password)), scram.server())
@@ -99,7 +99,7 @@ def test_scram_with_any_password(jvm, mechanism, password):
 
 @pytest.mark.parametrize("mechanism", SCRAM)
 @pytest.mark.parametrize("name", NAMES)
-def test_scram_with_any_name(jvm, mechanism, name):
+def test_scram_with_any_name(jvm: Jvm, mechanism: Mechanism, name: str) -> None:
     scram = Scram(jvm, mechanism)
     scram.users.put(name, scram.credential("secret"))
     server = finished(exchange(mechanism, password_login(name, "secret")), scram.server())
@@ -107,7 +107,7 @@ def test_scram_with_any_name(jvm, mechanism, name):
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
-def test_scram_with_a_delegation_token(jvm, mechanism):
+def test_scram_with_a_delegation_token(jvm: Jvm, mechanism: Mechanism) -> None:
     scram = Scram(jvm, mechanism)
     principal = jvm.common.security.auth.KafkaPrincipal("User", "owner")
     nobody = jvm.packages.java.util.ArrayList()
@@ -124,7 +124,7 @@ def test_scram_with_a_delegation_token(jvm, mechanism):
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
-def test_scram_with_a_wrong_password(jvm, mechanism):
+def test_scram_with_a_wrong_password(jvm: Jvm, mechanism: Mechanism) -> None:
     scram = Scram(jvm, mechanism)
     scram.users.put("alice", scram.credential("secret"))
     with pytest.raises(Py4JJavaError, match="Invalid client credentials"):
@@ -132,7 +132,7 @@ def test_scram_with_a_wrong_password(jvm, mechanism):
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
-def test_scram_at_a_server_with_other_keys(jvm, mechanism):
+def test_scram_at_a_server_with_other_keys(jvm: Jvm, mechanism: Mechanism) -> None:
     """Both know the nonces, and the server signs with what it has: the wrong user's keys."""
     scram, other = Scram(jvm, mechanism), Scram(jvm, mechanism)
     scram.users.put("alice", scram.credential("secret"))
@@ -156,13 +156,13 @@ def plain_server(jvm: Jvm, name: str, password: str) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_plain(jvm, name, password):
+def test_plain(jvm: Jvm, name: str, password: str) -> None:
     ours = exchange(Mechanism.PLAIN, password_login(name, password))
     server = finished(ours, plain_server(jvm, name, password))
     assert server.getAuthorizationID() == name
 
 
-def test_plain_with_a_wrong_password(jvm):
+def test_plain_with_a_wrong_password(jvm: Jvm) -> None:
     ours = exchange(Mechanism.PLAIN, password_login("alice", "wrong"))
     with pytest.raises(Py4JJavaError, match="Invalid username or password"):
         finished(ours, plain_server(jvm, "alice", "secret"))
@@ -176,7 +176,7 @@ def oauth_server(jvm: Jvm, **options: str) -> Any:
     return oauth.internals.OAuthBearerSaslServer(handler)
 
 
-def test_an_unsecured_token_with_its_claims(jvm):
+def test_an_unsecured_token_with_its_claims(jvm: Jvm) -> None:
     login = UnsecuredTokenLogin(
         claims=(("sub", 'ali"ce'), ("number", 4.5), ("scope", ("read", "write"))),
         lifetime_seconds=60,
@@ -199,7 +199,12 @@ def test_an_unsecured_token_with_its_claims(jvm):
         ((("name", "alice"),), {}, "invalid_token"),
     ],
 )
-def test_a_token_that_the_server_refuses(jvm, claims, options, status):
+def test_a_token_that_the_server_refuses(
+    jvm: Jvm,
+    claims: tuple[tuple[str, str], ...],
+    options: dict[str, str],
+    status: str,
+) -> None:
     ours = exchange(Mechanism.OAUTHBEARER, UnsecuredTokenLogin(claims=claims))
     server = oauth_server(jvm, **options)
     acknowledged = ours.answer(bytes(server.evaluateResponse(ours.first())))
@@ -209,7 +214,7 @@ def test_a_token_that_the_server_refuses(jvm, claims, options, status):
         ours.answer(b"")
 
 
-def test_extensions_that_the_server_reads(jvm):
+def test_extensions_that_the_server_reads(jvm: Jvm) -> None:
     """Which it does not validate, and so refuses; its parser has understood them."""
     oauth = jvm.common.security.oauthbearer.internals
     login = TokenLogin(
