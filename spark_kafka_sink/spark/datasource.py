@@ -15,6 +15,7 @@ from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.continuous_processing import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
+from spark_kafka_sink.spark.shipped_files import check_security
 from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -59,6 +60,7 @@ class KafkaProdDataSource(DataSource):
                 "delete and create the topic",
             )
         task = self._task_writer(schema)
+        check_security(task.config.producer)
         Publication.of_write(task.config).announce()
         return KafkaProdWriter(task)
 
@@ -78,6 +80,7 @@ class KafkaProdDataSource(DataSource):
         task = self._task_writer(schema)
         if _planning():
             refuse_continuous()
+            check_security(task.config.producer)
             check_report_folder(task.config)
         return KafkaProdStreamWriter(task)
 

@@ -28,6 +28,7 @@ from spark_kafka_sink.spark.commit_messages import (
 )
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.session_conf import arrow_batch_limits
+from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,11 +52,12 @@ class TaskWriter:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
         session: ProducerSession | None = None
         clock = SystemClock()
+        config = with_shipped_files(self.config.producer)
         try:
             for batch in batches:
                 if batch.num_rows == 0:
                     continue
-                session = session or borrow_session(self.config.producer, self._settings())
+                session = session or borrow_session(config, self._settings())
                 for rows in read_chunks(batch, self.contract, clock):
                     session.append(rows)
             if session is None:

@@ -149,14 +149,15 @@ def _no_common_version(config: TlsConfig) -> _Sentence:
 
 def _no_common_ground(reason: str, config: TlsConfig) -> _Sentence:
     """An alert that older versions of TLS have for many things."""
-    reasons = ["the two have no cipher suite in common (kafka.ssl.cipher.suites)"]
+    advice = (
+        "Most likely the two have no version or cipher suite in common "
+        "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"
+    )
     if config.keystore is None:
-        reasons.append(
-            "or the broker wants a client's certificate (set kafka.ssl.keystore.location)"
-        )
+        advice += ", or the broker wants a client's certificate (set kafka.ssl.keystore.location)"
     return _Sentence(
         f"the broker refused the TLS handshake: {_spoken(reason)}",
-        f"Most likely {', '.join(reasons)}.",
+        f"{advice}.",
     )
 
 

@@ -1,0 +1,52 @@
+"""Stores that Spark ships are opened by their names, and the driver looks into them first."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.support.sink import SHORT
+from tests.support.certificates import CertificateAuthority
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.spark.support.sink import Sink
+
+AUTHORITY = CertificateAuthority()
+SSL = {"kafka.security.protocol": "SSL", **SHORT}
+
+
+def test_a_wrong_password_ends_the_job_before_any_task(sink: Sink, tmp_path: Path) -> None:
+    """In a file that is named as Spark ships it, which the driver's working directory lacks."""
+    path = AUTHORITY.client("alice").write(tmp_path, "wrong-password-client", password="right")
+    sink.spark.sparkContext.addFile(str(path))
+    options = {
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.location": path.name,
+        "kafka.ssl.key.password": "hunter2",
+    }
+    error, jobs = sink.jobs_of(
+        lambda: sink.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
+    )
+    assert "does not open with kafka.ssl.key.password" in str(error)
+    assert "hunter2" not in str(error)
+    assert jobs == 0
+
+
+@pytest.mark.parametrize("place", ["", "/somewhere/"])
+def test_a_store_that_a_task_lacks_is_named_with_option_and_host(sink: Sink, place: str) -> None:
+    """The driver may lack it, so this is the task's to say."""
+    options = {
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": f"{place}never-shipped.pem",
+    }
+    error, jobs = sink.jobs_of(
+        lambda: sink.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
+    )
+    assert "option kafka.ssl.truststore.location names the file" in str(error)
+    assert f"{place}never-shipped.pem, which can't be read on {socket.gethostname()}" in str(error)
+    assert "--files" in str(error)
+    assert jobs == 1
