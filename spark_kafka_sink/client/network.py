@@ -273,9 +273,10 @@ class Network:
         if broker.is_ready and broker.connect_by:
             broker.connect_by, broker.failures = 0.0, 0
             self.metrics.ready(broker)
-            self.outages.answered(broker, now)
             if broker.login is not None:
                 self.failures.worked(str(broker.node))
+            if self.failures.is_accepted:
+                self.outages.answered(broker, now)
 
     def _go_on_with_login(self, broker: BrokerConnection, now: float) -> None:
         """Have the next step of a login made, if there is one now."""
@@ -348,7 +349,7 @@ class Network:
         )
         broker.failures += 1
         broker.retry_at = now + delay
-        if not was_idle:
+        if not was_idle and self.failures.fatal is None:
             self.outages.failed(broker, reason, lost, delay, now)
 
     def _drop(self, broker: BrokerConnection, reason: str, now: float) -> list[InFlightRequest]:

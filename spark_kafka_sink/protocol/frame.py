@@ -28,6 +28,11 @@ _OTHER_PROTOCOLS = (
 class OtherProtocolError(ProtocolError):
     """The bytes are another protocol's: TLS, or HTTP."""
 
+    @property
+    def is_tls(self) -> bool:
+        """Whether it is TLS."""
+        return "TLS" in self.message
+
 
 class FrameReader:
     """Collects received bytes and hands out whole frames, without doing any I/O.

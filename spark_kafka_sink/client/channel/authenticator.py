@@ -148,7 +148,7 @@ class Authenticator:
             )
         lifetime = getattr(response, "session_lifetime", None)
         self.lifetime = max(0.0, lifetime.total_seconds()) if lifetime else 0.0
-        self._step = partial(self._exchange.answer, response.auth_bytes)
+        self._step = partial(self._exchange.answer, bytes(response.auth_bytes))
 
     @property
     def _wire_name(self) -> str:

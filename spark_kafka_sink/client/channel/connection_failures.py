@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 REPEATS = 3
 """Failures of one broker, or at the start refusals of all, after which it is no accident."""
-SECONDS = 5.0
+SECONDS = 4.0
 """For which they have gone on: a broker restarts, or a password is being changed, in less."""
 
 

@@ -75,7 +75,7 @@ class Circumstances:
 def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     """Find out why a connection ended; pure."""
     if isinstance(error, OtherProtocolError):
-        return _refused(BrokerUnavailableError(error.message, hint=error.hint), at)
+        return _refused(_other_protocol(error, at.security.protocol), at)
     if isinstance(error, ProtocolError):
         return Diagnosis(str(error))
     if isinstance(error, KafkaProdError):
@@ -100,6 +100,18 @@ def _refused(error: KafkaProdError, at: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or at.broker
     return Diagnosis(_text(error), Verdict.REFUSED, named)
+
+
+def _other_protocol(
+    error: OtherProtocolError, protocol: SecurityProtocol
+) -> BrokerUnavailableError:
+    if error.is_tls and protocol in _ENCRYPTED:
+        return BrokerUnavailableError(
+            f"the port speaks TLS, and kafka.security.protocol is {protocol.value}",
+            hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}, or name the port of a "
+            "listener without TLS",
+        )
+    return BrokerUnavailableError(error.message, hint=error.hint)
 
 
 def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
@@ -157,5 +169,7 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
 
 def _text(error: KafkaProdError) -> str:
     """The message and what to do, without the broker, which whoever shows it names."""
+    if not error.hint:
+        return error.message
     stop = "" if error.message.endswith("?") else "."
-    return f"{error.message}{stop} {error.hint}" if error.hint else error.message
+    return f"{error.message}{stop} {error.hint}".removesuffix(".")

@@ -51,7 +51,9 @@ def handshake_answer(code: int = NONE, mechanisms: tuple[str, ...] = ()) -> Any:
 
 
 def answer(auth_bytes: bytes = b"", code: int = NONE, message: str | None = None) -> Any:
-    return SimpleNamespace(error_code=code, error_message=message, auth_bytes=auth_bytes)
+    return SimpleNamespace(
+        error_code=code, error_message=message, auth_bytes=memoryview(auth_bytes)
+    )
 
 
 def step(one: Authenticator) -> bytes | None:
@@ -84,6 +86,7 @@ def test_a_login_of_several_messages() -> None:
     one.answered(answer(b"signature"))
     assert one.resume(step(one)) is None
     assert script.challenges == [b"salt", b"signature"]
+    assert {type(each) for each in script.challenges} == {bytes}
     assert one.lifetime == 0.0
 
 

@@ -125,6 +125,16 @@ def test_a_tls_alert_to_a_plain_client() -> None:
     assert found.verdict is Verdict.REFUSED
     assert isinstance(found.error, BrokerUnavailableError)
     assert "kafka.security.protocol=SSL" in found.reason
+    found = diagnose(seen.value, at(SASL, State.NEGOTIATING))
+    assert "kafka.security.protocol=SASL_SSL" in found.reason
+
+
+def test_a_web_server() -> None:
+    with pytest.raises(ProtocolError) as seen:
+        FrameReader(1024).feed(b"HTTP/1.1 400 Bad Request")
+    found = diagnose(seen.value, at(PLAIN, State.NEGOTIATING))
+    assert found.verdict is Verdict.REFUSED
+    assert "web server" in found.reason
 
 
 def test_a_frame_that_is_too_large_is_no_refusal() -> None:
