@@ -101,6 +101,16 @@ def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
         assert one.statuses() == {PERSISTED: 3, POSSIBLY: 15, NOT: 9}
 
 
+def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -> None:
+    """What is in flight then was sent late: no time-out of the request has left a doubt before."""
+    times = {"request_timeout_ms": 9_000, "retry_backoff_ms": 6_000, "retry_backoff_max_ms": 6_000}
+    with world(delivery_timeout_ms=10_000, **times) as one:
+        one.fault(Fault(error=19), *[Fault(hold=True)] * 5)
+        one.send_batches(1)
+        fails(one, 0.05)
+        assert one.statuses() == {POSSIBLY: 3}
+
+
 @pytest.mark.parametrize("append", [True, False])
 def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool) -> None:
     cluster = FakeCluster(topics={"t": 1})
