@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkFiles
 
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin
+from spark_kafka_sink.security import preflight
 from spark_kafka_sink.security.shipped_files import located
-from spark_kafka_sink.security.tls.context import check_stores
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
-    from spark_kafka_sink.config.security.model import SecurityConfig, TlsConfig
 
 
 def with_shipped_files(config: ProducerConfig) -> ProducerConfig:
@@ -27,21 +25,12 @@ def with_shipped_files(config: ProducerConfig) -> ProducerConfig:
 
 
 def check_security(config: ProducerConfig) -> None:
-    """Open the key stores that the driver can read, before any task runs.
+    """Find on the driver what would fail every task: see `security.preflight`.
 
     Raises:
-        ConfigError: one does not open.
+        ConfigError: a key store does not open, or a library is missing.
     """
-    for tls in _tls_configs(with_shipped_files(config).security):
-        check_stores(tls)
-
-
-def _tls_configs(security: SecurityConfig) -> list[TlsConfig]:
-    """That of the brokers, and that of the issuer of tokens."""
-    found = [security.tls]
-    if security.sasl is not None and isinstance(security.sasl.login, ClientCredentialsLogin):
-        found.append(security.sasl.login.tls)
-    return [tls for tls in found if tls is not None]
+    preflight.check_security(with_shipped_files(config).security)
 
 
 def _folders() -> tuple[Path, ...]:

@@ -60,24 +60,27 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
     _at_most_one(
         values, "ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location"
     )
-    ca = values.text("ssl.ca.location")
-    location = values.text("ssl.truststore.location") or ca
-    certificates = values.secret("ssl.truststore.certificates")
-    password = values.secret("ssl.truststore.password")
-    kind = _store_type(
-        values, "ssl.truststore.type", pem=certificates is not None or ca is not None
+    location = values.text("ssl.truststore.location")
+    certificates = values.secret("ssl.truststore.certificates") or ca_file(
+        values, "ssl.ca.location"
     )
+    password = values.secret("ssl.truststore.password")
+    kind = _store_type(values, "ssl.truststore.type", pem=certificates is not None)
     if certificates is not None and kind is not StoreType.PEM:
-        raise _needs_pem(values, "ssl.truststore.certificates", "ssl.truststore.type")
+        raise _needs_pem(values, certificates, "ssl.truststore.type")
     if kind is StoreType.PEM and password is not None:
         raise _no_password(values, "ssl.truststore.password")
     if location is None and certificates is None:
         if password is not None:
             raise _without(values, "ssl.truststore.password", "ssl.truststore.location")
         return None
-    if ca == PROBE:
-        return None
     return TrustStore(type=kind, location=location, certificates=certificates, password=password)
+
+
+def ca_file(values: SecurityValues, option: str) -> Secret | None:
+    """A file of authorities, by an option of librdkafka; None where the system's are meant."""
+    path = values.text(option)
+    return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
 
 def _keystore(values: SecurityValues) -> KeyStore | None:
@@ -116,7 +119,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
         raise _without(values, "ssl.keystore.key", "ssl.keystore.certificate.chain")
     _at_most_one(values, "ssl.keystore.location", "ssl.keystore.key", "ssl.key.location")
     if _store_type(values, "ssl.keystore.type", pem=True) is not StoreType.PEM:
-        raise _needs_pem(values, "ssl.keystore.key", "ssl.keystore.type")
+        raise _needs_pem(values, key, "ssl.keystore.type")
     if values.given("ssl.keystore.password"):
         raise _no_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
     return KeyStore(
@@ -188,9 +191,9 @@ def _at_most_one(values: SecurityValues, *options: str) -> None:
         )
 
 
-def _needs_pem(values: SecurityValues, option: str, store_type: str) -> ConfigError:
+def _needs_pem(values: SecurityValues, held: Secret, store_type: str) -> ConfigError:
     return ConfigError(
-        f"option {values.name(option)} holds PEM, but {values.name(store_type)} is "
+        f"option {held.option} holds PEM, but {values.name(store_type)} is "
         f"{values.text(store_type)}",
         hint=f"Set {values.name(store_type)}=PEM.",
     )

@@ -29,7 +29,6 @@ def test_plain_text():
     ("options", "expected"),
     [
         ({}, {"ssl.ca.location": "probe"}),
-        ({"ssl__ca__location": "/ca"}, {"ssl.ca.location": "/ca"}),
         ({"ssl__ca__pem": "PEM"}, {"ssl.ca.pem": "PEM"}),
         (
             {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.config.security.names import SECURITY_NAMES
-from spark_kafka_sink.config.security.tls import PROBE, tls_config
+from spark_kafka_sink.config.security.tls import ca_file, tls_config
 from spark_kafka_sink.config.security.values import SecurityValues, read
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
         if name.removeprefix(_STRIMZI) in SECURITY_NAMES
         and name.removeprefix(_STRIMZI).startswith("ssl.")
     }
-    location, pem = values.text("https.ca.location"), values.secret("https.ca.pem")
-    if (location is not None and pem is not None) or (shown and (location or pem)):
+    given = values.first_given(("https.ca.location", "https.ca.pem"))
+    if (shown and given) or (values.given("https.ca.pem") and given == "https.ca.location"):
         raise ConfigError(
             "the issuer's certificate authorities are given in two places",
             hint="Leave one out: kafka.https.ca.location, kafka.https.ca.pem, or ssl.* options in "
@@ -43,8 +43,7 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
         return tls_config(
             SecurityValues({name: read(name, own[name], shown[name]) for name in shown}, shown)
         )
-    if pem is not None or location not in (None, PROBE):
-        return TlsConfig(
-            truststore=TrustStore(type=StoreType.PEM, location=location, certificates=pem)
-        )
-    return None
+    certificates = values.secret("https.ca.pem") or ca_file(values, "https.ca.location")
+    if certificates is None:
+        return None
+    return TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     RefreshPolicy,
@@ -15,7 +14,6 @@ from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
 from spark_kafka_sink.config.security.sasl.login import build_login, mechanism_of, resolve
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.common.secret import Secret
     from spark_kafka_sink.config.security.values import SecurityValues
 
 JAAS = "sasl.jaas.config"
@@ -28,39 +26,27 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     if this process can follow it, and by the tasks otherwise.
 
     Raises:
-        ConfigError: options contradict each other, or one that is needed is missing, or a library
-            that the login needs.
+        ConfigError: options contradict each other, or one that is needed is missing.
     """
     mechanism = mechanism_of(values)
     refresh = _refresh(values)
     jaas = values.secret(JAAS)
     if jaas is None or not jaas.source:
         login = build_login(mechanism, values, None)
-        check_libraries(login)
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     if not jaas.is_reference:
         login = build_login(mechanism, values, parse_jaas(jaas.source, jaas.option))
-        check_libraries(login)
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     settings = {name: values.values[name] for name in sorted(values.values) if _for_login(name)}
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
     config = SaslConfig(mechanism=mechanism, login=deferred, refresh=refresh)
-    if _can_be_read(jaas):
-        check_libraries(resolve(config))
+    if jaas.is_here:
+        resolve(config)
     return config
 
 
 def _for_login(option: str) -> bool:
     return option != JAAS and option.startswith(("sasl.", "https."))
-
-
-def _can_be_read(secret: Secret) -> bool:
-    """Whether the reference leads anywhere in this process, often the driver's alone."""
-    try:
-        secret.reveal()
-    except ConfigError:
-        return False
-    return True
 
 
 def _refresh(values: SecurityValues) -> RefreshPolicy:

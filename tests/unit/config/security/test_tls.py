@@ -88,7 +88,10 @@ def test_nothing_given_believes_the_systems_authorities_and_checks_the_name():
             )
             for kind in ({}, {"ssl.truststore.type": "PEM"})
         ),
-        ({"ssl.ca.location": "/ca.pem"}, TrustStore(type=StoreType.PEM, location="/ca.pem")),
+        (
+            {"ssl.ca.location": "/ca.pem"},
+            TrustStore(type=StoreType.PEM, certificates=secret("file:/ca.pem", "ssl.ca.location")),
+        ),
         ({"ssl.ca.location": "probe"}, None),
         (
             {"ssl.ca.pem": "file:/ca.pem"},

@@ -102,7 +102,10 @@ def test_an_issuer_by_librdkafkas_options():
     assert found.client_id.option == "kafka.sasl.oauthbearer.client.id"
     assert found.scope == "s"
     assert found.extensions == (("identityPoolId", "pool-1"), ("logicalCluster", "lkc-1"))
-    assert found.tls == TlsConfig(truststore=TrustStore(type=StoreType.PEM, location="/ca.pem"))
+    certificates = Secret("file:/ca.pem", "kafka.https.ca.location")
+    assert found.tls == TlsConfig(
+        truststore=TrustStore(type=StoreType.PEM, certificates=certificates)
+    )
 
 
 def test_an_issuer_by_strimzis_options():

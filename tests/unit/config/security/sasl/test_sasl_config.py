@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -316,15 +315,3 @@ def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: st
     }
     fitting = options | login | {"kafka.security.protocol": "SASL_SSL"}
     assert ProducerConfig.parse(fitting).bootstrap_servers == ("broker:9092",)
-
-
-@pytest.mark.parametrize("in_a_file", [False, True])
-def test_a_library_that_is_missing_is_named_on_the_driver(
-    in_a_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
-    path = tmp_path / "jaas.conf"
-    path.write_text(f"{IAM};")
-    told = failure("AWS_MSK_IAM", f"file:{path}" if in_a_file else f"{IAM};")
-    assert "kafka.sasl.mechanism needs a library" in told
-    assert "every executor: pip install 'spark-kafka-sink[msk-iam]'" in told

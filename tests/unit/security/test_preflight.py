@@ -1,0 +1,93 @@
+"""What is found on the driver, before any task runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.security.preflight import check_security
+from tests.support.certificates import CertificateAuthority
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KERBEROS = (
+    'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka" useTicketCache=true;'
+)
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+ISSUER = {
+    "kafka.sasl.mechanism": "OAUTHBEARER",
+    "kafka.sasl.oauthbearer.token.endpoint.url": "https://issuer.test/token",
+    "kafka.sasl.oauthbearer.client.id": "me",
+    "kafka.sasl.oauthbearer.client.secret": "secret",
+}
+
+
+def check(protocol: str, options: dict[str, str]) -> None:
+    servers = {"kafka.bootstrap.servers": "b:1", "kafka.security.protocol": protocol}
+    check_security(ProducerConfig.parse(servers | options).security)
+
+
+def failure(protocol: str, options: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check(protocol, options)
+    return str(caught.value)
+
+
+def test_plain_text_needs_nothing():
+    check("PLAINTEXT", {})
+
+
+def test_a_store_that_does_not_open_is_found(tmp_path: Path):
+    store = tmp_path / "ca.pem"
+    store.write_text("no certificate")
+    options = {"kafka.ssl.ca.location": str(store)}
+    assert "option kafka.ssl.ca.location holds no certificate" in failure("SSL", options)
+    store.write_text(CertificateAuthority().certificate_pem)
+    check("SSL", options)
+
+
+def test_a_store_that_only_executors_have_is_left_to_them(tmp_path: Path):
+    check("SSL", {"kafka.ssl.ca.location": str(tmp_path / "missing.pem")})
+
+
+def test_the_issuers_authorities_are_looked_at_too(tmp_path: Path):
+    store = tmp_path / "issuer.pem"
+    store.write_text("no certificate")
+    options = ISSUER | {"kafka.https.ca.location": str(store)}
+    assert "option kafka.https.ca.location holds no" in failure("SASL_SSL", options)
+    check("SASL_SSL", ISSUER)
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+@pytest.mark.parametrize(
+    ("jaas", "mechanism", "module", "extra"),
+    [
+        (KERBEROS, "GSSAPI", "gssapi", "gssapi"),
+        (IAM, "AWS_MSK_IAM", "aws_msk_iam_sasl_signer", "msk-iam"),
+    ],
+)
+def test_a_library_that_is_missing_is_named(
+    in_a_file: bool,
+    jaas: str,
+    mechanism: str,
+    module: str,
+    extra: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A login in a file is followed where the driver has the file, and else left to executors."""
+    monkeypatch.setitem(sys.modules, module, None)
+    file = tmp_path / "jaas.conf"
+    place = f"file:{file}" if in_a_file else jaas
+    options = {"kafka.sasl.jaas.config": place, "kafka.sasl.mechanism": mechanism}
+    if in_a_file:
+        check("SASL_PLAINTEXT", options)
+    file.write_text(jaas)
+    told = failure("SASL_PLAINTEXT", options)
+    assert "kafka.sasl.mechanism needs a library" in told
+    assert f"pip install 'spark-kafka-sink[{extra}]'" in told
