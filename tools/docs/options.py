@@ -34,6 +34,7 @@ MAIN = (
     "kafka.linger.ms",
     "kafka.batch.size",
     "kafka.delivery.timeout.ms",
+    "kafka.security.protocol",
     "profile",
     "reportPath",
     "useTimestampColumn",
@@ -46,7 +47,7 @@ MAIN = (
 def render_main_options() -> str:
     """The options that most people set."""
     known = {option.name: option for option in SINK_OPTIONS}
-    known |= {_PREFIX + option.name: option for option in PRODUCER_OPTIONS}
+    known |= {_PREFIX + option.name: option for option in (*PRODUCER_OPTIONS, *SECURITY_OPTIONS)}
     rows = ((f"`{name}`", _ours(known[name]), known[name].doc) for name in MAIN)
     return table(("option", "default", "meaning"), rows)
 
