@@ -48,6 +48,29 @@ def test_all_flights_come_back() -> None:
     assert "\x1b" not in done.stdout, "escape sequences, though there is no terminal"
 
 
+def test_a_secured_kafka_by_the_options_that_kafkas_tools_take(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    with EmbeddedBroker(tls=True, sasl={"alice": "Sentinel-7f3a9"}) as kafka:
+        options = kafka.client_options("alice", prefix="")
+        servers = options.pop("bootstrap.servers")
+        lines = (f"{name}={_escaped(value)}" for name, value in options.items())
+        config.write_text("\n".join(lines))
+        given = ("--limit", "300", "--bootstrap-servers", servers)
+        done = demo(*given, "--config", str(config))
+        refused = demo(*given, "--config", str(config), "--option", "kafka.ssl.protocol=SSLv3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "300 records read back, of 300 flights" in done.stdout
+    assert "all is well" in done.stdout
+    assert "Sentinel-7f3a9" not in done.stdout + done.stderr
+    assert refused.returncode == 1
+    assert "option kafka.ssl.protocol is 'SSLv3'; allowed: TLS, TLSv1.2, TLSv1.3" in refused.stderr
+
+
+def _escaped(value: str) -> str:
+    """As a .properties file has it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
 def test_a_record_too_many_is_noticed() -> None:
     with EmbeddedBroker(topics={"mixed": 2}) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
