@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import ProducerConfig
+
+if TYPE_CHECKING:
+    from tests.support.kafka.jvm import Jvm
 
 SECURED = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
 TYPES = ("JKS", "PKCS12", "PEM")
@@ -29,7 +33,7 @@ def combinations(store: str, names: tuple[str, ...]) -> list[dict[str, str]]:
     ]
 
 
-def javas_rules_allow(jvm, options: dict[str, str]) -> bool:
+def javas_rules_allow(jvm: Jvm, options: dict[str, str]) -> bool:
     """Whether Java gets as far as reading what the options name."""
     configs = jvm.packages.java.util.HashMap()
     configs.put("ssl.protocol", "TLSv1.3")
@@ -58,5 +62,7 @@ def ours_allow(options: dict[str, str]) -> bool:
     [*combinations("truststore", TRUSTSTORE), *combinations("keystore", KEYSTORE)],
     ids=lambda options: " ".join(options.values()) and ",".join(options),
 )
-def test_what_goes_together_is_what_goes_together_in_java(jvm, options):
+def test_what_goes_together_is_what_goes_together_in_java(
+    jvm: Jvm, options: dict[str, str]
+) -> None:
     assert ours_allow(options) == javas_rules_allow(jvm, options)
