@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.faults.faults import Faults
+    from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
     from spark_kafka_sink.broker.topic_partition import TopicPartition
 
@@ -53,7 +54,7 @@ class BrokerRuntime:
         if is_remote(config):
             self._requests = RequestHandler(StateLock())
         try:
-            self.cluster = self._open_cluster(config)
+            self.cluster = self._open_cluster(config, security.denials)
         except BaseException:
             self._sockets.close_all()
             raise
@@ -63,7 +64,7 @@ class BrokerRuntime:
             target=self._server.run, name="kafkaprod-broker", daemon=True
         )
 
-    def _open_cluster(self, config: BrokerConfig) -> Cluster:
+    def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
         clock, purgatory = JumpingClock(SystemClock()), DelayedOperationPurgatory()
         lock = None if self._requests is None else self._requests.lock
 
@@ -79,6 +80,7 @@ class BrokerRuntime:
             self._sockets
             if lock is None
             else LoopSockets(self._sockets, self._sockets.call_soon, lock),
+            denials,
         )
 
     def call_soon(self, function: Callable[[], None]) -> None:

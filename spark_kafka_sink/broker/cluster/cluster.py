@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.node_control import NodeSockets
     from spark_kafka_sink.broker.config import BrokerConfig
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 
@@ -60,6 +61,7 @@ class Cluster:
         backend: stores logs and all other durable state.
         purgatory: holds delayed requests.
         sockets: the nodes' sockets.
+        denials: what users may not do.
 
     Raises:
         ConfigError: a configured topic can't be created.
@@ -73,8 +75,10 @@ class Cluster:
         backend: StorageBackend,
         purgatory: DelayedOperationPurgatory,
         sockets: NodeSockets,
+        denials: Denials,
     ) -> None:
         self.config = config
+        self.denials = denials
         self.clock = clock
         self.purgatory = purgatory
         self._all_nodes = {node.id: node for node in nodes}

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.faults.fault import Effect, Fault, RequestInfo, RequestPartition
-from spark_kafka_sink.broker.faults.request_partitions import (
+from spark_kafka_sink.broker.faults.request_partitions import partitions_of
+from spark_kafka_sink.broker.purgatory import DelayedOperation
+from spark_kafka_sink.broker.requests.message_shapes import BY_PARTITION
+from spark_kafka_sink.broker.requests.partial import (
+    failed_adder,
     failed_items,
     index_of,
-    partitions_of,
     topic_name,
     without,
 )
-from spark_kafka_sink.broker.net.message_shapes import BY_PARTITION
-from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.faults.faults import Faults
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.message_shapes import PartitionShape
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
+    from spark_kafka_sink.broker.requests.message_shapes import PartitionShape
     from spark_kafka_sink.protocol.message_builder import Values
 
 _WHOLE_ANSWER_NEEDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
@@ -178,7 +179,7 @@ class FaultInjector:
 
         rest = without(shape, context.request, is_out)
         failed = without(shape, context.request, lambda item, one: not is_out(item, one))
-        add = _adder(shape, failed, _code(fault.value))
+        add = failed_adder(shape, failed, _code(fault.value))
         if not getattr(rest, shape.topics):
             channel.send(add({shape.answers: []}))
             return
@@ -197,42 +198,6 @@ def _code(number: int) -> ErrorCode:
         return ErrorCode(number)
     except ValueError:  # A code that ErrorCode lacks is sent as a bare number.
         return cast("ErrorCode", UnknownErrorCode(number))
-
-
-def _adder(
-    shape: PartitionShape, failed: Any, error: ErrorCode
-) -> Callable[[Values], dict[str, Any]]:
-    """Adds failed partitions to an answer; a topic may come twice in it."""
-    more: list[dict[str, Any]] = [
-        {
-            "name": getattr(item, "name", None),
-            "topic": getattr(item, "topic", None),
-            "topic_id": getattr(item, "topic_id", None),
-            shape.answer_partitions: [
-                {shape.answer_index: index_of(shape, one), shape.error: error, **shape.failed}
-                for one in getattr(item, shape.partitions)
-            ],
-        }
-        for item in getattr(failed, shape.topics)
-    ]
-
-    def add(values: Values) -> dict[str, Any]:
-        answers = [dict(answer) for answer in values.get(shape.answers, ())]
-        for topic in more:
-            same = [a for a in answers if _is_same_topic(a, topic)]
-            if same:
-                together = [*same[0][shape.answer_partitions], *topic[shape.answer_partitions]]
-                same[0][shape.answer_partitions] = together
-            else:
-                answers.append(topic)
-        return {**values, shape.answers: answers}
-
-    return add
-
-
-def _is_same_topic(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    keys = ("name", "topic", "topic_id")
-    return any(one.get(key) is not None and one.get(key) == other[key] for key in keys)
 
 
 def _overlaid(values: Values, fault: Fault, error: ErrorCode) -> Values:

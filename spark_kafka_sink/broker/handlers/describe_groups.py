@@ -36,7 +36,7 @@ def _describe(context: RequestContext, group_id: str) -> Values:
             "group_state": "Dead",
             "error_code": error,
             "error_message": None if known else f"Group {group_id} not found.",
-            "authorized_operations": of_group(context) if known else NOT_ASKED,
+            "authorized_operations": of_group(context, group_id) if known else NOT_ASKED,
         }
     stable = group.state is ClassicGroupState.STABLE
     return {
@@ -45,7 +45,7 @@ def _describe(context: RequestContext, group_id: str) -> Values:
         "protocol_type": group.protocol_type,
         "protocol_data": group.protocol if stable else "",
         "members": [_member(member, group) for member in group.members.values()],
-        "authorized_operations": of_group(context),
+        "authorized_operations": of_group(context, group_id),
     }
 
 

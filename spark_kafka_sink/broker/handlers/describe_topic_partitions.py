@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from spark_kafka_sink.broker.handlers.authorized_operations import allowed_on_topic
 from spark_kafka_sink.broker.handlers.metadata import describe_partition
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
@@ -51,7 +51,7 @@ def _names(context: RequestContext) -> list[str]:
 
 def _topic(context: RequestContext, name: str, indexes: range) -> Values:
     topic = context.cluster.topics.named(name)
-    about = {"name": name, "topic_authorized_operations": TOPIC_OPERATIONS}
+    about = {"name": name, "topic_authorized_operations": allowed_on_topic(context, name)}
     if topic is None:
         error = ErrorCode.unknown_topic_or_partition
         return about | {"error_code": error, "topic_id": None, "partitions": []}

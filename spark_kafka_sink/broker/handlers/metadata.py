@@ -71,14 +71,18 @@ def _create_or_miss(context: RequestContext, name: str) -> Values:
 
 
 def _missing(context: RequestContext, error: ErrorCode, name: str | None) -> dict[str, Any]:
-    return {"error_code": error, "name": name, "topic_authorized_operations": of_topic(context)}
+    return {
+        "error_code": error,
+        "name": name,
+        "topic_authorized_operations": of_topic(context, name),
+    }
 
 
 def _describe(context: RequestContext, topic: Topic) -> Values:
     return {
         "name": topic.name,
         "topic_id": topic.id,
-        "topic_authorized_operations": of_topic(context),
+        "topic_authorized_operations": of_topic(context, topic.name),
         "partitions": [describe_partition(context, partition) for partition in topic.partitions],
     }
 

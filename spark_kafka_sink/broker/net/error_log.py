@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import REASON
-from spark_kafka_sink.broker.net.message_shapes import BY_PARTITION
+from spark_kafka_sink.broker.requests.message_shapes import BY_PARTITION
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

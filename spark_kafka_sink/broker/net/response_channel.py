@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.authorization import authorized
 from spark_kafka_sink.broker.handlers.request_context import Outcome
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.message_builder import Values, build
@@ -86,7 +87,10 @@ class ResponseChannel:
         Raises:
             ProtocolError: the connection has to end.
         """
-        answer = self._handler.handle(context)
+        if context.cluster.denials.is_active:
+            answer = authorized.handle(self._handler, context)
+        else:
+            answer = self._handler.handle(context)
         if answer is Outcome.CLOSE:
             raise ProtocolError("a request without an answer failed, so the connection ends")
         if answer is Outcome.SILENT and not self._let_go:

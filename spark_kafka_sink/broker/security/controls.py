@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.security.acl import denial_of
 from spark_kafka_sink.broker.security.certificates import LIFETIME
 from spark_kafka_sink.broker.security.client_access import ClientAccess, trust
 from spark_kafka_sink.broker.security.server_security import ServerSecurity
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
+    from spark_kafka_sink.broker.security.acl import Denial
     from spark_kafka_sink.broker.security.certificates import Certificate
     from spark_kafka_sink.broker.security.server_tls import ServerTls
     from spark_kafka_sink.broker.security.settings import SecuritySettings, TlsFiles
@@ -111,6 +113,45 @@ class SecurityControls(ABC):
         """Remove a user, who can't authenticate any more; harmless if there is none."""
         self._security.credentials.remove(user)
         self._access.remove(user)
+
+    def deny(
+        self,
+        user: str,
+        operation: str = "All",
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> Denial:
+        """Deny a user something from now on; without it everybody may do everything.
+
+        Args:
+            user: a principal's name; "*" for anybody, ANONYMOUS for those without one, "CN=name"
+                for clients that are known by their certificate.
+            operation: Kafka's name of it, such as Write, Describe or IdempotentWrite.
+            topic: what it is about; "*" for all topics, "x*" for those that begin with x.
+            group: the same for consumer groups.
+            transactional_id: the same for transactional ids. Without any of the three it is about
+                the cluster.
+
+        Returns:
+            The denial, for `take_back`.
+
+        Raises:
+            ConfigError: there is no such operation, or more than one resource is named.
+        """
+        denial = denial_of(
+            user, operation, topic=topic, group=group, transactional_id=transactional_id
+        )
+        self._security.denials.add(denial)
+        return denial
+
+    def take_back(self, denial: Denial | None = None) -> None:
+        """Take back a denial, or all of them; harmless if there is no such."""
+        if denial is None:
+            self._security.denials.clear()
+        else:
+            self._security.denials.remove(denial)
 
     def client_options(
         self,

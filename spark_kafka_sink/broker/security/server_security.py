@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.broker.security.acl import Denials
 from spark_kafka_sink.broker.security.authenticator import SaslServerAuthenticator, SaslServers
 from spark_kafka_sink.broker.security.credentials import HASHES, Credentials
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
@@ -38,6 +39,7 @@ class ServerSecurity:
         if settings.tls:
             files = settings.tls if isinstance(settings.tls, TlsFiles) else None
             self.tls = ServerTls(files, settings.hosts, settings.client_auth)
+        self.denials = Denials()
         self.credentials = Credentials(settings.scram_iterations)
         for user, password in settings.passwords.items():
             self.credentials.set_password(user, revealed(user, password))

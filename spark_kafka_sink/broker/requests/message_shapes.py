@@ -95,6 +95,14 @@ BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
         ItemShape(items="topics", answers="responses", names=_TOPIC),
         ItemShape(items="topic_names", answers="responses", names={"name": ""}),
     ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
+        ItemShape(
+            items="topics",
+            answers="topics",
+            names={"name": "name"},
+            failed={"topic_id": None, "partitions": (), "topic_authorized_operations": -(2**31)},
+        ),
+    ),
     ApiKey.CREATE_PARTITIONS: (
         ItemShape(items="topics", answers="results", names={"name": "name"}),
     ),

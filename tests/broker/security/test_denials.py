@@ -1,0 +1,330 @@
+"""What each API answers to those who may not, as Kafka's KafkaApis does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.security.raw_sasl import log_in
+from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce_values
+
+TOPIC = ErrorCode.topic_authorization_failed
+GROUP = ErrorCode.group_authorization_failed
+CLUSTER = ErrorCode.cluster_authorization_failed
+TRANSACTION = ErrorCode.transactional_id_authorization_failed
+NONE = ErrorCode.none
+
+
+@pytest.fixture(scope="module")
+def broker():
+    topics = {"open": 2, "shut": 2}
+    with EmbeddedBroker(topics=topics, sasl={"alice": "secret", "bob": "secret"}) as running:
+        yield running
+
+
+@pytest.fixture
+def kafka(broker):
+    yield broker
+    broker.take_back()
+
+
+@pytest.fixture
+def alice(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        log_in(client)
+        yield client
+
+
+@pytest.fixture
+def bob(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        log_in(client, "bob")
+        yield client
+
+
+def both(partition: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "topic": name, "partitions": [partition]}
+        for name in ("open", "shut", "none")
+    ]
+
+
+def produced(client: RawClient, *topics: str, acks: int = -1) -> dict[str, ErrorCode]:
+    data = [produce_values(topic, bytes(batch()))["topic_data"][0] for topic in topics]
+    answer = client.call(ApiKey.PRODUCE, 9, acks=acks, timeout=TIMEOUT, topic_data=data)
+    return {one.name: one.partition_responses[0].error_code for one in answer.responses}
+
+
+def commit(client: RawClient, group: str, *topics: str) -> None:
+    partition = {"partition_index": 0, "committed_offset": 3}
+    answer = client.call(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        topics=[{"name": topic, "partitions": [partition]} for topic in topics],
+    )
+    assert all(topic.partitions[0].error_code is NONE for topic in answer.topics)
+
+
+def described(client: RawClient, topics: list[str] | None, version: int = 9) -> dict[str, Any]:
+    named = None if topics is None else [{"name": topic} for topic in topics]
+    answer = client.call(
+        ApiKey.METADATA, version, topics=named, include_topic_authorized_operations=True
+    )
+    return {one.name: one for one in answer.topics}
+
+
+class TestTopics:
+    def test_produce(self, kafka, alice, bob):
+        kafka.deny("alice", "Write", topic="shut")
+        assert produced(alice, "open", "shut") == {"open": NONE, "shut": TOPIC}
+        assert produced(bob, "shut") == {"shut": NONE}
+
+    def test_produce_by_id(self, kafka, alice):
+        kafka.deny("alice", "Write", topic="shut")
+        topic_id = described(alice, ["shut"], 12)["shut"].topic_id
+        data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": bytes(batch())}]}
+        answer = alice.call(ApiKey.PRODUCE, 13, acks=-1, timeout=TIMEOUT, topic_data=[data])
+        assert answer.responses[0].topic_id == topic_id
+        assert answer.responses[0].partition_responses[0].error_code is TOPIC
+
+    def test_produce_without_acks_ends_the_connection(self, kafka, alice):
+        kafka.deny("alice", "Write", topic="shut")
+        alice.send(ApiKey.PRODUCE, 9, **produce_values("shut", bytes(batch()), acks=0))
+        assert alice.closed()
+
+    def test_who_may_not_describe_does_not_learn_of_topics(self, kafka, alice):
+        kafka.deny("alice", "Describe", topic="shut")
+        kafka.deny("alice", "Describe", topic="none")
+        found = described(alice, ["open", "shut", "none"])
+        assert {name: one.error_code for name, one in found.items()} == {
+            "open": NONE,
+            "shut": TOPIC,
+            "none": TOPIC,
+        }
+        assert found["shut"] == found["none"].__class__(
+            error_code=TOPIC, name="shut", is_internal=False, partitions=()
+        )
+        assert "shut" not in described(alice, None)
+
+    def test_by_id_without_the_name(self, kafka, alice, bob):
+        kafka.deny("alice", "Describe", topic="shut")
+        topic_id = described(bob, ["shut"], 12)["shut"].topic_id
+        answer = alice.call(ApiKey.METADATA, 12, topics=[{"topic_id": topic_id, "name": None}])
+        assert [(one.error_code, one.name, one.topic_id) for one in answer.topics] == [
+            (TOPIC, None, topic_id)
+        ]
+
+    def test_operations_that_are_left(self, kafka, alice, bob):
+        kafka.deny("alice", "Write", topic="shut")
+        left = described(alice, ["shut"])["shut"].topic_authorized_operations
+        everything = described(bob, ["shut"])["shut"].topic_authorized_operations
+        assert everything - left == 1 << 4
+
+    def test_reading(self, kafka, alice):
+        kafka.deny("alice", "Read", topic="shut")
+        kafka.deny("alice", "Describe", topic="shut")
+        asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+        fetched = alice.call(
+            ApiKey.FETCH,
+            4,
+            replica_id=-1,
+            max_wait=timedelta(seconds=20),
+            max_bytes=1000,
+            topics=both(asked),
+        )
+        assert {one.topic: one.partitions[0].error_code for one in fetched.responses} == {
+            "open": NONE,
+            "shut": TOPIC,
+            "none": ErrorCode.unknown_topic_or_partition,
+        }
+        offsets = alice.call(
+            ApiKey.LIST_OFFSETS,
+            2,
+            replica_id=-1,
+            topics=both({"partition_index": 0, "timestamp": -1}),
+        )
+        assert {one.name: one.partitions[0].error_code for one in offsets.topics}["shut"] is TOPIC
+
+    @pytest.mark.parametrize("resource", [{"topic": "ne*"}, {}])
+    def test_create(self, kafka, alice, resource):
+        kafka.deny("alice", "Create", **resource)
+        topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+        answer = alice.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
+        assert answer.topics[0].error_code is TOPIC
+        assert answer.topics[0].error_message == "Authorization failed."
+        assert "new" not in described(alice, None)
+
+    def test_delete(self, kafka, alice, bob):
+        create(bob, "kept")
+        create(bob, "gone")
+        kafka.deny("alice", "Delete", topic="kept")
+        answer = alice.call(ApiKey.DELETE_TOPICS, 5, topic_names=["gone", "kept"], timeout=TIMEOUT)
+        assert {one.name: one.error_code for one in answer.responses} == {
+            "gone": NONE,
+            "kept": TOPIC,
+        }
+        assert {"kept"} == described(bob, None).keys() & {"kept", "gone"}
+
+    def test_configs(self, kafka, alice):
+        kafka.deny("alice", "DescribeConfigs", topic="shut")
+        kafka.deny("alice", "DescribeConfigs")
+        resources = [
+            {"resource_type": 2, "resource_name": "open"},
+            {"resource_type": 2, "resource_name": "shut"},
+            {"resource_type": 4, "resource_name": "1"},
+        ]
+        answer = alice.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources)
+        assert {one.resource_name: one.error_code for one in answer.results} == {
+            "open": NONE,
+            "shut": TOPIC,
+            "1": CLUSTER,
+        }
+
+
+class TestProducers:
+    def test_idempotent(self, kafka, alice):
+        kafka.deny("alice", "IdempotentWrite")
+        answer = alice.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
+        assert (answer.error_code, answer.producer_id) == (CLUSTER, -1)
+
+    def test_transactional(self, kafka, alice):
+        kafka.deny("alice", "Write", transactional_id="job-*")
+        values: dict[str, Any] = {"transactional_id": "job-1", "transaction_timeout": TIMEOUT}
+        assert alice.call(ApiKey.INIT_PRODUCER_ID, 4, **values).error_code is TRANSACTION
+        values["transactional_id"] = "other"
+        assert alice.call(ApiKey.INIT_PRODUCER_ID, 4, **values).error_code is NONE
+        about = {"transactional_id": "job-1", "producer_id": 1, "producer_epoch": 0}
+        assert alice.call(ApiKey.END_TXN, 3, committed=True, **about).error_code is TRANSACTION
+        data = produce_values("open", bytes(batch()))
+        answer = alice.call(ApiKey.PRODUCE, 9, transactional_id="job-1", **data)
+        assert answer.responses[0].partition_responses[0].error_code is TRANSACTION
+
+    def test_partitions_of_a_transaction(self, kafka, alice):
+        kafka.deny("alice", "Write", topic="shut")
+        topics = [{"name": name, "partitions": [0]} for name in ("open", "shut")]
+        answer = alice.call(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            3,
+            v3_and_below_transactional_id="job-1",
+            v3_and_below_producer_id=1,
+            v3_and_below_producer_epoch=0,
+            v3_and_below_topics=topics,
+        )
+        found = answer.results_by_topic_v3_and_below
+        assert {one.name: one.results_by_partition[0].partition_error_code for one in found} == {
+            "open": ErrorCode.operation_not_attempted,
+            "shut": TOPIC,
+        }
+
+
+class TestGroups:
+    def test_all_that_read_one(self, kafka, alice):
+        kafka.deny("alice", "Read", group="g")
+        member = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+        assert alice.call(ApiKey.HEARTBEAT, 3, **member).error_code is GROUP
+        partition = {"partition_index": 0, "committed_offset": 3}
+        topics = [{"name": "open", "partitions": [partition]}]
+        member["generation_id_or_member_epoch"] = -1
+        answer = alice.call(ApiKey.OFFSET_COMMIT, 8, topics=topics, **member)
+        assert answer.topics[0].partitions[0].error_code is GROUP
+
+    @pytest.mark.parametrize(("key_type", "error"), [(0, GROUP), (1, TRANSACTION)])
+    def test_coordinators(self, kafka, alice, key_type, error):
+        kafka.deny("alice", "Describe", group="x")
+        kafka.deny("alice", "Describe", transactional_id="x")
+        keys = {"key_type": key_type, "coordinator_keys": ["x", "y"]}
+        found = alice.call(ApiKey.FIND_COORDINATOR, 4, **keys).coordinators
+        assert {one.key: (one.error_code, one.node_id) for one in found} == {
+            "x": (error, -1),
+            "y": (NONE, 1),
+        }
+        one = alice.call(ApiKey.FIND_COORDINATOR, 3, key="x", key_type=key_type)
+        assert (one.error_code, one.node_id) == (error, -1)
+
+    def test_offsets_of_topics_that_are_hidden(self, kafka, alice, bob):
+        commit(bob, "readers", "open", "shut")
+        kafka.deny("alice", "Describe", topic="shut")
+        asked = [
+            {"group_id": "readers", "topics": [{"name": "shut", "partition_indexes": [0]}]},
+        ]
+        answer = alice.call(ApiKey.OFFSET_FETCH, 8, groups=asked)
+        assert answer.groups[0].topics[0].partitions[0].error_code is TOPIC
+        answer = alice.call(
+            ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": "readers", "topics": None}]
+        )
+        assert [topic.name for topic in answer.groups[0].topics] == ["open"]
+
+    def test_lists(self, kafka, alice, bob):
+        commit(bob, "seen", "open")
+        commit(bob, "hidden", "open")
+        kafka.deny("alice", "Describe", group="hidden")
+        found = {one.group_id for one in alice.call(ApiKey.LIST_GROUPS, 3).groups}
+        assert found & {"seen", "hidden"} == {"seen"}
+
+
+def test_a_denial_is_taken_back(kafka, alice):
+    first = kafka.deny("*", "Write", topic="*")
+    kafka.deny("User:alice", "All", topic="shut")
+    assert produced(alice, "open", "shut") == {"open": TOPIC, "shut": TOPIC}
+    kafka.take_back(first)
+    assert produced(alice, "open", "shut") == {"open": NONE, "shut": TOPIC}
+    kafka.take_back()
+    assert produced(alice, "open", "shut") == {"open": NONE, "shut": NONE}
+
+
+def test_denials_that_can_not_be(kafka):
+    with pytest.raises(ConfigError, match="no operation Wriet"):
+        kafka.deny("alice", "Wriet", topic="x")
+    with pytest.raises(ConfigError, match="one resource"):
+        kafka.deny("alice", "Write", topic="x", group="y")
+
+
+def test_who_is_known_by_a_certificate(tmp_path):
+    with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
+        broker.deny("CN=alice", "Write", topic="t")
+        outcome: list[Any] = []
+        for name in ("alice", "bob"):
+            certificate = broker.client_certificate(name)
+            producer = Producer(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "security.protocol": "SSL",
+                    "ssl.ca.pem": broker.ca_certificate,
+                    "ssl.certificate.pem": certificate.certificate,
+                    "ssl.key.pem": certificate.key,
+                }
+            )
+            producer.produce("t", b"x", on_delivery=lambda error, _: outcome.append(error))
+            producer.flush(20)
+        assert outcome[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert outcome[1] is None
+
+
+def test_librdkafka_says_so(kafka):
+    """Every denied operation of a producer's life, by a foreign client's own words."""
+    options = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "alice",
+        "sasl.password": "secret",
+    }
+    kafka.deny("alice", "Create", topic="made")
+    admin = AdminClient(options)
+    made = admin.create_topics([NewTopic("made", 1, 1)])["made"]
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        made.result(20)
+    kafka.deny("alice", "Write", transactional_id="t")
+    producer = Producer(options | {"transactional.id": "t", "log_level": 0})
+    with pytest.raises(KafkaException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        producer.init_transactions(20)
