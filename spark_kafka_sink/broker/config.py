@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from spark_kafka_sink.broker.listeners import certificate_hosts, check_listeners
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.security.acl import parse_denial
 from spark_kafka_sink.broker.security.bearer_tokens import validate_unsecured
 from spark_kafka_sink.broker.security.settings import (
     MIN_SCRAM_ITERATIONS,
@@ -77,6 +78,7 @@ class BrokerOptions(TypedDict, total=False):
     connections_max_reauth_ms: int
     failed_authentication_delay_ms: int
     handshake_timeout_ms: int
+    denials: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,7 @@ class BrokerConfig:
             (KIP-368); 0 for ever.
         failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
         handshake_timeout_ms: how long TLS's handshake and SASL together may take.
+        denials: what users may not do, as `kafkaprod broker --deny` takes it.
 
     Raises:
         ConfigError: a number is out of range.
@@ -163,6 +166,7 @@ class BrokerConfig:
     connections_max_reauth_ms: int = 0
     failed_authentication_delay_ms: int = 100
     handshake_timeout_ms: int = 10_000
+    denials: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name, lowest in _LOWEST.items():
@@ -208,6 +212,7 @@ class BrokerConfig:
             max_reauth_ms=self.connections_max_reauth_ms,
             failure_delay_ms=self.failed_authentication_delay_ms,
             handshake_timeout_ms=self.handshake_timeout_ms,
+            denials=tuple(map(parse_denial, self.denials)),
         )
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from spark_kafka_sink.broker.config import LOG, BrokerConfig
+from spark_kafka_sink.cli.broker_security import certificate, token_validator, users
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -114,6 +115,65 @@ class BrokerArguments:
         ),
     ] = None
 
+    tls: Annotated[
+        bool, typer.Option(help="Speak TLS, with a certificate of the broker's own authority.")
+    ] = False
+    ca_file: Annotated[
+        str | None,
+        typer.Option(help="Where to write the authority's certificate, which clients trust."),
+    ] = None
+    tls_certificate: Annotated[
+        str | None, typer.Option(help="PEM file of a certificate to use instead, with its chain.")
+    ] = None
+    tls_key: Annotated[str | None, typer.Option(help="PEM file of that certificate's key.")] = None
+    tls_key_password: Annotated[
+        str | None, typer.Option(help="Of that key: env:VARIABLE or file:PATH.")
+    ] = None
+    tls_ca: Annotated[
+        str | None, typer.Option(help="PEM file of the authority that signed that certificate.")
+    ] = None
+    client_certificates: Annotated[
+        str | None, typer.Option(help="Clients' certificates: required, requested or none.")
+    ] = None
+    sasl_user: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A user as alice=env:VARIABLE or alice=file:PATH, which hold the password; may be "
+            "given more than once."
+        ),
+    ] = None
+    sasl_mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; may be given more than once."
+        ),
+    ] = None
+    scram_iterations: Annotated[int, typer.Option(help="Iterations of SCRAM's key derivation.")] = (
+        DEFAULTS.scram_iterations
+    )
+    oauthbearer_jwks: Annotated[
+        str | None,
+        typer.Option(
+            help="File with the keys of an issuer of tokens; without it unsigned ones are believed."
+        ),
+    ] = None
+    connections_max_reauth_ms: Annotated[
+        int, typer.Option(help="Length of a session, after which clients log in again; 0 for ever.")
+    ] = DEFAULTS.connections_max_reauth_ms
+    failed_authentication_delay_ms: Annotated[
+        int, typer.Option(help="Time before a client hears that its login failed.")
+    ] = DEFAULTS.failed_authentication_delay_ms
+    handshake_timeout_ms: Annotated[
+        int, typer.Option(help="Time that TLS's handshake and SASL together may take.")
+    ] = DEFAULTS.handshake_timeout_ms
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What a user may not do, as alice:Write:topic=x or alice:IdempotentWrite; may be "
+            "given more than once."
+        ),
+    ] = None
+
     log_level: Annotated[
         LogLevel, typer.Option(help="What is logged on stderr: refused requests are warnings.")
     ] = LogLevel.WARNING
@@ -122,7 +182,7 @@ class BrokerArguments:
         """The same for `EmbeddedBroker`.
 
         Raises:
-            ConfigError: a topic or a config of one can't be read.
+            ConfigError: a topic, a config of one, or a user can't be read.
         """
         topics = [TopicArgument.parse(text) for text in self.topic or ()]
         return {
@@ -151,6 +211,22 @@ class BrokerArguments:
             "group_min_session_timeout_ms": self.group_min_session_timeout_ms,
             "group_max_session_timeout_ms": self.group_max_session_timeout_ms,
             "retention_check_ms": self.retention_check_ms,
+            "tls": certificate(
+                tls=self.tls,
+                certificate=self.tls_certificate,
+                key=self.tls_key,
+                ca=self.tls_ca,
+                password=self.tls_key_password,
+            ),
+            "client_certificates": self.client_certificates,
+            "sasl": users(self.sasl_user or ()),
+            "sasl_mechanisms": self.sasl_mechanism,
+            "scram_iterations": self.scram_iterations,
+            "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
+            "connections_max_reauth_ms": self.connections_max_reauth_ms,
+            "failed_authentication_delay_ms": self.failed_authentication_delay_ms,
+            "handshake_timeout_ms": self.handshake_timeout_ms,
+            "denials": tuple(self.deny or ()),
         }
 
 

@@ -44,7 +44,7 @@ def broker(arguments: BrokerArguments) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("spark_kafka_sink.broker").setLevel(arguments.log_level.upper())
     try:
-        serve(arguments.options())
+        serve(arguments.options(), arguments.ca_file)
     except KafkaProdError as error:
         _fail(error)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.cli.broker_security import client_lines
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.config import BrokerOptions
@@ -16,8 +18,14 @@ if TYPE_CHECKING:
 READY = "kafkaprod broker ready on"
 
 
-def serve(options: BrokerOptions) -> None:
+def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
     """Run a broker until SIGINT or SIGTERM; says READY and its addresses when clients may come.
+
+    Where it is secured, it says what clients need, too.
+
+    Args:
+        options: those of `EmbeddedBroker`.
+        ca_file: where to write the certificate that clients trust; a temporary file by default.
 
     Raises:
         KafkaProdError: it can't be started.
@@ -30,8 +38,19 @@ def serve(options: BrokerOptions) -> None:
     try:
         with EmbeddedBroker(**options) as kafka:
             typer.echo(f"{READY} {kafka.bootstrap_servers}")
+            if options.get("tls") or kafka.config.security.mechanisms:
+                _say_how_to_come(kafka, ca_file)
             stop.wait()
         typer.echo("kafkaprod broker stopped")
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _say_how_to_come(kafka: EmbeddedBroker, ca_file: str | None) -> None:
+    path = None
+    if kafka.config.tls:
+        path = kafka.ca_file if ca_file is None else Path(ca_file)
+        path.write_text(kafka.ca_certificate, encoding="utf-8")
+    for line in client_lines(kafka, path):
+        typer.echo(line)

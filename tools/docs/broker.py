@@ -19,6 +19,14 @@ _KEYWORDS: Mapping[str, str] = {
     "topic_config": "topic_configs",
     "auto_create": "auto_create_topics",
     "fault": "faults",
+    "sasl_user": "sasl",
+    "sasl_mechanism": "sasl_mechanisms",
+    "deny": "denials",
+    "oauthbearer_jwks": "oauthbearer_validator",
+    "tls_certificate": "tls",
+    "tls_key": "tls",
+    "tls_key_password": "tls",
+    "tls_ca": "tls",
 }
 """Where an option of the command line has another name than the keyword of `EmbeddedBroker`."""
 

@@ -160,3 +160,22 @@ def denial_of(
     type_, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
     parsed = Operation.parse(operation)
     return Denial(user=user.removeprefix(_USER), operation=parsed, type=type_, name=name)
+
+
+def parse_denial(text: str) -> Denial:
+    """Read alice:Write:topic=x, alice:Read:group=g, or alice:IdempotentWrite of the cluster.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    user, _, rest = text.partition(":")
+    operation, _, resource = rest.partition(":")
+    kind, equals, name = resource.partition("=")
+    known = {"topic", "group", "transactional_id"}
+    if not (user and operation) or (resource and not (kind in known and equals and name)):
+        raise ConfigError(
+            f"{text} is no denial",
+            hint="Write it as user:operation:topic=name, with group or transactional_id instead, "
+            "or without a resource for the cluster",
+        )
+    return denial_of(user, operation, **({kind: name} if resource else {}))

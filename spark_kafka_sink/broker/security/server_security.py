@@ -40,6 +40,8 @@ class ServerSecurity:
             files = settings.tls if isinstance(settings.tls, TlsFiles) else None
             self.tls = ServerTls(files, settings.hosts, settings.client_auth)
         self.denials = Denials()
+        for denial in settings.denials:
+            self.denials.add(denial)
         self.credentials = Credentials(settings.scram_iterations)
         for user, password in settings.passwords.items():
             self.credentials.set_password(user, revealed(user, password))

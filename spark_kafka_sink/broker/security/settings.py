@@ -13,6 +13,7 @@ from spark_kafka_sink.common.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_kafka_sink.broker.security.acl import Denial
     from spark_kafka_sink.broker.security.bearer_tokens import TokenValidator
 
 PLAIN: Final = "PLAIN"
@@ -70,6 +71,7 @@ class SecuritySettings:
     max_reauth_ms: int
     failure_delay_ms: int
     handshake_timeout_ms: int
+    denials: tuple[Denial, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.mechanisms if name not in MECHANISMS]

@@ -1,0 +1,86 @@
+"""A secured broker as a process: no secret on its command line, and what it tells clients."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+PASSWORD = "only-in-the-environment"
+OPTIONS = ("--topic", "t", "--tls", "--sasl-user", "alice=env:ALICES_PASSWORD")
+
+
+def said(process, lines):
+    return [process.stdout.readline().strip() for _ in range(lines)]
+
+
+@pytest.fixture
+def secured(tmp_path):
+    command = [*KAFKAPROD, *OPTIONS, "--ca-file", str(tmp_path / "ca.crt")]
+    environment = {**os.environ, "ALICES_PASSWORD": PASSWORD}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_it_prints_is_what_a_client_needs(secured, tmp_path):
+    ready, *lines = said(secured, 7)
+    options = dict(line.removeprefix("kafka.").split("=", 1) for line in lines)
+    assert options == {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tmp_path / "ca.crt"),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": "env:ALICES_PASSWORD",
+    }
+    outcome = []
+    producer = Producer(
+        {
+            "bootstrap.servers": ready.split()[-1],
+            "security.protocol": options["security.protocol"],
+            "ssl.ca.location": options["ssl.truststore.location"],
+            "sasl.mechanism": options["sasl.mechanism"],
+            "sasl.username": options["sasl.username"],
+            "sasl.password": PASSWORD,
+        }
+    )
+    producer.produce("t", b"x", on_delivery=lambda error, _: outcome.append(error))
+    producer.flush(20)
+    assert outcome == [None]
+
+
+def test_the_password_is_not_on_the_command_line(secured):
+    said(secured, 1)
+    assert PASSWORD not in Path(f"/proc/{secured.pid}/cmdline").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--sasl-user", "alice=secret-42"], "--sasl-user alice has no reference to a password"),
+        (["--sasl-user", "alice=env:NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE, which is not set"),
+        (["--sasl-mechanism", "GSSAPI"], "sasl_mechanisms has GSSAPI"),
+        (["--client-certificates", "required"], "but there is no TLS"),
+        (["--tls", "--client-certificates", "maybe"], "There are required, requested and none"),
+        (["--tls-certificate", "x.crt"], "Give --tls-certificate, --tls-key and --tls-ca"),
+        (["--scram-iterations", "1000"], "Kafka's lowest is 4096"),
+        (["--deny", "alice:Write:x"], "alice:Write:x is no denial"),
+        (["--oauthbearer-jwks", "/nowhere"], "can't be read"),
+    ],
+)
+def test_what_can_not_be_is_said(options, reason):
+    done = subprocess.run(
+        [*KAFKAPROD, *options], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert "secret-42" not in done.stderr
+    assert "Traceback" not in done.stderr

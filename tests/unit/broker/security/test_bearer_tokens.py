@@ -1,0 +1,94 @@
+"""Whose a token is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from authlib.jose import JsonWebKey, jwt
+
+from spark_kafka_sink.broker.security.bearer_tokens import (
+    JwksValidator,
+    unsecured_token,
+    validate_unsecured,
+)
+from spark_kafka_sink.broker.security.mechanism import RefusedError, ToldRefusedError
+from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
+from spark_kafka_sink.common.errors import AuthenticationError
+
+
+def message(token: str, authorization_id: str = "") -> bytes:
+    name = f"a={authorization_id}" if authorization_id else ""
+    return f"n,{name},\x01auth=Bearer {token}\x01logicalCluster=lkc-1\x01\x01".encode()
+
+
+def test_a_token_that_nobody_signed() -> None:
+    server = OAuthBearerSaslServer(validate_unsecured)
+    assert server.evaluate(message(unsecured_token("alice", 60))) == b""
+    assert (server.is_complete, server.user) == (True, "alice")
+    assert server.expires_at_ms is not None
+    assert abs(server.expires_at_ms - (time.time() + 60) * 1000) < 5000
+
+
+@pytest.mark.parametrize(
+    "token", [unsecured_token("alice", -1), unsecured_token(""), "a.b.c", "a", "e30.e30."]
+)
+def test_a_refusal_is_agreed_to(token: str) -> None:
+    server = OAuthBearerSaslServer(validate_unsecured)
+    status = server.evaluate(message(token))
+    assert status == b'{"status":"invalid_token"}'
+    assert not server.is_complete
+    with pytest.raises(ToldRefusedError, match="invalid_token"):
+        server.evaluate(b"\x01")
+
+
+def test_somebody_elses_authorization_id() -> None:
+    server = OAuthBearerSaslServer(validate_unsecured)
+    with pytest.raises(ToldRefusedError, match=r"\(bob\) that is different .* \(alice\)"):
+        server.evaluate(message(unsecured_token("alice"), "bob"))
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ\x01\x01", b"\xff" * 99]
+)
+def test_messages_that_are_none(text: bytes) -> None:
+    with pytest.raises(RefusedError):
+        OAuthBearerSaslServer(validate_unsecured).evaluate(text)
+
+
+class TestIssuers:
+    @pytest.fixture(scope="class")
+    def key(self) -> Any:
+        return JsonWebKey.generate_key("EC", "P-256", {"kid": "1"}, is_private=True)
+
+    @pytest.fixture(scope="class")
+    def validator(self, key: Any) -> JwksValidator:
+        keys = {"keys": [key.as_dict(is_private=False)]}
+        return JwksValidator(keys=lambda: keys, issuer="https://issuer", audience="kafka")
+
+    @staticmethod
+    def signed(key: Any, **claims: Any) -> str:
+        ends = time.time() + 60
+        known = {"sub": "alice", "iss": "https://issuer", "aud": "kafka", "exp": ends} | claims
+        token: bytes = jwt.encode({"alg": "ES256", "kid": "1"}, known, key)
+        return token.decode()
+
+    def test_a_good_one(self, key: Any, validator: JwksValidator) -> None:
+        assert validator(self.signed(key)).principal == "alice"
+
+    @pytest.mark.parametrize(
+        "claims", [{"iss": "https://other"}, {"aud": "web"}, {"exp": 1}, {"sub": None}]
+    )
+    def test_bad_ones(self, key: Any, validator: JwksValidator, claims: dict[str, Any]) -> None:
+        with pytest.raises(AuthenticationError):
+            validator(self.signed(key, **claims))
+
+    def test_of_another_key(self, validator: JwksValidator) -> None:
+        other = JsonWebKey.generate_key("EC", "P-256", {"kid": "1"}, is_private=True)
+        with pytest.raises(AuthenticationError):
+            validator(self.signed(other))
+
+    def test_of_nobody(self, validator: JwksValidator) -> None:
+        with pytest.raises(AuthenticationError):
+            validator(unsecured_token("alice"))
