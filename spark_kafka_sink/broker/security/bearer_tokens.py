@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 
 _UNSIGNED: Final = "none"
+_SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+"""Signatures of a key that only the issuer has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,24 +74,25 @@ class JwksValidator:
 
         Raises:
             AuthenticationError: it is not the issuer's, has ended, or is for somebody else.
-            ConfigError: authlib is not installed.
+            ConfigError: joserfc is not installed.
         """
         try:
-            from authlib.jose import JsonWebKey, JsonWebToken
-            from authlib.jose.errors import JoseError
+            from joserfc.errors import JoseError
+            from joserfc.jwk import KeySet
+            from joserfc.jwt import JWTClaimsRegistry, decode
         except ImportError as error:
             raise ConfigError(
-                "a JwksValidator needs authlib", hint="pip install 'spark-kafka-sink[oauth]'"
+                "a JwksValidator needs joserfc", hint="pip install 'spark-kafka-sink[oauth]'"
             ) from error
         keys = self.keys() if callable(self.keys) else self.keys
         wanted = {"iss": self.issuer, "aud": self.audience}
-        options = {
+        options: dict[str, Any] = {
             name: {"essential": True, "value": value} for name, value in wanted.items() if value
         }
-        decoder = JsonWebToken(["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "ES512"])
         try:
-            claims = decoder.decode(token, JsonWebKey.import_key_set(keys), claims_options=options)
-            claims.validate()
+            known: Any = dict(keys)
+            claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
+            JWTClaimsRegistry(**options).validate(claims)
         except (JoseError, ValueError) as error:
             raise AuthenticationError(f"the token is not valid: {error}") from error
         return _token(claims, self.principal_claim)

@@ -154,12 +154,13 @@ def test_bad_certificates_on_demand(change, reason):
             connect(broker)
 
 
-class TestClientCertificates:
-    @pytest.fixture(scope="class")
-    def strict(self):
-        with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
-            yield broker
+@pytest.fixture(scope="module")
+def strict():
+    with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
+        yield broker
 
+
+class TestClientCertificates:
     def test_with_one(self, strict, write):
         files = strict.client_certificate_files(strict.client_certificate("alice"))
         write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
