@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.client.channel.tls_transport import TlsTransport
 from spark_kafka_sink.security.sasl.factory import exchange_for
-from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.context_cache import CONTEXTS
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.transport import Transport
@@ -27,17 +27,22 @@ class ChannelBuilder:
 
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
-        self._context = None if security.tls is None else client_context(security.tls)
+        if security.tls is not None:
+            CONTEXTS.context(security.tls)
 
     @property
     def uses_tls(self) -> bool:
         """Whether a connected transport has to be encrypted before anything is said."""
-        return self._context is not None
+        return self.security.tls is not None
 
     def encrypted(self, transport: Transport, host: str) -> TlsTransport:
-        """TLS over a connected transport; raises OSError where the host can't have it."""
-        assert self._context is not None
-        return TlsTransport(transport, self._context, host)
+        """TLS over a connected transport, with certificates as they are by now.
+
+        Raises:
+            OSError: the host can't have TLS.
+        """
+        assert self.security.tls is not None
+        return TlsTransport(transport, CONTEXTS.context(self.security.tls), host)
 
     def login(self, host: str) -> SaslLogin | None:
         """How to log in at a broker; None where there is no SASL."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import TlsConfig
 
 MAX_KEPT = 8
-"""Contexts that a process keeps; the one made first goes first."""
+"""Contexts that a process keeps; the one unused longest goes first."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,11 +57,11 @@ class ContextCache:
         """
         with self._lock:
             stamps = tuple(map(_stamp, files_of(config)))
-            kept = self._entries.get(config)
+            kept = self._entries.pop(config, None)
             if kept is None or kept.stamps != stamps:
                 kept = _Entry(stamps, self._renewed(config, kept))
-                self._entries[config] = kept
-                self._forget()
+            self._entries[config] = kept
+            self._forget()
             return kept.context
 
     def _renewed(self, config: TlsConfig, kept: _Entry | None) -> ssl.SSLContext:

@@ -108,7 +108,7 @@ def test_without_a_context_before_it_is_an_error(tmp_path: Path) -> None:
         ContextCache().context(trusting(tmp_path / "nowhere.pem"))
 
 
-def test_few_are_kept(tmp_path: Path) -> None:
+def test_few_are_kept_and_those_in_use(tmp_path: Path) -> None:
     made: list[TlsConfig] = []
 
     def make(config: TlsConfig) -> ssl.SSLContext:
@@ -116,10 +116,10 @@ def test_few_are_kept(tmp_path: Path) -> None:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     cache = ContextCache(make)
-    configs = [trusting(tmp_path / f"{n}.pem") for n in range(MAX_KEPT + 1)]
-    for config in configs:
+    used, *others = [trusting(tmp_path / f"{n}.pem") for n in range(2 * MAX_KEPT)]
+    for config in others:
+        cache.context(used)
         cache.context(config)
-    cache.context(configs[-1])
-    assert len(made) == len(configs)
-    cache.context(configs[0])
-    assert made[-1] == configs[0]
+    assert made == [used, *others]
+    cache.context(others[0])
+    assert made[-1] == others[0]
