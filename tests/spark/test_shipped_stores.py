@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from tests.spark.support.sink import SHORT
 from tests.support.certificates import CertificateAuthority
 
@@ -17,6 +19,28 @@ if TYPE_CHECKING:
 
 AUTHORITY = CertificateAuthority()
 SSL = {"kafka.security.protocol": "SSL", **SHORT}
+
+
+def test_shipped_stores_are_opened_by_their_names(sink: Sink, tmp_path: Path) -> None:
+    """In the driver and in the task, which don't work in the folder that they came from."""
+    with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
+        client = broker.client_certificate("alice")
+        stores = {
+            "shipped-ca.pem": broker.ca_certificate,
+            "shipped-client.pem": client.certificate + client.key,
+        }
+        for name, text in stores.items():
+            (tmp_path / name).write_text(text)
+            sink.spark.sparkContext.addFile(str(tmp_path / name))
+        options = {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": "shipped-ca.pem",
+            "kafka.ssl.keystore.type": "PEM",
+            "kafka.ssl.keystore.location": "shipped-client.pem",
+        }
+        secured = replace(sink, bootstrap_servers=broker.bootstrap_servers)
+        secured.write(sink.frame("value string", ("a",)), topic="t", **SSL, **options)
+        assert broker.end_offsets("t") == [1]
 
 
 def test_a_wrong_password_ends_the_job_before_any_task(sink: Sink, tmp_path: Path) -> None:

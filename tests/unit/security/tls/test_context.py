@@ -239,3 +239,14 @@ def test_a_private_key_is_in_no_file_unencrypted(
     assert "ENCRYPTED PRIVATE KEY" in seen[0]
     assert "BEGIN PRIVATE KEY" not in seen[0]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_server_is_told_which_host_is_asked_for(tmp_path: Path) -> None:
+    """Server Name Indication, by which a proxy finds the broker; addresses are not told."""
+    asked: list[str | None] = []
+    server = server_context(tmp_path, SERVER)
+    server.sni_callback = lambda _connection, name, _context: asked.append(name)
+    context = client_context(TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem)))
+    for host in ("localhost", "127.0.0.1"):
+        handshake(context, server, host)
+    assert asked == ["localhost", None]

@@ -1,0 +1,86 @@
+"""Stores that are renewed on disk while a client lives: its next connection takes them as they are.
+
+A client that writes seldom lets its connections go in between (connections.max.idle.ms).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.security.settings import TlsFiles
+from spark_kafka_sink.common.errors import KafkaProdError
+from tests.integration.support.producing import rows, session
+from tests.support.certificates import CertificateAuthority
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_kafka_sink.producer.session import ProducerSession
+
+WAIT_S = 30.0
+SOON = {"max_block_ms": 10_000, "delivery_timeout_ms": 10_000, "request_timeout_ms": 5_000}
+
+
+def server_files(folder: Path, authority: CertificateAuthority) -> TlsFiles:
+    path = str(authority.server("localhost", "127.0.0.1").write(folder, "server"))
+    return TlsFiles(certificate=path, key=path, ca=str(authority.write(folder, "server-ca")))
+
+
+def options(folder: Path, authority: CertificateAuthority) -> dict[str, object]:
+    """A client with stores of its own."""
+    return {
+        "security_protocol": "SSL",
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_location": authority.write(folder, "trust"),
+        "ssl_keystore_type": "PEM",
+        "ssl_keystore_location": authority.client("alice").write(folder, "client"),
+        "connections_max_idle_ms": 200,
+        **SOON,
+    }
+
+
+def write(producer: ProducerSession, value: bytes) -> None:
+    producer.append(rows("t", [value]))
+    producer.flush()
+
+
+def wait_until_idle(broker: EmbeddedBroker) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while broker.open_connections:
+        assert time.monotonic() < deadline, "the client keeps its connections"
+        time.sleep(0.02)
+
+
+def test_another_authority_for_everybody(tmp_path: Path) -> None:
+    now, then = CertificateAuthority("Now"), CertificateAuthority("Then")
+    files = server_files(tmp_path, now)
+    with (
+        EmbeddedBroker(topics={"t": 1}, tls=files, client_certificates="required") as broker,
+        session(broker.bootstrap_servers, **options(tmp_path, now)) as producer,
+    ):
+        write(producer, b"before")
+        wait_until_idle(broker)
+        broker.change_certificate(server_files(tmp_path, then))
+        options(tmp_path, then)
+        write(producer, b"after")
+        assert broker.end_offsets("t") == [2]
+
+
+def test_a_client_that_is_not_told_can_not_go_on(tmp_path: Path) -> None:
+    now, then = CertificateAuthority("Now"), CertificateAuthority("Then")
+    files = server_files(tmp_path, now)
+    with (
+        EmbeddedBroker(topics={"t": 1}, tls=files) as broker,
+        session(broker.bootstrap_servers, **options(tmp_path, now)) as producer,
+    ):
+        write(producer, b"before")
+        wait_until_idle(broker)
+        broker.change_certificate(server_files(tmp_path, then))
+        with pytest.raises(KafkaProdError) as said:
+            write(producer, b"after")
+        assert "not trusted, CN=Then" in str(said.value)
+        assert broker.end_offsets("t") == [1]
