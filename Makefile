@@ -29,10 +29,10 @@ demo: java install ## Spark writes 336,776 flights to the embedded broker; a for
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
 	@$(PY) -m tools.benchmarks.tiny_tasks
 
-test: needs install $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some, JOBS=4 so many at a time)
+test: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some, JOBS=4 so many at a time)
 	@$(PY) -m tools.checks.run $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
 
-durations: needs install $(VENV41)/.installed jars ## as test, and keep what each file took: shards are balanced by it
+durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test, and keep what each file took: shards are balanced by it
 	@$(PY) -m tools.checks.run --durations $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
 
 bench: java install jars ## measure this sink and its peers, side by side
@@ -72,6 +72,10 @@ jars: install
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	@echo 'installing into $(VENV)' && $(PY) $(PIP) -e '.[dev]' && touch $@
+
+# There is no wheel of it: it is compiled against MIT's library, and so for the tests alone.
+$(VENV)/.kerberos: $(VENV)/.installed
+	@echo 'compiling gssapi' && $(PY) $(PIP) -e '.[gssapi]' && touch $@
 
 $(VENV41)/.installed: pyproject.toml | $(VENV41)/bin/python
 	@echo 'installing into $(VENV41)' && $(VENV41)/bin/python $(PIP) -e '.[dev]' 'pyspark==4.1.*' && touch $@

@@ -14,6 +14,12 @@ import sys
 LEAST_JAVA = 17
 DEBIAN_PACKAGES = {"kcat": "kcat", "redis-server": "redis-server"}
 """Command to the Debian package that brings it."""
+DEBIAN_PACKAGES |= {
+    "gcc": "build-essential",
+    "krb5-config": "libkrb5-dev",
+    "python3-config": "python3-dev",
+}
+"""With these gssapi is compiled."""
 
 
 def find_java() -> str | None:
