@@ -12,6 +12,7 @@ import pytest
 from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jars import OLD_KAFKA
 from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tests.support.security.secured import SecuredKafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,6 +60,13 @@ def old_kafka(
 ) -> ZooKeeperCluster:
     """Every test that takes this runs on each older release."""
     return old_kafkas[request.param]
+
+
+@pytest.fixture(scope="session")
+def secured_kafka() -> Iterator[SecuredKafka]:
+    """One node of a real Apache Kafka that asks who comes, with every listener."""
+    with SecuredKafka() as kafka:
+        yield kafka
 
 
 @pytest.fixture(scope="session")

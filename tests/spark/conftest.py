@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.support.console import Console
-from tests.spark.support.session import start
+from tests.spark.support.session import KRB5_CONFIG, start
 from tests.spark.support.sink import Sink, create_topics
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def console(spark_folder: Path) -> Console:
 def spark(spark_folder: Path, console: Console) -> Iterator[SparkSession]:
     """A local Spark with two task slots and the JVM's own Kafka sink on its class path."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ[KRB5_CONFIG] = str(spark_folder / "krb5.conf")
     with console.collecting():
         session = start(spark_folder)
     yield session

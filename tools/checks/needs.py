@@ -12,7 +12,14 @@ import subprocess
 import sys
 
 LEAST_JAVA = 17
-DEBIAN_PACKAGES = {"kcat": "kcat", "redis-server": "redis-server"}
+DEBIAN_PACKAGES = {
+    "kcat": "kcat",
+    "redis-server": "redis-server",
+    "openssl": "openssl",
+    "krb5kdc": "krb5-kdc",
+    "kadmin.local": "krb5-admin-server",
+    "kinit": "krb5-user",
+}
 """Command to the Debian package that brings it."""
 DEBIAN_PACKAGES |= {
     "gcc": "build-essential",
@@ -54,7 +61,10 @@ def debian_problem() -> str | None:
 
 
 def _missing() -> list[str]:
-    return [package for command, package in DEBIAN_PACKAGES.items() if not shutil.which(command)]
+    # Users' paths may lack the folder where Debian keeps what runs as a service.
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+    packages = DEBIAN_PACKAGES.items()
+    return [package for command, package in packages if not shutil.which(command, path=path)]
 
 
 def _install(packages: list[str]) -> None:

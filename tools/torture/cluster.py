@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
-import uuid
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from tests.support.kafka.broker import KafkaCluster, _settings
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.node import NodeError, free_port
 from tools.torture.proxy import HOST, Proxy
 
@@ -16,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
+
+    from tests.support.kafka.node import KafkaNode
 
 _LISTENER = "PROXIED"
 _SETTINGS = {
@@ -84,20 +83,9 @@ class TortureCluster(KafkaCluster):
                 node.start()
         self.wait_ready()
 
-    def _format(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(b"k" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-        shared = _settings(self.nodes, self._config)
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(
-                pool.map(
-                    lambda node: node.format(cluster_id, {**shared, **self._own(node.node_id)}),
-                    self.nodes,
-                )
-            )
-
-    def _own(self, node_id: int) -> Mapping[str, str]:
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
         """A node's own listeners, and its own folder on the small disk."""
-        node = self.node(node_id)
+        node_id = node.node_id
         controller = f"CONTROLLER://{HOST}:{node.controller_port}"
         direct = f"PLAINTEXT://{node.address}"
         own = {

@@ -11,6 +11,8 @@ from tests.support.kafka.jars import SPARK_SINK, ensure
 if TYPE_CHECKING:
     from pathlib import Path
 
+KRB5_CONFIG = "KRB5_CONFIG"
+"""The environment variable that names Kerberos's file, to Python's library at least."""
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 

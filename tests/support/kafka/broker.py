@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HEAP_MIB = 384
 # Tests run side by side on few cores: compile quickly rather than well.
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def _settings(nodes: list[KafkaNode], config: Mapping[str, str]) -> dict[str, str]:
@@ -61,7 +61,7 @@ class KafkaCluster(Cluster):
         port: int | None = None,
         *,
         heap_mib: int = _HEAP_MIB,
-        java_options: tuple[str, ...] = _QUICK,
+        java_options: tuple[str, ...] = QUICK,
     ) -> None:
         folder = new_folder()
         made = [
@@ -85,10 +85,18 @@ class KafkaCluster(Cluster):
             node.start()
 
     def _format(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").lstrip("-")
-        settings = _settings(self.nodes, self._config)
+        cluster_id = base64.urlsafe_b64encode(b"k" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+        shared = _settings(self.nodes, self._config)
         with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(lambda node: node.format(cluster_id, settings), self.nodes))
+            formatted = pool.map(
+                lambda node: node.format(cluster_id, {**shared, **self.node_settings(node)}),
+                self.nodes,
+            )
+            list(formatted)
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
+        """Server properties that a node has on top of those of all; here none."""
+        return {}
 
 
 def main() -> None:

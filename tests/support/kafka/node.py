@@ -57,6 +57,8 @@ class KafkaNode:
     heap_mib: int
     java_options: tuple[str, ...] = ()
     jars: JarSet = KAFKA
+    scram: tuple[str, ...] = ()
+    """Users to format the storage with, as StorageTool's --add-scram takes them."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -89,7 +91,10 @@ class KafkaNode:
         }
         self.write_properties({**own, **settings})
         (self.folder / "log4j2.properties").write_text(_LOG4J)
-        run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
+        users = [argument for user in self.scram for argument in ("--add-scram", user)]
+        run_tool(
+            *("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties, *users)
+        )
 
     def start(self) -> None:
         """Start the process; it is not ready yet."""

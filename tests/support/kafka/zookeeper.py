@@ -75,8 +75,13 @@ class ZooKeeperCluster(Cluster):
         (self.folder / "log4j.properties").write_text(_LOG4J)
         self._zookeeper = self._start_zookeeper()
         for node in self.nodes:
-            node.write_properties({**self._settings(node), **self._config})
+            settings = {**self._settings(node), **self._config, **self.node_settings(node)}
+            node.write_properties(settings)
             node.start()
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:  # noqa: ARG002
+        """Server properties that a node has on top of those of all; here none."""
+        return {}
 
     def close(self) -> None:
         """Kill what runs and delete every file; may be called again."""

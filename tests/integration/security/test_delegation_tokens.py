@@ -1,0 +1,46 @@
+"""A delegation token of the broker's (KIP-48) is a user's name and password for SCRAM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.integration.support.producing import numbered, produce
+from tests.support.clients.foreign import count
+from tests.support.kafka.java import run_tool
+from tests.support.security.doors import TRUST, Door, jaas, password_options
+from tests.support.security.listeners import Listener
+from tests.support.security.users import User
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.security.secured import SecuredKafka
+
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def _token(kafka: SecuredKafka, folder: Path) -> tuple[str, str]:
+    """Id and HMAC of a token that ALICE asks for with Kafka's own tool."""
+    options = {**TRUST, **password_options("SCRAM-SHA-512", User.ALICE)}
+    door = Door(name="tool", listener=Listener.SASL_SSL, options=options)
+    properties = folder / "tool.properties"
+    settings = door.java_options(kafka).items()
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings))
+    printed = run_tool(
+        *("org.apache.kafka.tools.DelegationTokenCommand", "--create"),
+        *("--bootstrap-server", kafka.servers(Listener.SASL_SSL)),
+        *("--max-life-time-period", "-1", "--command-config", str(properties)),
+    ).decode()
+    token, hmac = printed.splitlines()[-1].split()[:2]
+    return token, hmac
+
+
+def test_a_token_enters(kafka: SecuredKafka, unique_topic: str, tmp_path: Path) -> None:
+    topic = kafka.admin.create_topic(unique_topic, 3)
+    token, hmac = _token(kafka, tmp_path)
+    login = jaas(_SCRAM, username=token, password=hmac, tokenauth="true")
+    options = {**TRUST, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login}
+    door = Door(name="token", listener=Listener.SASL_SSL, options=options)
+    chunk = numbered(topic, 0, 300, 3)
+    produce(kafka.servers(door.listener), chunk, **door.java_options(kafka))
+    assert count(kafka.bootstrap_servers, topic) == 300

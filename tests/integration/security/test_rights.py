@@ -1,0 +1,83 @@
+"""A user who may not: the error names the right that is missing, on what, and soon."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
+from tests.integration.support.producing import numbered, produce
+from tests.support.clients.foreign import count
+from tests.support.clients.readers import by_confluent
+from tests.support.security.doors import TRUST, Door, password_options
+from tests.support.security.listeners import Listener
+from tests.support.security.users import DENIED, User
+
+if TYPE_CHECKING:
+    from tests.support.security.secured import SecuredKafka
+
+SOON_S = 10
+
+
+def write(kafka: SecuredKafka, user: User, topic: str, **options: str) -> None:
+    """Ten rows, by SCRAM."""
+    login = {**TRUST, **password_options("SCRAM-SHA-512", user)}
+    door = Door(name=user, listener=Listener.SASL_SSL, options=login)
+    chunk = numbered(topic, 0, 10, 1)
+    produce(kafka.servers(door.listener), chunk, **door.java_options(kafka), **options)
+
+
+def refused(kafka: SecuredKafka, user: User, topic: str, **options: str) -> KafkaProdError:
+    """The error of a write that must not succeed."""
+    started = time.monotonic()
+    with pytest.raises(KafkaProdError) as caught:
+        write(kafka, user, topic, **options)
+    assert time.monotonic() - started < SOON_S
+    assert count(kafka.bootstrap_servers, topic) == 0
+    return caught.value
+
+
+def test_a_topic_that_the_user_may_not_even_see(kafka: SecuredKafka, unique_topic: str) -> None:
+    kafka.admin.create_topic(unique_topic)
+    error = refused(kafka, User.MALLORY, unique_topic)
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
+    assert unique_topic in str(error)
+    assert "WRITE" in str(error).upper()
+
+
+def test_a_topic_that_the_user_may_only_see(kafka: SecuredKafka, unique_topic: str) -> None:
+    kafka.admin.create_topic(unique_topic)
+    error = refused(kafka, User.BOB, unique_topic, enable_idempotence="false")
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
+    assert unique_topic in str(error)
+    assert "WRITE" in str(error).upper()
+
+
+def test_a_user_who_may_not_write_idempotently(kafka: SecuredKafka, unique_topic: str) -> None:
+    """Since 2.8 a right to write to any topic will do; BOB has none."""
+    kafka.admin.create_topic(unique_topic)
+    error = refused(kafka, User.BOB, unique_topic)
+    assert isinstance(error, AuthorizationError)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in str(error)
+    assert "IdempotentWrite" in str(error)
+
+
+def test_a_topic_that_is_denied(kafka: SecuredKafka, unique_topic: str) -> None:
+    denied = f"{DENIED}{unique_topic}"
+    for topic in (unique_topic, denied):
+        kafka.admin.create_topic(topic)
+    error = refused(kafka, User.CAROL, denied)
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
+    assert denied in str(error)
+    write(kafka, User.CAROL, unique_topic)
+    assert len(by_confluent(kafka.bootstrap_servers, unique_topic)) == 10
+
+
+def test_a_user_without_idempotent_write_on_the_cluster_who_may_write(
+    kafka: SecuredKafka, unique_topic: str
+) -> None:
+    kafka.admin.create_topic(unique_topic)
+    write(kafka, User.CAROL, unique_topic)
+    assert len(by_confluent(kafka.bootstrap_servers, unique_topic)) == 10

@@ -1,0 +1,1 @@
+"""Spark into a real secured Kafka: its own sink's options are ours."""

@@ -1,0 +1,82 @@
+"""What Spark's own sink accepts is the reference: by every door, batch and stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.support.sink import JVM, OURS
+from tests.support.clients.readers import by_confluent
+from tests.support.security.doors import DOORS, Door
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from tests.support.security.secured import SecuredKafka
+
+ROWS = 300
+WAIT_S = 60
+THEIRS = [door for door in DOORS if door.jvm]
+
+
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.range(0, ROWS, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+
+
+def numbers(kafka: SecuredKafka, topic: str) -> list[int]:
+    """What a foreign reader finds, who comes by the listener that asks nobody; sorted."""
+    found = by_confluent(kafka.bootstrap_servers, topic)
+    return sorted(int(record.value or b"-1") for record in found)
+
+
+def write(spark: SparkSession, form: str, options: dict[str, str], topic: str) -> None:
+    frame(spark).write.format(form).mode("append").options(**options, topic=topic).save()
+
+
+@pytest.mark.parametrize("door", THEIRS, ids=lambda door: door.name)
+def test_sparks_own_sink_enters(
+    spark: SparkSession, kafka: SecuredKafka, topic: str, door: Door
+) -> None:
+    write(spark, JVM, door.spark_options(kafka), topic)
+    assert numbers(kafka, topic) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_a_batch_enters(spark: SparkSession, kafka: SecuredKafka, topic: str, door: Door) -> None:
+    write(spark, OURS, door.spark_options(kafka), topic)
+    assert numbers(kafka, topic) == list(range(ROWS))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two files of numbers."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for start in (0, ROWS // 2):
+        lines = [f"{number}\n" for number in range(start, start + ROWS // 2)]
+        (folder / f"{start}.txt").write_text("".join(lines))
+    return folder
+
+
+def test_streams_enter(
+    spark: SparkSession, kafka: SecuredKafka, unique_topic: str, source: Path, tmp_path: Path
+) -> None:
+    """A query for each door, side by side, of two micro-batches each."""
+
+    def start(number: int, door: Door) -> StreamingQuery:
+        kafka.admin.create_topic(f"{unique_topic}-{number}", 3)
+        stream = spark.readStream.option("maxFilesPerTrigger", "1").text(str(source))
+        options = {**door.spark_options(kafka), "topic": f"{unique_topic}-{number}"}
+        writer = stream.writeStream.format(OURS).options(**options)
+        checkpoint = str(tmp_path / f"checkpoint-{number}")
+        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+    queries = {number: start(number, door) for number, door in enumerate(DOORS)}
+    for number, query in queries.items():
+        assert query.awaitTermination(WAIT_S), DOORS[number].name
+        assert query.exception() is None, DOORS[number].name
+        assert numbers(kafka, f"{unique_topic}-{number}") == list(range(ROWS)), DOORS[number].name

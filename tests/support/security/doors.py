@@ -1,0 +1,319 @@
+"""The options that enter a secured Kafka, by Java's names: data for every client.
+
+What stands in braces is a key of `SecuredKafka.places`. Spark's own sink is the reference: it
+enters by every door that does not say otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tests.support.security.kerberos import REALM, SERVICE
+from tests.support.security.listeners import Listener
+from tests.support.security.users import User, password
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SECURITY = "org.apache.kafka.common.security"
+_OAUTH = f"{_SECURITY}.oauthbearer"
+
+
+class Secured(Protocol):
+    """A cluster with listeners."""
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """What the options name in braces."""
+
+    def servers(self, listener: Listener) -> str:
+        """host:port of a listener."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """A listener and the options that enter there.
+
+    `options`: without the prefix `kafka.` and without bootstrap.servers; `librdkafka`: the same
+    for confluent-kafka, where it can enter too; `jvm`: whether Spark's own sink takes the options.
+    """
+
+    name: str
+    listener: Listener
+    options: Mapping[str, str] = field(default_factory=dict)
+    librdkafka: Mapping[str, str] | None = None
+    jvm: bool = True
+
+    def java_options(self, kafka: Secured) -> dict[str, str]:
+        """For producers that take Java's names, ours among them."""
+        return {**_common(self.listener, kafka), **_filled(self.options, kafka)}
+
+    def spark_options(self, kafka: Secured) -> dict[str, str]:
+        """For `df.write`, with the prefix."""
+        return {f"kafka.{name}": value for name, value in self.java_options(kafka).items()}
+
+    def confluent_options(self, kafka: Secured) -> dict[str, str]:
+        """For confluent-kafka."""
+        assert self.librdkafka is not None
+        return {**_common(self.listener, kafka), **_filled(self.librdkafka, kafka)}
+
+
+def _common(listener: Listener, kafka: Secured) -> dict[str, str]:
+    return {
+        "bootstrap.servers": kafka.servers(listener),
+        "security.protocol": listener.protocol,
+    }
+
+
+def _filled(options: Mapping[str, str], kafka: Secured) -> dict[str, str]:
+    return {name: value.format(**kafka.places) for name, value in options.items()}
+
+
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/trust.pem"}
+LIBRDKAFKA_TRUST = {"ssl.ca.location": "{tls}/trust.pem"}
+PEM_KEYS = {"ssl.keystore.type": "PEM"}
+
+
+def jaas(module: str, **options: str) -> str:
+    """sasl.jaas.config as people write it."""
+    given = " ".join(f'{name}="{value}"' for name, value in options.items())
+    return f"{module} required {given};"
+
+
+def password_options(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
+    """PLAIN and SCRAM."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    secret = password(user) if secret is None else secret
+    login = jaas(f"{_SECURITY}.{module}", username=user, password=secret)
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def librdkafka_password(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
+    """The same for confluent-kafka."""
+    secret = password(user) if secret is None else secret
+    return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": secret}
+
+
+def credentials_options(user: str, url: str = "{token_url}") -> dict[str, str]:
+    """OAUTHBEARER by client id and secret, as KIP-768 has it."""
+    login = jaas(
+        f"{_OAUTH}.OAuthBearerLoginModule",
+        clientId=user,
+        clientSecret=password(user),
+        scope="kafka",
+    )
+    handler = f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": login,
+        "sasl.login.callback.handler.class": handler,
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+
+
+def librdkafka_credentials(user: str) -> dict[str, str]:
+    """The same for confluent-kafka."""
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": user,
+        "sasl.oauthbearer.client.secret": password(user),
+        "sasl.oauthbearer.token.endpoint.url": "{token_url}",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+
+
+def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
+    """GSSAPI with a keytab."""
+    login = (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        f'keyTab="{keytab}" principal="{user}@{REALM}";'
+    )
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.jaas.config": login,
+        "sasl.kerberos.service.name": SERVICE,
+    }
+
+
+def _by_sasl() -> tuple[Door, ...]:
+    """Each mechanism, plain and encrypted."""
+    alice = User.ALICE.value
+    mechanisms: dict[str, tuple[dict[str, str], dict[str, str] | None]] = {
+        **{
+            name: (password_options(name, alice), librdkafka_password(name, alice))
+            for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        },
+        "OAUTHBEARER": (credentials_options(alice), librdkafka_credentials(alice)),
+        "GSSAPI": (keytab_options(alice), None),
+    }
+    return tuple(
+        Door(
+            name=f"{listener.name} {mechanism}",
+            listener=listener,
+            options={**trust, **options},
+            librdkafka=None if theirs is None else {**librdkafka_trust, **theirs},
+        )
+        for listener, trust, librdkafka_trust in (
+            (Listener.SASL_PLAINTEXT, {}, {}),
+            (Listener.SASL_SSL, TRUST, LIBRDKAFKA_TRUST),
+        )
+        for mechanism, (options, theirs) in mechanisms.items()
+    )
+
+
+_TLS = (
+    Door(
+        name="SSL, PEM file",
+        listener=Listener.SSL,
+        options=TRUST,
+        librdkafka=LIBRDKAFKA_TRUST,
+    ),
+    Door(
+        name="SSL, PEM inline",
+        listener=Listener.SSL,
+        options={"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "{ca}"},
+        librdkafka={"ssl.ca.pem": "{ca}"},
+    ),
+    Door(
+        name="SSL, JKS",
+        listener=Listener.SSL,
+        options={
+            "ssl.truststore.location": "{tls}/trust.jks",
+            "ssl.truststore.password": "{store_password}",
+        },
+    ),
+    Door(
+        name="SSL, JKS without its password",
+        listener=Listener.SSL,
+        options={"ssl.truststore.location": "{tls}/trust.jks"},
+    ),
+    Door(
+        name="SSL, PKCS12",
+        listener=Listener.SSL,
+        options={
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.location": "{tls}/trust.p12",
+            "ssl.truststore.password": "{store_password}",
+        },
+    ),
+    Door(
+        name="SSL, TLS 1.2 alone",
+        listener=Listener.TLS12,
+        options={**TRUST, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2"},
+        librdkafka=LIBRDKAFKA_TRUST,
+    ),
+    Door(
+        name="SSL, a server with TLS 1.2 alone",
+        listener=Listener.TLS12,
+        options=TRUST,
+    ),
+    Door(
+        name="SSL, a cipher suite",
+        listener=Listener.TLS12,
+        options={**TRUST, "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
+    ),
+    Door(
+        name="SSL, host name not checked",
+        listener=Listener.WRONG_HOST,
+        options={**TRUST, "ssl.endpoint.identification.algorithm": ""},
+    ),
+)
+_CLIENT_CERTIFICATES = (
+    Door(
+        name="MTLS, PEM file",
+        listener=Listener.MTLS,
+        options={**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/client.pem"},
+        librdkafka={
+            **LIBRDKAFKA_TRUST,
+            "ssl.certificate.location": "{tls}/client.crt",
+            "ssl.key.location": "{tls}/client.key",
+        },
+    ),
+    Door(
+        name="MTLS, PEM inline",
+        listener=Listener.MTLS,
+        options={
+            **TRUST,
+            **PEM_KEYS,
+            "ssl.keystore.certificate.chain": "{chain}",
+            "ssl.keystore.key": "{key}",
+        },
+    ),
+    Door(
+        name="MTLS, PEM inline, key encrypted",
+        listener=Listener.MTLS,
+        options={
+            **TRUST,
+            **PEM_KEYS,
+            "ssl.keystore.certificate.chain": "{chain}",
+            "ssl.keystore.key": "{pbes1_key}",
+            "ssl.key.password": "{key_password}",
+        },
+    ),
+    Door(
+        name="MTLS, PEM file, key encrypted",
+        listener=Listener.MTLS,
+        options={
+            **TRUST,
+            **PEM_KEYS,
+            "ssl.keystore.location": "{tls}/client-pbes1.pem",
+            "ssl.key.password": "{key_password}",
+        },
+    ),
+    Door(
+        name="MTLS, PEM file, key encrypted with AES",
+        listener=Listener.MTLS,
+        options={
+            **TRUST,
+            **PEM_KEYS,
+            "ssl.keystore.location": "{tls}/client-pbes2.pem",
+            "ssl.key.password": "{key_password}",
+        },
+        jvm=False,  # Java 17 reads no PKCS#8 that is encrypted by PBES2.
+    ),
+    Door(
+        name="MTLS, PKCS12",
+        listener=Listener.MTLS,
+        options={
+            **TRUST,
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": "{tls}/client.p12",
+            "ssl.keystore.password": "{store_password}",
+            "ssl.key.password": "{store_password}",
+        },
+    ),
+    Door(
+        name="MTLS, JKS",
+        listener=Listener.MTLS,
+        options={
+            **TRUST,
+            "ssl.keystore.location": "{tls}/client.jks",
+            "ssl.keystore.password": "{store_password}",
+            "ssl.key.password": "{key_password}",
+        },
+    ),
+)
+_OURS = (
+    Door(
+        name="SASL_SSL, name and password as options",
+        listener=Listener.SASL_SSL,
+        options={
+            **TRUST,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": User.ALICE.value,
+            "sasl.password": password(User.ALICE),
+        },
+        jvm=False,
+    ),
+    Door(
+        name="SASL_SSL, an issuer by https",
+        listener=Listener.SASL_SSL,
+        options={**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}")},
+        jvm=False,  # Java would want the issuer's certificate among the options of JAAS.
+    ),
+)
+
+DOORS = (*_TLS, *_CLIENT_CERTIFICATES, *_by_sasl(), *_OURS)
+"""All, by listener."""

@@ -1,0 +1,45 @@
+"""A foreign client that enters by a door and writes."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_FLUSH_S = 30
+_QUIET = logging.getLogger("tests.support.security.entering")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+class EnteringError(RuntimeError):
+    """The client delivered not everything; the message says why."""
+
+
+def write_with_confluent(options: Mapping[str, str], topic: str, values: Sequence[bytes]) -> None:
+    """Write with confluent-kafka.
+
+    Raises:
+        EnteringError: as its docstring says.
+    """
+    errors: list[str] = []
+
+    def delivered(error: Any, _: Any) -> None:
+        if error is not None:
+            errors.append(str(error))
+
+    settings: dict[str, Any] = {
+        **options,
+        "error_cb": lambda error: errors.append(str(error)),
+        "on_delivery": delivered,
+    }
+    producer = Producer(settings, logger=_QUIET)
+    for value in values:
+        producer.produce(topic, value)
+    left = producer.flush(_FLUSH_S)
+    if left or errors:
+        raise EnteringError(f"{left} of {len(values)} left; {errors[:3]}")

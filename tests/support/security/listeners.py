@@ -1,0 +1,157 @@
+"""What the broker listens on, and the server properties of each listener."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tests.support.security.issuer import AUDIENCE
+from tests.support.security.kerberos import SERVICE
+from tests.support.security.users import User, password
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tests.support.security.issuer import Issuer
+    from tests.support.security.kerberos import Kdc
+    from tests.support.security.stores import Stores
+
+HOST = "localhost"
+REAUTH_MS = 3_000
+_SECURITY = "org.apache.kafka.common.security"
+_OAUTH = f"{_SECURITY}.oauthbearer"
+_SCRAM_ALONE = ("SCRAM-SHA-512",)
+_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (*_PASSWORDS, "OAUTHBEARER", "GSSAPI")
+
+
+class Listener(Enum):
+    """By Kafka's name: protocol, certificate (of `Stores`), mechanisms, further properties."""
+
+    PLAINTEXT = ("PLAINTEXT",)
+    """For the tests' own use; whoever comes by it may do anything."""
+    SSL = ("SSL", "good")
+    MTLS = ("SSL", "good", (), {"ssl.client.auth": "required"})
+    TLS12 = ("SSL", "good", (), {"ssl.enabled.protocols": "TLSv1.2"})
+    RENEWING = ("SSL", "renewing")
+    """Tests give it other certificates while it runs."""
+    EXPIRED = ("SSL", "expired")
+    WRONG_HOST = ("SSL", "wrong_host")
+    UNKNOWN_CA = ("SSL", "unknown_ca")
+    SASL_PLAINTEXT = ("SASL_PLAINTEXT", None, MECHANISMS)
+    SASL_SSL = ("SASL_SSL", "good", MECHANISMS)
+    SCRAM_ONLY = ("SASL_SSL", "good", _SCRAM_ALONE)
+    REAUTH = ("SASL_SSL", "good", MECHANISMS, {"connections.max.reauth.ms": str(REAUTH_MS)})
+    """Sessions end after three seconds."""
+
+    def __init__(
+        self,
+        protocol: str,
+        certificate: str | None = None,
+        mechanisms: tuple[str, ...] = (),
+        extra: dict[str, str] | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.certificate = certificate
+        self.mechanisms = mechanisms
+        self.extra = extra or {}
+
+    @property
+    def prefix(self) -> str:
+        """Before the names of the properties that are this listener's own."""
+        return f"listener.name.{self.name.lower()}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """What the listeners' properties refer to; `issuer` and `kdc` where these mechanisms are."""
+
+    stores: Stores
+    issuer: Issuer | None = None
+    kdc: Kdc | None = None
+
+    def can(self, mechanism: str) -> bool:
+        """Whether there is what a mechanism needs."""
+        needed: dict[str, object | None] = {"OAUTHBEARER": self.issuer, "GSSAPI": self.kdc}
+        return needed.get(mechanism, self.stores) is not None
+
+
+def broker_settings(ports: Mapping[Listener, int], offers: Offers) -> dict[str, str]:
+    """Server properties for listeners on their ports; the controller's is the caller's."""
+    addresses = ",".join(f"{each.name}://{HOST}:{port}" for each, port in ports.items())
+    settings = {
+        "listeners": addresses,
+        "advertised.listeners": addresses,
+        "listener.security.protocol.map": ",".join(
+            f"{each.name}:{each.protocol}" for each in ports
+        ),
+        "inter.broker.listener.name": Listener.PLAINTEXT.name,
+        # Each listener has its own network threads.
+        "num.network.threads": "1",
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+        "super.users": "User:ANONYMOUS",
+    }
+    for listener in ports:
+        settings |= {f"{listener.prefix}{name}": value for name, value in _own(listener, offers)}
+    return settings
+
+
+def keystore_settings(listener: Listener, path: str) -> dict[str, str]:
+    """The properties that give a listener the certificate in a PEM file, also while it runs."""
+    return {
+        f"{listener.prefix}ssl.keystore.type": "PEM",
+        f"{listener.prefix}ssl.keystore.location": path,
+    }
+
+
+def _own(listener: Listener, offers: Offers) -> Iterator[tuple[str, str]]:
+    yield from listener.extra.items()
+    if listener.certificate is not None:
+        yield "ssl.keystore.type", "PEM"
+        yield "ssl.keystore.location", str(offers.stores.path(f"{listener.certificate}.pem"))
+        yield "ssl.truststore.type", "PEM"
+        yield "ssl.truststore.location", str(offers.stores.path("trust.pem"))
+    mechanisms = [each for each in listener.mechanisms if offers.can(each)]
+    if mechanisms:
+        yield "sasl.enabled.mechanisms", ",".join(mechanisms)
+    for mechanism in mechanisms:
+        for name, value in _mechanism(mechanism, offers).items():
+            yield f"{mechanism.lower()}.{name}", value
+
+
+def _mechanism(mechanism: str, offers: Offers) -> dict[str, str]:
+    match mechanism:
+        case "PLAIN":
+            return {"sasl.jaas.config": _plain_users(User)}
+        case "OAUTHBEARER":
+            return _oauth(offers.issuer)
+        case "GSSAPI":
+            return _gssapi(offers.kdc)
+    return {"sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required;"}
+
+
+def _plain_users(users: Iterable[User]) -> str:
+    known = " ".join(f'user_{user}="{password(user)}"' for user in users)
+    return f"{_SECURITY}.plain.PlainLoginModule required {known};"
+
+
+def _oauth(issuer: Issuer | None) -> dict[str, str]:
+    assert issuer is not None
+    return {
+        "sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
+        "sasl.server.callback.handler.class": f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+        "sasl.oauthbearer.jwks.endpoint.url": issuer.jwks_url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": issuer.url,
+    }
+
+
+def _gssapi(kdc: Kdc | None) -> dict[str, str]:
+    assert kdc is not None
+    options = f'keyTab="{kdc.service_keytab}" principal="{kdc.service_principal}"'
+    module = "com.sun.security.auth.module.Krb5LoginModule"
+    return {
+        "sasl.jaas.config": f"{module} required useKeyTab=true storeKey=true {options};",
+        "sasl.kerberos.service.name": SERVICE,
+    }

@@ -1,0 +1,53 @@
+"""A secured broker of a release before 4.0, with its ZooKeeper: what these releases have of it.
+
+Users of SCRAM come by the admin client (KIP-554, since 2.7); OAUTHBEARER with an issuer came
+with 3.1. The authorizer keeps its ACLs in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.kafka.node import free_port
+from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tests.support.security.listeners import HOST, Listener, Offers, broker_settings
+from tests.support.security.stores import write_stores
+from tests.support.security.users import User, grant, password, set_scram_password
+
+if TYPE_CHECKING:
+    from tests.support.kafka.node import KafkaNode
+
+LISTENERS = (Listener.SSL, Listener.MTLS, Listener.SASL_PLAINTEXT, Listener.SASL_SSL)
+_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+
+
+class SecuredOldKafka(ZooKeeperCluster):
+    """One broker of `release` with `LISTENERS`; used as `SecuredKafka` is."""
+
+    def __init__(self, release: str = "2.8.2") -> None:
+        super().__init__(release, nodes=1)
+        ports = {each: free_port() for each in LISTENERS}
+        self._ports = {**ports, Listener.PLAINTEXT: self.nodes[0].port}
+        self.stores = write_stores(self.folder / "tls")
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What the options of `doors` name in braces."""
+        return self.stores.places
+
+    def servers(self, listener: Listener) -> str:
+        """host:port of a listener."""
+        return f"{HOST}:{self._ports[listener]}"
+
+    def node_settings(self, node: KafkaNode) -> dict[str, str]:  # noqa: ARG002
+        """The listeners'."""
+        settings = broker_settings(self._ports, Offers(stores=self.stores))
+        return {**settings, "authorizer.class.name": _AUTHORIZER}
+
+    def wait_ready(self) -> None:
+        """Until the node is ready and knows its users and what each may do."""
+        super().wait_ready()
+        client = self.admin.client()
+        grant(client)
+        for user in User:
+            set_scram_password(client, user, password(user))

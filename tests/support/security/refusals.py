@@ -1,0 +1,231 @@
+"""Options that enter no secured Kafka, and what is to be said of each: data for every client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import (
+    AuthenticationError,
+    ConfigError,
+    KafkaProdError,
+    TlsError,
+)
+from tests.support.security.doors import (
+    PEM_KEYS,
+    TRUST,
+    Door,
+    credentials_options,
+    keytab_options,
+    password_options,
+)
+from tests.support.security.listeners import Listener
+from tests.support.security.users import User
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WRONG = "not-the-password"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A door that stays shut.
+
+    `protocol`: security.protocol, where it is not the listener's own; `says`: what the error's
+    text must hold, whatever else it says.
+    """
+
+    name: str
+    listener: Listener
+    options: Mapping[str, str]
+    error: type[KafkaProdError]
+    says: tuple[str, ...]
+    protocol: str | None = None
+
+    @property
+    def door(self) -> Door:
+        """The options with the protocol that they come with."""
+        options = dict(self.options)
+        if self.protocol is not None:
+            options["security.protocol"] = self.protocol
+        return Door(name=self.name, listener=self.listener, options=options)
+
+
+def _tls(name: str, listener: Listener, options: Mapping[str, str], *says: str) -> Refusal:
+    return Refusal(name=name, listener=listener, options=options, error=TlsError, says=says)
+
+
+def _unreadable(name: str, options: Mapping[str, str], *says: str) -> Refusal:
+    """Found out before any connection is made."""
+    return Refusal(name=name, listener=Listener.MTLS, options=options, error=ConfigError, says=says)
+
+
+def _login(name: str, listener: Listener, options: Mapping[str, str], *says: str) -> Refusal:
+    return Refusal(
+        name=name,
+        listener=listener,
+        options={**TRUST, **options},
+        error=AuthenticationError,
+        says=says,
+    )
+
+
+def _mismatch(protocol: str, listener: Listener, *says: str) -> Refusal:
+    """A client of one protocol at the port of another."""
+    options = TRUST if protocol.endswith("SSL") else {}
+    if protocol.startswith("SASL"):
+        options = {**options, **password_options("PLAIN", User.ALICE)}
+    return Refusal(
+        name=f"{protocol} to {listener.name}",
+        listener=listener,
+        options=options,
+        error=KafkaProdError,
+        says=("security.protocol", *says),
+        protocol=protocol,
+    )
+
+
+CERTIFICATES = (
+    _tls("expired", Listener.EXPIRED, TRUST, "expired"),
+    _tls(
+        "wrong host",
+        Listener.WRONG_HOST,
+        TRUST,
+        "localhost",
+        "ssl.endpoint.identification.algorithm",
+    ),
+    _tls("unknown authority", Listener.UNKNOWN_CA, TRUST, "ssl.truststore"),
+    _tls("no trust store", Listener.SSL, {}, "ssl.truststore"),
+    _tls("no client certificate", Listener.MTLS, TRUST, "ssl.keystore"),
+    _tls(
+        "a client certificate of an unknown authority",
+        Listener.MTLS,
+        {**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/stranger.pem"},
+        "ssl.keystore",
+    ),
+    _tls(
+        "an expired client certificate",
+        Listener.MTLS,
+        {**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/expired-client.pem"},
+        "ssl.keystore",
+    ),
+    _tls(
+        "TLS 1.3 to TLS 1.2",
+        Listener.TLS12,
+        {**TRUST, "ssl.enabled.protocols": "TLSv1.3"},
+        "ssl.enabled.protocols",
+    ),
+)
+STORES = (
+    _unreadable(
+        "wrong key password",
+        {
+            **TRUST,
+            **PEM_KEYS,
+            "ssl.keystore.location": "{tls}/client-pbes2.pem",
+            "ssl.key.password": _WRONG,
+        },
+        "ssl.key.password",
+    ),
+    _unreadable(
+        "wrong key password of a JKS",
+        {
+            **TRUST,
+            "ssl.keystore.location": "{tls}/client.jks",
+            "ssl.keystore.password": "{store_password}",
+            "ssl.key.password": _WRONG,
+        },
+        "ssl.key.password",
+    ),
+    _unreadable(
+        "wrong password of a PKCS12 key store",
+        {
+            **TRUST,
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": "{tls}/client.p12",
+            "ssl.keystore.password": _WRONG,
+        },
+        "ssl.keystore.password",
+    ),
+    _unreadable(
+        "wrong password of a JKS trust store",
+        {"ssl.truststore.location": "{tls}/trust.jks", "ssl.truststore.password": _WRONG},
+        "ssl.truststore.password",
+    ),
+    _unreadable(
+        "wrong password of a PKCS12 trust store",
+        {
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.location": "{tls}/trust.p12",
+            "ssl.truststore.password": _WRONG,
+        },
+        "ssl.truststore.password",
+    ),
+    _unreadable(
+        "a trust store that is not there",
+        {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/nowhere.pem"},
+        "ssl.truststore.location",
+        "nowhere.pem",
+    ),
+)
+LOGINS = (
+    *(
+        _login(
+            f"{mechanism}, wrong password",
+            Listener.SASL_SSL,
+            password_options(mechanism, User.ALICE, _WRONG),
+            mechanism,
+            "Authentication failed",
+        )
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    ),
+    _login(
+        "a user whom nobody knows",
+        Listener.SASL_PLAINTEXT,
+        password_options("SCRAM-SHA-512", "nobody"),
+        "SCRAM-SHA-512",
+        "Authentication failed",
+    ),
+    _login(
+        "wrong mechanism",
+        Listener.SCRAM_ONLY,
+        password_options("PLAIN", User.ALICE),
+        "PLAIN",
+        "SCRAM-SHA-512",
+        "sasl.mechanism",
+    ),
+    _login(
+        "OAUTHBEARER, wrong client secret",
+        Listener.SASL_SSL,
+        {
+            **credentials_options(User.ALICE),
+            "sasl.jaas.config": credentials_options(User.ALICE)["sasl.jaas.config"].replace(
+                "alice-secret", _WRONG
+            ),
+        },
+        "OAUTHBEARER",
+        "401",
+    ),
+    _login(
+        "GSSAPI, no key for the principal",
+        Listener.SASL_SSL,
+        keytab_options("nobody"),
+        "GSSAPI",
+        "nobody",
+    ),
+)
+MISMATCHES = (
+    _mismatch("PLAINTEXT", Listener.SSL),
+    _mismatch("PLAINTEXT", Listener.SASL_PLAINTEXT),
+    _mismatch("PLAINTEXT", Listener.SASL_SSL),
+    _mismatch("SSL", Listener.PLAINTEXT),
+    _mismatch("SSL", Listener.SASL_PLAINTEXT),
+    _mismatch("SSL", Listener.SASL_SSL),
+    _mismatch("SASL_PLAINTEXT", Listener.PLAINTEXT),
+    _mismatch("SASL_PLAINTEXT", Listener.SASL_SSL),
+    _mismatch("SASL_SSL", Listener.PLAINTEXT),
+    _mismatch("SASL_SSL", Listener.SSL),
+    _mismatch("SASL_SSL", Listener.SASL_PLAINTEXT),
+)
+REFUSALS = (*CERTIFICATES, *STORES, *LOGINS, *MISMATCHES)

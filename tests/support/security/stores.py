@@ -1,0 +1,140 @@
+"""Trust stores and key stores as files, in every form that Java and OpenSSL write."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+from tests.support.certificates import EXPIRED, CertificateAuthority, IssuedCertificate
+from tools.checks.needs import find_java
+
+STORE_PASSWORD = "store-secret-1"
+KEY_PASSWORD = "key-secret-2"
+CLIENT = "alice"
+"""Whose client certificate it is."""
+_HOSTS = ("localhost", "127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Everything that the listeners and the clients need, in `folder`.
+
+    Clients: `trust.{pem,jks,p12}`, `client.{pem,jks,p12,crt,key}`, `client-pbes1.pem` and
+    `client-pbes2.pem` with the key encrypted, `expired-client.pem`, `stranger.pem` of an unknown
+    authority, whose certificate is in `unknown-trust.pem`.
+    Listeners: `good.pem`, `renewing.pem`, `renewed.pem`, `expired.pem`, `wrong_host.pem` and
+    `unknown_ca.pem`.
+    """
+
+    folder: Path
+    authority: CertificateAuthority
+    client: IssuedCertificate
+
+    def path(self, name: str) -> Path:
+        """A file of `folder`."""
+        return self.folder / name
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What the options of `doors` name in braces."""
+        return {
+            "tls": str(self.folder),
+            "ca": self.authority.certificate_pem,
+            "chain": self.client.chain_pem,
+            "key": self.client.key_pem(),
+            "pbes1_key": self.path("client-pbes1.key").read_text(),
+            "pbes2_key": self.client.key_pem(KEY_PASSWORD),
+            "store_password": STORE_PASSWORD,
+            "key_password": KEY_PASSWORD,
+        }
+
+
+def write_stores(folder: Path) -> Stores:
+    """Make an authority and write all files."""
+    folder.mkdir(parents=True)
+    authority, unknown = CertificateAuthority(), CertificateAuthority("Another Authority")
+    authority.write(folder, "trust")
+    unknown.write(folder, "unknown-trust")
+    made = {
+        "good": authority.server(*_HOSTS),
+        "renewing": authority.server(*_HOSTS),
+        "renewed": authority.server(*_HOSTS),
+        "expired": authority.server(*_HOSTS, validity=EXPIRED),
+        "wrong_host": authority.server("kafka.example"),
+        "unknown_ca": unknown.server(*_HOSTS),
+        "client": authority.client(CLIENT),
+        "expired-client": authority.client(CLIENT, EXPIRED),
+        "stranger": unknown.client(CLIENT),
+    }
+    for name, issued in made.items():
+        issued.write(folder, name)
+    stores = Stores(folder, authority, made["client"])
+    _write_client(stores)
+    return stores
+
+
+def _write_client(stores: Stores) -> None:
+    client, path = stores.client, stores.path
+    path("client.crt").write_text(client.chain_pem)
+    path("client.key").write_text(client.key_pem())
+    path("client.p12").write_bytes(_pkcs12(client))
+    client.write(stores.folder, "client-pbes2", KEY_PASSWORD)
+    with ThreadPoolExecutor() as pool:
+        made = [
+            pool.submit(_import_authority, path("trust.jks"), "JKS", path("trust.pem")),
+            pool.submit(_import_authority, path("trust.p12"), "PKCS12", path("trust.pem")),
+            pool.submit(_import_key, path("client.jks"), path("client.p12")),
+            pool.submit(_encrypt_as_of_old, path("client.key"), path("client-pbes1.key")),
+        ]
+    for each in made:
+        each.result()
+    encrypted = path("client-pbes1.key").read_text()
+    path("client-pbes1.pem").write_text(encrypted + client.chain_pem)
+
+
+def _pkcs12(issued: IssuedCertificate) -> bytes:
+    return pkcs12.serialize_key_and_certificates(
+        b"key",
+        issued.key,
+        issued.certificate,
+        issued.issuers,
+        BestAvailableEncryption(STORE_PASSWORD.encode()),
+    )
+
+
+def _import_authority(store: Path, kind: str, certificate: Path) -> None:
+    line = ["-importcert", "-noprompt", "-alias", "ca", "-file", str(certificate)]
+    _keytool(*line, "-keystore", str(store), "-storetype", kind, "-storepass", STORE_PASSWORD)
+
+
+def _import_key(store: Path, source: Path) -> None:
+    """A JKS whose key has a password of its own."""
+    line = ["-importkeystore", "-noprompt", "-alias", "key", "-srckeystore", str(source)]
+    line += ["-srcstoretype", "PKCS12", "-srcstorepass", STORE_PASSWORD]
+    line += ["-destkeystore", str(store), "-deststoretype", "JKS"]
+    _keytool(*line, "-deststorepass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
+
+
+def _encrypt_as_of_old(key: Path, encrypted: Path) -> None:
+    """PBES1, which is all that Java 17 can read of encrypted PKCS#8 in PEM."""
+    line = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-in", str(key)]
+    _run([*line, "-out", str(encrypted), "-passout", f"pass:{KEY_PASSWORD}"])
+
+
+def _keytool(*arguments: str) -> None:
+    java = find_java()
+    if java is None:
+        raise FileNotFoundError("Java is not on the path")
+    _run([str(Path(java).resolve().with_name("keytool")), "-J-XX:TieredStopAtLevel=1", *arguments])
+
+
+def _run(line: list[str]) -> None:
+    done = subprocess.run(
+        line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{line[0]} failed:\n{done.stdout}{done.stderr}")

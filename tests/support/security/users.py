@@ -1,0 +1,96 @@
+"""Who may come, with which password, and what the broker allows them to do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_WAIT_S = 60
+SCRAM_ITERATIONS = 4096
+DENIED = "denied-"
+"""Topics whose names begin so are denied to CAROL, whatever else she may."""
+
+
+class User(StrEnum):
+    """Their names are the same by every mechanism, a client certificate included."""
+
+    ALICE = "alice"
+    """May write and create any topic."""
+    BOB = "bob"
+    """May see every topic and write to none."""
+    CAROL = "carol"
+    """May write to any topic that is not denied."""
+    DAVE = "dave"
+    """As CAROL; tests give him other passwords."""
+    MALLORY = "mallory"
+    """May nothing."""
+
+
+def password(user: str) -> str:
+    """What proves that somebody is `user`."""
+    return f"{user}-secret"
+
+
+def grant(client: AdminClient) -> None:
+    """Add the users' ACLs."""
+    topics, cluster = ResourceType.TOPIC, ResourceType.BROKER
+    bindings = [
+        _allow(User.ALICE, topics, AclOperation.WRITE),
+        _allow(User.ALICE, topics, AclOperation.CREATE),
+        _allow(User.ALICE, topics, AclOperation.DESCRIBE),
+        _allow(User.ALICE, cluster, AclOperation.IDEMPOTENT_WRITE),
+        _allow(User.BOB, topics, AclOperation.DESCRIBE),
+        _allow(User.CAROL, topics, AclOperation.WRITE),
+        _allow(User.DAVE, topics, AclOperation.WRITE),
+        AclBinding(
+            topics,
+            DENIED,
+            ResourcePatternType.PREFIXED,
+            f"User:{User.CAROL}",
+            "*",
+            AclOperation.WRITE,
+            AclPermissionType.DENY,
+        ),
+    ]
+    for added in client.create_acls(bindings).values():
+        added.result(_WAIT_S)
+
+
+def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
+    """Make the user, or give them another password, for both kinds of SCRAM."""
+    changes: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(
+            user, ScramCredentialInfo(mechanism, SCRAM_ITERATIONS), secret.encode()
+        )
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+    ]
+    for changed in client.alter_user_scram_credentials(changes).values():
+        changed.result(_WAIT_S)
+
+
+def _allow(user: User, kind: ResourceType, operation: AclOperation) -> AclBinding:
+    name = "kafka-cluster" if kind is ResourceType.BROKER else "*"
+    return AclBinding(
+        kind,
+        name,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
