@@ -38,8 +38,8 @@ durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test,
 bench: java install jars ## measure this sink and its peers, side by side
 	@$(PY) -m tools.benchmarks.run
 
-torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount)
-	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK))
+torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
+	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
 	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)

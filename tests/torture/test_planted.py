@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tools.torture import planted
-from tools.torture.faults import Fault
+from tools.torture.network.faults import Fault
 from tools.torture.plan import PATIENT_MS, Placing, Plan, Trouble
 from tools.torture.run import run
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tools.torture.cluster import TortureCluster
 
 QUICK_SEEDS = range(900_001, 900_006)
+SECURED_SEEDS = range(900_201, 900_204)
 TROUBLES = (Trouble.KILL, Trouble.PAUSE, Trouble.RECREATE)
 
 
@@ -27,5 +28,22 @@ def test_faults_on_the_way(torture_cluster: TortureCluster, seed: int) -> None:
 def test_troubles_of_the_brokers(torture_cluster: TortureCluster, trouble: Trouble) -> None:
     plan = replace(draw(900_100, disk=False, quick=True), troubles=(trouble,))
     result = run(torture_cluster, plan)
+    assert not result.wrong
+    assert result.line()["records"] > 0
+
+
+@pytest.mark.parametrize("seed", SECURED_SEEDS)
+def test_faults_on_the_way_of_sasl_and_tls(torture_cluster: TortureCluster, seed: int) -> None:
+    """Sessions end after two seconds, and faults befall the exchanges of SASL, too."""
+    plan = replace(draw(seed, disk=False, quick=True), secured=True)
+    result = run(torture_cluster, plan)
+    assert not result.wrong
+    assert result.line()["protocol"] == "SASL_SSL"
+
+
+@pytest.mark.parametrize("trouble", [Trouble.KILL, Trouble.PAUSE])
+def test_troubles_of_secured_brokers(torture_cluster: TortureCluster, trouble: Trouble) -> None:
+    plan = draw(900_300, disk=False, quick=True)
+    result = run(torture_cluster, replace(plan, troubles=(trouble,), secured=True))
     assert not result.wrong
     assert result.line()["records"] > 0

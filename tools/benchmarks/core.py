@@ -87,7 +87,7 @@ def measure(
     bootstrap_servers: str, plan: CorePlan, tell: Callable[[str], None]
 ) -> dict[str, list[Series]]:
     """All rounds; the series by payload."""
-    contestants = _present(tell)
+    contestants = present(tell)
     results: dict[str, list[Series]] = {RANDOM: [], EVENTS: []}
     heats = [
         (contestant, payload, Series(contestant.name, codec))
@@ -121,7 +121,7 @@ def _run(
         )
 
 
-def _present(tell: Callable[[str], None]) -> list[Contestant]:
+def present(tell: Callable[[str], None]) -> list[Contestant]:
     """Everyone, but librdkafka only where its program could be compiled."""
     try:
         core_librdkafka.build()

@@ -1,11 +1,11 @@
 """Measures this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
 
-Five parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level and
+Six parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level and
 the thread that compresses beside other threads that could, the core's latency at a fixed rate
-beside librdkafka's, and whole Spark writes beside Spark's own sink; all but the first on a real
-Kafka that is started for it. A contestant that fails is reported in its place, and the others go
-on. The figures hold for the machine and the moment: compare the ratios,
-and run it on a quiet machine.
+beside librdkafka's, whole Spark writes beside Spark's own sink, and what encryption costs each of
+them; all but the first on a real Kafka that is started for it. A contestant that fails is reported
+in its place, and the others go on. The figures hold for the machine and the moment: compare the
+ratios, and run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tests.support.kafka.jars import ROOT
-from tools.benchmarks import codec_cost, codec_place, core, encoder, latency, spark
+from tools.benchmarks import codec_cost, codec_place, core, encoder, encryption, latency, spark
 from tools.benchmarks.codec_cost import CodecCost, cost_table
 from tools.benchmarks.codec_place import codec_table
 from tools.benchmarks.core import CorePlan
+from tools.benchmarks.encryption import Cost, EncryptionPlan, encryption_table
 from tools.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
 from tools.benchmarks.machine import describe, one_line
 from tools.benchmarks.payload import FOLDER
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from tools.benchmarks.sample import Series
 
 _JSON = FOLDER / "figures.json"
-PARTS = ("encoder", "core", "codec", "latency", "spark")
+PARTS = ("encoder", "core", "codec", "latency", "spark", "encryption")
+_OWN_KAFKA = {"encoder", "encryption"}
+"""Parts that need none, or another one than the others share."""
 _TITLES = {
     core.RANDOM: "Core: 100-byte random records, acks=all, idempotent",
     core.EVENTS: "Core: 131-byte JSON events, acks=all, idempotent",
@@ -58,6 +61,7 @@ class Size:
     codec: CorePlan
     latency: LatencyPlan
     spark: SparkPlan
+    encryption: EncryptionPlan
 
 
 FULL = Size(
@@ -67,6 +71,10 @@ FULL = Size(
     codec=CorePlan(records=1_500_000, warmup=200_000, rounds=3),
     latency=LatencyPlan(seconds=8, rounds=2),
     spark=SparkPlan(records=4_000_000, rounds=4),
+    encryption=EncryptionPlan(
+        core=CorePlan(records=4_000_000, warmup=500_000, rounds=3),
+        spark=SparkPlan(records=4_000_000, rounds=3),
+    ),
 )
 QUICK = Size(
     encoder_rounds=15,
@@ -75,6 +83,10 @@ QUICK = Size(
     codec=CorePlan(records=300_000, warmup=100_000, rounds=1),
     latency=LatencyPlan(seconds=3, rounds=1),
     spark=SparkPlan(records=500_000, rounds=1),
+    encryption=EncryptionPlan(
+        core=CorePlan(records=500_000, warmup=100_000, rounds=1),
+        spark=SparkPlan(records=200_000, rounds=1),
+    ),
 )
 
 
@@ -89,6 +101,7 @@ class Figures:
     codec: list[Series] = field(default_factory=list)
     latency: list[LatencySeries] = field(default_factory=list)
     spark: list[Series] = field(default_factory=list)
+    encryption: list[Cost] = field(default_factory=list)
 
     def targets(self) -> list[Target]:
         """Judged where the part was measured."""
@@ -105,6 +118,7 @@ class Figures:
         tables += [codec_table(self.codec)] if self.codec else []
         tables += [latency_table(self.latency)] if self.latency else []
         tables += [spark_table(self.spark)] if self.spark else []
+        tables += [encryption_table(self.encryption)] if self.encryption else []
         return [*tables, target_table(self.targets())]
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,6 +131,7 @@ class Figures:
             "codec": [one.to_dict() for one in self.codec],
             "latency": [one.to_dict() for one in self.latency],
             "spark": [one.to_dict() for one in self.spark],
+            "encryption": [cost.to_dict() for cost in self.encryption],
             "targets": [asdict(target) for target in self.targets()],
         }
 
@@ -137,7 +152,7 @@ def measure(parts: list[str], size: Size, tell: Console) -> Figures:
     if "codec" in parts:
         tell.log("codecs by level")
         figures.codec_costs = codec_cost.measure(size.cost_rounds)
-    if set(parts) - {"encoder"}:
+    if set(parts) - _OWN_KAFKA:
         tell.log("starting Kafka")
         with measured_kafka() as kafka:
             if "core" in parts:
@@ -148,6 +163,8 @@ def measure(parts: list[str], size: Size, tell: Console) -> Figures:
                 figures.latency = latency.measure(kafka.bootstrap_servers, size.latency, tell.log)
             if "spark" in parts:
                 figures.spark = spark.measure(kafka.bootstrap_servers, size.spark, tell.log)
+    if "encryption" in parts:
+        figures.encryption = encryption.measure(size.encryption, tell.log)
     return figures
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -16,7 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTITIONS = 8
-_HEAP_MIB = 1024
+
+
+class Measured(TypedDict):
+    """What a cluster that is measured is made with."""
+
+    config: dict[str, str]
+    heap_mib: int
+    java_options: tuple[str, ...]
+
+
+MEASURED = Measured(
+    config={"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "false"},
+    heap_mib=1024,
+    java_options=(),
+)
+"""A heap of 1 GiB, and deleted topics are freed at once."""
 
 
 class CountError(BenchmarkError):
@@ -25,9 +40,8 @@ class CountError(BenchmarkError):
 
 @contextmanager
 def measured_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node with a heap of 1 GiB that frees deleted topics at once."""
-    config = {"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "false"}
-    with KafkaCluster(config=config, heap_mib=_HEAP_MIB, java_options=()) as kafka:
+    """A real Kafka of one node."""
+    with KafkaCluster(**MEASURED) as kafka:
         yield kafka
 
 

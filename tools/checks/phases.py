@@ -12,7 +12,8 @@ OLDEST = ".venv-pyspark41"
 class Phase:
     """A named step: `commands` are arguments of the environment's Python, `tests` pytest paths.
 
-    The tests' files but for those in `without` are dealt out to `shards` processes.
+    The tests' files but for those in `without`, files and folders, are dealt out to `shards`
+    processes.
     """
 
     name: str
@@ -23,12 +24,15 @@ class Phase:
     shards: int = 1
 
 
+SECURITY, SPARK_SECURITY = "tests/integration/security", "tests/spark/security"
+"""A secured Kafka is started for each process, and takes long: few processes share it."""
 NEWEST_ONLY = (
     "tests/spark/test_old_kafka.py",
     "tests/spark/test_redis_streams.py",
+    SPARK_SECURITY,
 )
 """What is about the broker and not about pyspark: releases of Kafka, Redis behind the embedded
-broker. All else is tried with both releases."""
+broker, who may enter a real one. All else is tried with both releases."""
 
 PHASES = (
     Phase(
@@ -43,9 +47,16 @@ PHASES = (
     ),
     Phase(name="unit", tests=("tests/unit", "tests/property", "tests/tools"), shards=2),
     Phase(name="golden", tests=("tests/golden",)),
-    Phase(name="integration", tests=("tests/integration", "tests/broker"), shards=6),
+    Phase(
+        name="integration",
+        tests=("tests/integration", "tests/broker"),
+        without=(SECURITY,),
+        shards=6,
+    ),
+    Phase(name="security", tests=(SECURITY,), shards=2),
     Phase(name="torture", tests=("tests/torture",)),
-    Phase(name="spark-newest", tests=("tests/spark",), shards=3),
+    Phase(name="spark-newest", tests=("tests/spark",), without=(SPARK_SECURITY,), shards=3),
+    Phase(name="spark-security", tests=(SPARK_SECURITY,)),
     Phase(
         name="spark-4.1", environment=OLDEST, tests=("tests/spark",), without=NEWEST_ONLY, shards=3
     ),

@@ -85,7 +85,11 @@ def deal(files: list[str], durations: Mapping[str, float], shards: int) -> list[
 def _files(phase: Phase, root: Path) -> list[str]:
     paths = set(_paths(phase, root))
     names = {str(path.relative_to(root) if root in path.parents else path) for path in paths}
-    return sorted(names - set(phase.without))
+    return sorted(name for name in names if not _left_out(name, phase))
+
+
+def _left_out(name: str, phase: Phase) -> bool:
+    return any(name == path or name.startswith(f"{path}/") for path in phase.without)
 
 
 def _paths(phase: Phase, root: Path) -> Iterator[Path]:

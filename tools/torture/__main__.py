@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.kafka.node import NodeError
@@ -23,9 +24,7 @@ def main() -> None:
     # The default action would leave the disk mounted and the cluster's files behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with small_disk(arguments.disk) as disk:
-        bad = (
-            _repeat(arguments.seed, disk) if arguments.seed is not None else _go_on(arguments, disk)
-        )
+        bad = _repeat(arguments, disk) if arguments.seed is not None else _go_on(arguments, disk)
     sys.exit(1 if bad else 0)
 
 
@@ -34,14 +33,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="repeat this one")
     parser.add_argument("--first", type=int, default=None, help="seed to begin with")
+    parser.add_argument("--secured", action="store_true", help="every run speaks SASL_SSL")
     parser.add_argument("--disk", type=Path, default=None, help="folder on a small file system")
     parser.add_argument("--traces", type=Path, default=None, help="folder for failing runs' logs")
     parser.add_argument("--ledger", type=Path, default=Ledger().path)
     return parser.parse_args()
 
 
-def _repeat(seed: int, disk: Path | None) -> bool:
+def _plan(arguments: argparse.Namespace, seed: int, disk: Path | None) -> Plan:
     plan = draw(seed, disk=disk is not None)
+    return replace(plan, secured=True) if arguments.secured else plan
+
+
+def _repeat(arguments: argparse.Namespace, disk: Path | None) -> bool:
+    plan = _plan(arguments, arguments.seed, disk)
     _say(str(plan))
     with TortureCluster(disk) as cluster, traced(cluster, sys.stderr):
         result = run(cluster, plan, debug=CONTEXTS)
@@ -59,7 +64,7 @@ def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
         try:
             with TortureCluster(disk) as cluster:
                 while seeds:
-                    plan = draw(seeds.popleft(), disk=disk is not None)
+                    plan = _plan(arguments, seeds.popleft(), disk)
                     result = _one(cluster, plan, arguments.traces)
                     ledger.append(result.line())
                     _show(result)

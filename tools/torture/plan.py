@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from tools.torture.faults import DELAYS, LOSSES, Fault
+from tools.torture.network.faults import DELAYS, LOSSES, Fault
 
 
 class Trouble(StrEnum):
@@ -65,6 +65,10 @@ _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
     (tuple(sorted(Fault)), 2),
 )
 PATIENT_MS = 40_000
+_SECURED = 0.25
+"""How many of the runs speak SASL_SSL."""
+_FIRST_SECURED = 278
+"""The ledger's runs before this seed were drawn without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,7 @@ class Plan:
     """Everything that a run needs beside a cluster; times in milliseconds unless they say so.
 
     `patient`: delivery.timeout.ms is longer than all that may go wrong, and the topic stays.
+    `secured`: the sessions speak SASL_SSL, and say who they are again every two seconds.
     """
 
     seed: int
@@ -88,11 +93,13 @@ class Plan:
     placing: Placing
     patient: bool
     options: tuple[tuple[str, str], ...]
+    secured: bool = False
 
     @property
     def name(self) -> str:
         """The scenario in short."""
-        return "+".join([*self.troubles, "faults" if self.faults else "no-faults"])
+        kinds = [*self.troubles, "faults" if self.faults else "no-faults"]
+        return "+".join([*kinds, "secured"] if self.secured else kinds)
 
     @property
     def must_succeed(self) -> bool:
@@ -133,6 +140,7 @@ def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
         placing=random.choice((Placing.EXPLICIT, Placing.EXPLICIT, Placing.KEYED, Placing.STICKY)),
         patient=patient,
         options=tuple(sorted(_options(random, patient=patient).items())),
+        secured=seed >= _FIRST_SECURED and Random(f"{seed}/secured").random() < _SECURED,
     )
 
 

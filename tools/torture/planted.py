@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.send.error_policy import Action, Decision, decide
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.protocol.messages import read_correlation_id
-from tools.torture.faults import DUPLICATE_SEQUENCE
+from tools.torture.network.faults import DUPLICATE_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from tests.support.clients.readers import by_confluent
 from tools.torture.check import violations
-from tools.torture.faults import Schedule
+from tools.torture.network.faults import Schedule
 from tools.torture.plan import Plan, Trouble
 from tools.torture.troubles import Nemesis, create
 from tools.torture.writing import Writer, forget_sessions
@@ -53,6 +53,7 @@ class Result:
         return {
             "seed": self.plan.seed,
             "scenario": self.plan.name,
+            **({"protocol": "SASL_SSL"} if self.plan.secured else {}),
             "faults": dict(sorted(self.schedule.seen.items())),
             "sessions": len(sessions),
             "failed": sum(one.error is not None for one in sessions),
@@ -80,7 +81,7 @@ def run(cluster: TortureCluster, plan: Plan, debug: str = "") -> Result:
     finally:
         schedule.heal()
         cluster.heal()
-        for proxy in cluster.proxies.values():
+        for proxy in cluster.all_proxies:
             proxy.schedule = None
             proxy.cut_all()
         result.seconds = time.monotonic() - started
@@ -91,8 +92,9 @@ def _run(cluster: TortureCluster, result: Result, debug: str) -> None:
     plan = result.plan
     topic = f"torture-{plan.seed}-{time.time_ns() // 1_000_000 % 1_000_000}"
     create(cluster, plan, topic)
-    writer = result.writer = Writer(plan, cluster.proxied_servers, topic, debug)
-    for proxy in cluster.proxies.values():
+    way = cluster.client_options(secured=plan.secured)
+    writer = result.writer = Writer(plan, way, topic, debug)
+    for proxy in cluster.all_proxies:
         proxy.schedule = result.schedule
     _write(cluster, result, writer, topic)
     gone = Trouble.DELETE in plan.troubles

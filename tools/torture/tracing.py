@@ -25,7 +25,7 @@ def traced(cluster: TortureCluster, to: TextIO) -> Iterator[None]:
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
-    for proxy in cluster.proxies.values():
+    for proxy in cluster.all_proxies:
         proxy.tell = _PROXY.debug
     try:
         yield
@@ -33,5 +33,5 @@ def traced(cluster: TortureCluster, to: TextIO) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
         logger.propagate = True
-        for proxy in cluster.proxies.values():
+        for proxy in cluster.all_proxies:
             proxy.tell = None

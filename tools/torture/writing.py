@@ -19,7 +19,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tools.torture.plan import Placing, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.report.builder import BatchDone
@@ -56,16 +56,16 @@ class Written:
 
 
 class Writer:
-    """Writes until `is_over`, in a thread of its own."""
+    """Writes until `is_over`, in a thread of its own; `way`: options that lead to the cluster."""
 
-    def __init__(self, plan: Plan, servers: str, topic: str, debug: str) -> None:
+    def __init__(self, plan: Plan, way: Mapping[str, str], topic: str, debug: str) -> None:
         self.done: list[Written] = []
         self.records = 0
         self._plan = plan
         self._topic = topic
         self._random = Random(f"{plan.seed}/writer")
         named = {f"kafka.{name}": value for name, value in plan.options}
-        extra = {"kafka.bootstrap.servers": servers, "kafka.client.id": topic}
+        extra = {**way, "kafka.client.id": topic}
         if debug:
             extra["kafka.debug"] = debug
         self._config = ProducerConfig.parse({**named, **extra})

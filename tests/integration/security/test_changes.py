@@ -34,14 +34,15 @@ RENEWING = Door(name="renewing", listener=Listener.RENEWING, options=TRUST)
 
 def install(kafka: SecuredKafka, name: str) -> None:
     """Give the listener another certificate, and wait until it shows it."""
-    path = kafka.stores.path(f"{name}.pem")
     entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in keystore_settings(Listener.RENEWING, str(path)).items()
+        ConfigEntry(
+            f"{Listener.RENEWING.prefix}{key}", value, incremental_operation=AlterConfigOpType.SET
+        )
+        for key, value in keystore_settings(kafka.stores.path(f"{name}.p12")).items()
     ]
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
     kafka.admin.client().incremental_alter_configs([broker])[broker].result(_WAIT_S)
-    wanted = _print(path.read_text())
+    wanted = _print(kafka.stores.path(f"{name}.pem").read_text())
     host, port = kafka.servers(Listener.RENEWING).split(":")
     deadline = time.monotonic() + _WAIT_S
     while _print(ssl.get_server_certificate((host, int(port)))) != wanted:

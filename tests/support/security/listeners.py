@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from tests.support.security.issuer import AUDIENCE
 from tests.support.security.kerberos import SERVICE
+from tests.support.security.stores import STORE_PASSWORD
 from tests.support.security.users import User, password
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
+    from tests.support.kafka.node import KafkaNode
     from tests.support.security.issuer import Issuer
     from tests.support.security.kerberos import Kdc
     from tests.support.security.stores import Stores
@@ -97,24 +100,42 @@ def broker_settings(ports: Mapping[Listener, int], offers: Offers) -> dict[str, 
     return settings
 
 
-def keystore_settings(listener: Listener, path: str) -> dict[str, str]:
-    """The properties that give a listener the certificate in a PEM file, also while it runs."""
+def with_controller(settings: Mapping[str, str], node: KafkaNode) -> dict[str, str]:
+    """The same for a node that is controller, too."""
+    protocols = settings["listener.security.protocol.map"]
     return {
-        f"{listener.prefix}ssl.keystore.type": "PEM",
-        f"{listener.prefix}ssl.keystore.location": path,
+        **settings,
+        "listeners": f"{settings['listeners']},CONTROLLER://127.0.0.1:{node.controller_port}",
+        "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+    }
+
+
+def keystore_settings(path: Path) -> dict[str, str]:
+    """The properties that give a listener the certificate in a PKCS12 file, also while it runs.
+
+    Releases before 3.0 take no PEM without a password.
+    """
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(path),
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.key.password": STORE_PASSWORD,
     }
 
 
 def _own(listener: Listener, offers: Offers) -> Iterator[tuple[str, str]]:
     yield from listener.extra.items()
     if listener.certificate is not None:
-        yield "ssl.keystore.type", "PEM"
-        yield "ssl.keystore.location", str(offers.stores.path(f"{listener.certificate}.pem"))
+        path = offers.stores.path(f"{listener.certificate}.p12")
+        yield from keystore_settings(path).items()
         yield "ssl.truststore.type", "PEM"
         yield "ssl.truststore.location", str(offers.stores.path("trust.pem"))
     mechanisms = [each for each in listener.mechanisms if offers.can(each)]
     if mechanisms:
         yield "sasl.enabled.mechanisms", ",".join(mechanisms)
+    if "GSSAPI" in mechanisms:
+        # Of the whole listener: beside GSSAPI, Kafka logs every mechanism in by KerberosLogin.
+        yield "sasl.kerberos.service.name", SERVICE
     for mechanism in mechanisms:
         for name, value in _mechanism(mechanism, offers).items():
             yield f"{mechanism.lower()}.{name}", value
@@ -151,7 +172,4 @@ def _gssapi(kdc: Kdc | None) -> dict[str, str]:
     assert kdc is not None
     options = f'keyTab="{kdc.service_keytab}" principal="{kdc.service_principal}"'
     module = "com.sun.security.auth.module.Krb5LoginModule"
-    return {
-        "sasl.jaas.config": f"{module} required useKeyTab=true storeKey=true {options};",
-        "sasl.kerberos.service.name": SERVICE,
-    }
+    return {"sasl.jaas.config": f"{module} required useKeyTab=true storeKey=true {options};"}

@@ -12,7 +12,13 @@ from tests.support.kafka.cluster import run_until_signal
 from tests.support.kafka.node import free_port
 from tests.support.security.issuer import Issuer
 from tests.support.security.kerberos import Kdc
-from tests.support.security.listeners import HOST, Listener, Offers, broker_settings
+from tests.support.security.listeners import (
+    HOST,
+    Listener,
+    Offers,
+    broker_settings,
+    with_controller,
+)
 from tests.support.security.stores import write_stores
 from tests.support.security.users import SCRAM_ITERATIONS, User, grant, password
 
@@ -109,13 +115,8 @@ class SecuredKafka(KafkaCluster):
     def node_settings(self, node: KafkaNode) -> dict[str, str]:
         """The listeners', beside those of the controller."""
         offers = Offers(stores=self.stores, issuer=self._issuer, kdc=self._kdc)
-        settings = broker_settings(self._ports, offers)
-        controller = f"CONTROLLER://127.0.0.1:{node.controller_port}"
-        protocols = settings["listener.security.protocol.map"]
         return {
-            **settings,
-            "listeners": f"{settings['listeners']},{controller}",
-            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+            **with_controller(broker_settings(self._ports, offers), node),
             "authorizer.class.name": _AUTHORIZER,
             "delegation.token.secret.key": _TOKEN_KEY,
         }

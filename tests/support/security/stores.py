@@ -26,8 +26,8 @@ class Stores:
     Clients: `trust.{pem,jks,p12}`, `client.{pem,jks,p12,crt,key}`, `client-pbes1.pem` and
     `client-pbes2.pem` with the key encrypted, `expired-client.pem`, `stranger.pem` of an unknown
     authority, whose certificate is in `unknown-trust.pem`.
-    Listeners: `good.pem`, `renewing.pem`, `renewed.pem`, `expired.pem`, `wrong_host.pem` and
-    `unknown_ca.pem`.
+    Listeners: `good`, `renewing`, `renewed`, `expired`, `wrong_host`, `unknown_ca`, each as `.pem`
+    and as `.p12`.
     """
 
     folder: Path
@@ -72,6 +72,7 @@ def write_stores(folder: Path) -> Stores:
     }
     for name, issued in made.items():
         issued.write(folder, name)
+        (folder / f"{name}.p12").write_bytes(_pkcs12(issued))
     stores = Stores(folder, authority, made["client"])
     _write_client(stores)
     return stores
@@ -81,7 +82,6 @@ def _write_client(stores: Stores) -> None:
     client, path = stores.client, stores.path
     path("client.crt").write_text(client.chain_pem)
     path("client.key").write_text(client.key_pem())
-    path("client.p12").write_bytes(_pkcs12(client))
     client.write(stores.folder, "client-pbes2", KEY_PASSWORD)
     with ThreadPoolExecutor() as pool:
         made = [

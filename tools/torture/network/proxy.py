@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.protocol.messages import read_request_header
 from spark_kafka_sink.protocol.versions import ApiKey
-from tools.torture.faults import FORGED, REWRITTEN, Fault, Schedule
-from tools.torture.forging import is_success, refusal
+from tools.torture.network.faults import FORGED, REWRITTEN, Fault, Schedule
+from tools.torture.network.forging import is_success, refusal
+from tools.torture.network.tls_relay import TlsRelay
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 HOST = "127.0.0.1"
@@ -36,13 +38,27 @@ class Asked:
     forged: bytes | None = None
 
 
-class Proxy:
-    """Listens for clients of one broker; `schedule` may be changed between runs."""
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """What a proxy shows to clients, and how it checks the broker."""
 
-    def __init__(self, node: int, target_port: int, port: int = 0) -> None:
+    to_clients: ssl.SSLContext
+    to_broker: ssl.SSLContext
+
+
+class Proxy:
+    """Listens for clients of one broker; `schedule` may be changed between runs.
+
+    With `encryption` it speaks TLS on both sides.
+    """
+
+    def __init__(
+        self, node: int, target_port: int, port: int = 0, encryption: Encryption | None = None
+    ) -> None:
         self.schedule: Schedule | None = None
         self.node = node
         self._target = (HOST, target_port)
+        self._encryption = encryption
         self._listener = socket.create_server((HOST, port), backlog=64)
         self.port: int = self._listener.getsockname()[1]
         self._pipes: set[Pipe] = set()
@@ -90,22 +106,34 @@ class Proxy:
         try:
             server = socket.create_connection(self._target, timeout=_CONNECT_S)
         except OSError:
-            _reset(client)
+            _abort(client)
+            client.close()
             return
         server.settimeout(None)
         for end in (client, server):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        pipe = Pipe(self, client, server)
+        pipe = self._pipe(client, server)
         self._pipes.add(pipe)
         Thread(target=pipe.upstream, daemon=True).start()
         Thread(target=pipe.downstream, daemon=True).start()
 
+    def _pipe(self, client: socket.socket, server: socket.socket) -> Pipe:
+        if self._encryption is None:
+            return Pipe(self, client, client, server)
+        decrypted = TlsRelay(client, self._encryption.to_clients).plain
+        encrypted = TlsRelay(server, self._encryption.to_broker, HOST).plain
+        return Pipe(self, client, decrypted, encrypted)
+
 
 @dataclass(eq=False)
 class Pipe:
-    """One connection: requests go up to the broker, answers come down to the client."""
+    """One connection: requests go up to the broker, answers come down to the client.
+
+    `raw` is the client's socket; `client` is the same, or what it says once it is decrypted.
+    """
 
     proxy: Proxy
+    raw: socket.socket
     client: socket.socket
     server: socket.socket
     asked: deque[Asked] = field(default_factory=deque)
@@ -138,7 +166,7 @@ class Pipe:
             return
         self.dead = True
         if reset:
-            _reset(self.client)
+            _abort(self.raw)
         for end in (self.client, self.server):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -262,7 +290,6 @@ def _read(end: socket.socket, count: int) -> bytes | None:
     return bytes(data)
 
 
-def _reset(end: socket.socket) -> None:
-    """Abort the connection, whoever is reading from it: connecting to nowhere sends a reset."""
+def _abort(end: socket.socket) -> None:
+    """Reset the connection, whoever is reading from it: connecting to nowhere does that."""
     _LIBC.connect(end.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
-    end.close()

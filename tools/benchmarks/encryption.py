@@ -1,0 +1,216 @@
+"""What encryption costs: the same records, codec and broker by PLAINTEXT and by SSL, in turns.
+
+The producer core beside librdkafka, and whole Spark writes beside Spark's own sink. Both listeners
+are of one broker, which decrypts on the same machine; the CPU is the client's alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tests.support.kafka.broker import KafkaCluster
+from tests.support.kafka.node import free_port
+from tests.support.security.listeners import (
+    HOST,
+    Listener,
+    Offers,
+    broker_settings,
+    with_controller,
+)
+from tests.support.security.stores import write_stores
+from tools.benchmarks import core, spark
+from tools.benchmarks.core import BATCHES, EVENTS, SAFE, CorePlan
+from tools.benchmarks.job import Job
+from tools.benchmarks.payload import events_file, lines_file
+from tools.benchmarks.sample import Series, attempt, failure_notes
+from tools.benchmarks.spark import SparkPlan, WarmSpark
+from tools.benchmarks.tables import Table
+from tools.benchmarks.topics import MEASURED, fresh_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.support.kafka.node import KafkaNode
+    from tools.benchmarks.core import Contestant
+    from tools.benchmarks.sample import Sample
+    from tools.benchmarks.spark import SparkContestant
+
+PROTOCOLS = (Listener.PLAINTEXT, Listener.SSL)
+CODECS = ("none", "lz4")
+_WARM_UP = 20_000
+_SPARK = "Spark, "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncryptionPlan:
+    """How much is sent by the core and by Spark."""
+
+    core: CorePlan
+    spark: SparkPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A contestant with a codec: its runs by each protocol."""
+
+    contestant: str
+    codec: str
+    series: dict[Listener, Series] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, contestant: str, codec: str) -> Cost:
+        """Nothing measured yet."""
+        return cls(contestant, codec, {each: Series(contestant, codec) for each in PROTOCOLS})
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "contestant": self.contestant,
+            "codec": self.codec,
+            **{each.name: one.to_dict() for each, one in self.series.items()},
+        }
+
+
+class EncryptedKafka(KafkaCluster):
+    """One node for measurements with a listener for each of `PROTOCOLS`, and no authorizer."""
+
+    def __init__(self) -> None:
+        super().__init__(**MEASURED)
+        self._ports = {Listener.PLAINTEXT: self.nodes[0].port, Listener.SSL: free_port()}
+        self.stores = write_stores(self.folder / "tls")
+
+    def servers(self, protocol: Listener) -> str:
+        """host:port of a listener."""
+        return f"{HOST}:{self._ports[protocol]}"
+
+    def node_settings(self, node: KafkaNode) -> dict[str, str]:
+        """Both listeners', with Kafka's own number of network threads."""
+        settings = broker_settings(self._ports, Offers(stores=self.stores))
+        return {**with_controller(settings, node), "num.network.threads": "3"}
+
+    def java_way(self, protocol: Listener) -> dict[str, str]:
+        """Options that lead there, by Java's names."""
+        return self._way(protocol, "ssl.truststore.location") | (
+            {"ssl.truststore.type": "PEM"} if protocol is Listener.SSL else {}
+        )
+
+    def librdkafka_way(self, protocol: Listener) -> dict[str, str]:
+        """The same by librdkafka's."""
+        return self._way(protocol, "ssl.ca.location")
+
+    def _way(self, protocol: Listener, authorities: str) -> dict[str, str]:
+        way = {"security.protocol": protocol.protocol}
+        trusted = {authorities: str(self.stores.path("trust.pem"))}
+        return {**way, **trusted} if protocol is Listener.SSL else way
+
+
+def measure(plan: EncryptionPlan, tell: Callable[[str], None]) -> list[Cost]:
+    """All rounds: the core's, then Spark's."""
+    tell("starting Kafka with two listeners")
+    with EncryptedKafka() as kafka:
+        return [*_core(kafka, plan.core, tell), *_spark(kafka, plan.spark, tell)]
+
+
+def _core(kafka: EncryptedKafka, plan: CorePlan, tell: Callable[[str], None]) -> list[Cost]:
+    names = (core.OURS, core.LIBRDKAFKA)
+    contestants = [one for one in core.present(tell) if one.name in names]
+    heats = [(one, Cost.of(one.name, codec)) for codec in CODECS for one in contestants]
+    for number in range(plan.rounds):
+        for contestant, cost in heats:
+            for protocol, series in cost.series.items():
+                what = f"{contestant.name}, {cost.codec}, {protocol.name}"
+                tell(f"encryption, round {number + 1} of {plan.rounds}: {what}")
+                series.add(partial(_send, kafka, contestant, protocol, cost.codec, plan), tell)
+    return [cost for _, cost in heats]
+
+
+def _send(
+    kafka: EncryptedKafka, contestant: Contestant, protocol: Listener, codec: str, plan: CorePlan
+) -> Sample:
+    librdkafka = contestant.name == core.LIBRDKAFKA
+    way = kafka.librdkafka_way(protocol) if librdkafka else kafka.java_way(protocol)
+    with fresh_topic(kafka.bootstrap_servers, plan.warmup + plan.records) as topic:
+        return contestant.run(
+            Job(
+                bootstrap_servers=kafka.servers(protocol),
+                topic=topic,
+                payload=lines_file(EVENTS),
+                warmup=plan.warmup,
+                records=plan.records,
+                options={**contestant.options, **way, "compression.type": codec},
+            )
+        )
+
+
+def _spark(kafka: EncryptedKafka, plan: SparkPlan, tell: Callable[[str], None]) -> list[Cost]:
+    names = (spark.OURS, spark.JVM)
+    contestants = [one for one in spark.CONTESTANTS if one.name in names]
+    heats = [(one, Cost.of(_SPARK + one.name, codec)) for codec in CODECS for one in contestants]
+    with _warm(contestants) as sparks:
+        for number in range(plan.rounds):
+            for contestant, cost in heats:
+                for protocol, series in cost.series.items():
+                    what = f"{cost.contestant}, {cost.codec}, {protocol.name}"
+                    tell(f"encryption, round {number + 1} of {plan.rounds}: {what}")
+                    order = _order(kafka, contestant, protocol, cost.codec)
+                    write = partial(_write, kafka, sparks[contestant.writer], order)
+                    if attempt(partial(write, _WARM_UP), series.failures, tell) is not None:
+                        series.add(partial(write, plan.records), tell)
+    return [cost for _, cost in heats]
+
+
+@contextmanager
+def _warm(contestants: Sequence[SparkContestant]) -> Iterator[dict[str, WarmSpark]]:
+    with ExitStack() as stack:
+        yield {one.writer: stack.enter_context(WarmSpark()) for one in contestants}
+
+
+def _order(
+    kafka: EncryptedKafka, contestant: SparkContestant, protocol: Listener, codec: str
+) -> dict[str, Any]:
+    settings = {"bootstrap.servers": kafka.servers(protocol), "compression.type": codec}
+    return {
+        "writer": contestant.writer,
+        "options": {**settings, **SAFE, **BATCHES, **kafka.java_way(protocol)},
+        "recommended_conf": contestant.recommended_conf,
+    }
+
+
+def _write(kafka: EncryptedKafka, warm: WarmSpark, order: dict[str, Any], records: int) -> Sample:
+    with fresh_topic(kafka.bootstrap_servers, records) as topic:
+        events = str(events_file(records))
+        return warm.order({**order, "topic": topic, "events": events, "records": records})
+
+
+def encryption_table(costs: Sequence[Cost]) -> Table:
+    """Rates and CPU by each protocol, and under them what lies between the two."""
+    rows = [row for cost in costs for row in _rows(cost)]
+    failures = [
+        (f"{cost.contestant}, {cost.codec}, {each.name},", one.failures)
+        for cost in costs
+        for each, one in cost.series.items()
+    ]
+    about = "TLS 1.3, certificates verified; the CPU is the client's, the broker's is not in it."
+    return Table(
+        "Encryption: 131-byte JSON events, PLAINTEXT and SSL, acks=all, idempotent",
+        ("producer", "codec", "protocol", "M rec/s", "min - max", "CPU us/rec"),
+        rows,
+        " ".join([about, *failure_notes(failures)]),
+    )
+
+
+def _rows(cost: Cost) -> Iterator[tuple[str, ...]]:
+    for protocol, one in cost.series.items():
+        figures = ("failed", "-", "-")
+        if one.samples:
+            spread = f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
+            figures = (f"{one.rate / 1e6:.2f}", spread, f"{one.cpu_us:.3f}")
+        yield (cost.contestant, cost.codec, protocol.name, *figures)
+    plain, encrypted = (cost.series[each] for each in PROTOCOLS)
+    if plain.samples and encrypted.samples:
+        rate, cpu_us = encrypted.rate / plain.rate, encrypted.cpu_us - plain.cpu_us
+        figures = (f"{rate:.2f}x", "", f"{cpu_us:+.3f} ({encrypted.cpu_us / plain.cpu_us:.2f}x)")
+        yield ("what encryption costs", cost.codec, "", *figures)
