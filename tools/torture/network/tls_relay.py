@@ -58,7 +58,7 @@ class TlsRelay:
             except ssl.SSLWantReadError:
                 self._flush()
                 self._take()
-        self._flush()
+        self._decrypt()  # What came with the peer's last message of the handshake.
 
     def _pass_on(self, readable: list[socket.socket]) -> None:
         if self._own in readable:
