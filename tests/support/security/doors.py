@@ -95,14 +95,12 @@ def librdkafka_password(mechanism: str, user: str, secret: str | None = None) ->
     return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": secret}
 
 
-def credentials_options(user: str, url: str = "{token_url}") -> dict[str, str]:
-    """OAUTHBEARER by client id and secret, as KIP-768 has it."""
-    login = jaas(
-        f"{_OAUTH}.OAuthBearerLoginModule",
-        clientId=user,
-        clientSecret=password(user),
-        scope="kafka",
-    )
+def credentials_options(
+    user: str, url: str = "{token_url}", trust: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """OAUTHBEARER by client id and secret, as KIP-768 has it; `trust`: of an issuer by https."""
+    given = {"clientId": user, "clientSecret": password(user), "scope": "kafka", **(trust or {})}
+    login = jaas(f"{_OAUTH}.OAuthBearerLoginModule", **given)
     handler = f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
     return {
         "sasl.mechanism": "OAUTHBEARER",
@@ -295,6 +293,11 @@ _CLIENT_CERTIFICATES = (
         },
     ),
 )
+_BY_HTTPS = Door(
+    name="SASL_SSL, an issuer by https",
+    listener=Listener.SASL_SSL,
+    options={**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}", TRUST)},
+)
 _OURS = (
     Door(
         name="SASL_SSL, name and password as options",
@@ -307,13 +310,7 @@ _OURS = (
         },
         jvm=False,
     ),
-    Door(
-        name="SASL_SSL, an issuer by https",
-        listener=Listener.SASL_SSL,
-        options={**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}")},
-        jvm=False,  # Java would want the issuer's certificate among the options of JAAS.
-    ),
 )
 
-DOORS = (*_TLS, *_CLIENT_CERTIFICATES, *_by_sasl(), *_OURS)
+DOORS = (*_TLS, *_CLIENT_CERTIFICATES, *_by_sasl(), _BY_HTTPS, *_OURS)
 """All, by listener."""
