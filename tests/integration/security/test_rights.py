@@ -41,7 +41,7 @@ def refused(kafka: SecuredKafka, user: User, topic: str, **options: str) -> Kafk
 
 def test_a_topic_that_the_user_may_not_even_see(kafka: SecuredKafka, unique_topic: str) -> None:
     kafka.admin.create_topic(unique_topic)
-    error = refused(kafka, User.MALLORY, unique_topic)
+    error = refused(kafka, User.MALLORY, unique_topic, enable_idempotence="false")
     assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
     assert unique_topic in str(error)
     assert "WRITE" in str(error).upper()

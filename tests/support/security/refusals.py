@@ -204,14 +204,14 @@ LOGINS = (
                 "alice-secret", _WRONG
             ),
         },
-        "OAUTHBEARER",
+        "token endpoint",
         "401",
     ),
     _login(
         "GSSAPI, no key for the principal",
         Listener.SASL_SSL,
         keytab_options("nobody"),
-        "GSSAPI",
+        "Kerberos",
         "nobody",
     ),
 )
