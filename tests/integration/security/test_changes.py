@@ -41,7 +41,8 @@ def install(kafka: SecuredKafka, name: str) -> None:
         for key, value in keystore_settings(kafka.stores.path(f"{name}.p12")).items()
     ]
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
-    kafka.admin.client().incremental_alter_configs([broker])[broker].result(_WAIT_S)
+    client = kafka.admin.client()
+    client.incremental_alter_configs([broker])[broker].result(_WAIT_S)
     wanted = _print(kafka.stores.path(f"{name}.pem").read_text())
     host, port = kafka.servers(Listener.RENEWING).split(":")
     deadline = time.monotonic() + _WAIT_S

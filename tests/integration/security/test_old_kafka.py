@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
+from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
 from tests.integration.security.load import numbers
 from tests.integration.support.producing import numbered, produce
 from tests.support.security.doors import DOORS, TRUST, Door, password_options
@@ -67,6 +67,6 @@ def test_a_wrong_password(kafka: SecuredOldKafka, topic: str) -> None:
 
 def test_a_user_without_rights(kafka: SecuredOldKafka, topic: str) -> None:
     door = _door(User.MALLORY)
-    with pytest.raises(KafkaProdError, match="TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(AuthorizationError, match="CLUSTER_AUTHORIZATION_FAILED"):
         produce(kafka.servers(door.listener), numbered(topic, 0, 1, 1), **door.java_options(kafka))
     assert not numbers(kafka, topic)

@@ -13,7 +13,6 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
-    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -73,14 +72,13 @@ def grant(client: AdminClient) -> None:
 
 def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
     """Make the user, or give them another password, for both kinds of SCRAM."""
-    changes: list[UserScramCredentialAlteration] = [
-        UserScramCredentialUpsertion(
+    # One after the other: a request with both is refused, as if they were the same.
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        change = UserScramCredentialUpsertion(
             user, ScramCredentialInfo(mechanism, SCRAM_ITERATIONS), secret.encode()
         )
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-    ]
-    for changed in client.alter_user_scram_credentials(changes).values():
-        changed.result(_WAIT_S)
+        for changed in client.alter_user_scram_credentials([change]).values():
+            changed.result(_WAIT_S)
 
 
 def _allow(user: User, kind: ResourceType, operation: AclOperation) -> AclBinding:
