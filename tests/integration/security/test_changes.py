@@ -137,7 +137,7 @@ def test_a_password_changes_and_the_job_is_not_told(dave: SecuredKafka, topic: s
         time.sleep(0.5)  # Rows are under way.
         set_scram_password(dave.admin.client(), User.DAVE, "another-secret")
         with pytest.raises(AuthenticationError, match="SCRAM-SHA-512"):
-            writing.result(SOON_S)
+            writing.result(REAUTH_MS / 1000 + SOON_S)
     found = numbers(dave, topic)
     assert len(found) == len(set(found))
     assert found
