@@ -51,7 +51,7 @@ def test_the_error_says_what_is_wrong(
 @pytest.mark.parametrize(
     ("user", "prefix", "says"),
     [
-        (User.MALLORY, "", "TOPIC_AUTHORIZATION_FAILED"),
+        (User.MALLORY, "", "IdempotentWrite"),
         (User.BOB, "", "IdempotentWrite"),
         (User.CAROL, DENIED, "TOPIC_AUTHORIZATION_FAILED"),
     ],
