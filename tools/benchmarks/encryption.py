@@ -150,6 +150,12 @@ def _spark(kafka: EncryptedKafka, plan: SparkPlan, tell: Callable[[str], None]) 
     contestants = [one for one in spark.CONTESTANTS if one.name in names]
     heats = [(one, Cost.of(_SPARK + one.name, codec)) for codec in CODECS for one in contestants]
     with _warm(contestants) as sparks:
+        for contestant, cost in heats:
+            for protocol, series in cost.series.items():
+                tell(f"encryption: warming up {cost.contestant}, {cost.codec}, {protocol.name}")
+                order = _order(kafka, contestant, protocol, cost.codec)
+                write = partial(_write, kafka, sparks[contestant.writer], order)
+                attempt(partial(write, plan.records), series.failures, tell)
         for number in range(plan.rounds):
             for contestant, cost in heats:
                 for protocol, series in cost.series.items():

@@ -65,11 +65,11 @@ def source(tmp_path: Path) -> Path:
 def test_streams_enter(
     spark: SparkSession, kafka: SecuredKafka, unique_topic: str, source: Path, tmp_path: Path
 ) -> None:
-    """A query for each door, side by side, of two micro-batches each."""
+    """A query for each door, side by side."""
 
     def start(number: int, door: Door) -> StreamingQuery:
         kafka.admin.create_topic(f"{unique_topic}-{number}", 3)
-        stream = spark.readStream.option("maxFilesPerTrigger", "1").text(str(source))
+        stream = spark.readStream.text(str(source))
         options = {**door.spark_options(kafka), "topic": f"{unique_topic}-{number}"}
         writer = stream.writeStream.format(OURS).options(**options)
         checkpoint = str(tmp_path / f"checkpoint-{number}")

@@ -11,7 +11,13 @@ from tests.spark.support.sink import Sink
 from tests.support.clients.foreign import count
 from tests.support.security.doors import TRUST, Door, password_options
 from tests.support.security.listeners import Listener
-from tests.support.security.refusals import REFUSALS, Refusal
+from tests.support.security.refusals import (
+    CERTIFICATES,
+    LOGINS,
+    MOST_COMMON_MISMATCHES,
+    STORES,
+    Refusal,
+)
 from tests.support.security.users import DENIED, User, password
 
 if TYPE_CHECKING:
@@ -36,7 +42,10 @@ def refused(spark: SparkSession, kafka: SecuredKafka, door: Door, topic: str) ->
     return str(error)
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
+TRIED = (*CERTIFICATES, *STORES, *LOGINS, *MOST_COMMON_MISMATCHES)
+
+
+@pytest.mark.parametrize("refusal", TRIED, ids=lambda refusal: refusal.name)
 def test_the_error_says_what_is_wrong(
     spark: SparkSession, kafka: SecuredKafka, topic: str, refusal: Refusal
 ) -> None:

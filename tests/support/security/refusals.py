@@ -228,4 +228,15 @@ MISMATCHES = (
     _mismatch("SASL_SSL", Listener.SSL),
     _mismatch("SASL_SSL", Listener.SASL_PLAINTEXT),
 )
+MOST_COMMON_MISMATCHES = tuple(
+    each
+    for each in MISMATCHES
+    if each.name
+    in {
+        "PLAINTEXT to SSL",
+        "PLAINTEXT to SASL_SSL",
+        "SSL to PLAINTEXT",
+        "SASL_PLAINTEXT to PLAINTEXT",
+    }
+)
 REFUSALS = (*CERTIFICATES, *STORES, *LOGINS, *MISMATCHES)
