@@ -36,8 +36,8 @@ class ConnectionFailures:
     is not trusted. Whether one ends the client's work depends on what came before it:
 
     - No broker has accepted the client yet. A refusal is fatal once every bootstrap server has
-      refused, or there were `REPEATS` refusals: one server of several whose certificate has
-      expired does not stop a job, and a wrong password is tried at most so often.
+      refused, or there were `REPEATS` refusals and each server has had its turn, or `SECONDS` for
+      it: one of several whose certificate has expired does not stop a job.
     - Some broker has accepted it. A password may be changed while a job runs, on one broker after
       another, or a file with a token be replaced: the broker is tried again, with secrets that are
       read anew. It is fatal once one broker has refused `REPEATS` times, for `SECONDS`.
@@ -84,21 +84,23 @@ class ConnectionFailures:
         is_old = streak.since is not None and now - streak.since >= SECONDS
         if self.is_accepted:
             return is_old and streak.refusals >= REPEATS
-        if streak.latest.verdict is Verdict.REFUSED and self._is_refused():
+        if is_old and self._have_failed(REPEATS):
             return True
-        return is_old and self._all_failed()
+        if streak.latest.verdict is not Verdict.REFUSED:
+            return False
+        refusals = sum(each.refusals for each in self._streaks.values())
+        return self._refuse() or (refusals >= REPEATS and (is_old or self._have_failed(1)))
 
-    def _is_refused(self) -> bool:
-        """Whether all bootstrap servers refuse, or so many times that another makes no sense."""
-        if sum(streak.refusals for streak in self._streaks.values()) >= REPEATS:
-            return True
+    def _refuse(self) -> bool:
+        """Whether that is the last word of all bootstrap servers."""
         return all(
             address in self._streaks and self._streaks[address].latest.verdict is Verdict.REFUSED
             for address in self._bootstrap_servers
         )
 
-    def _all_failed(self) -> bool:
+    def _have_failed(self, times: int) -> bool:
+        """Whether all bootstrap servers have."""
         return all(
-            address in self._streaks and self._streaks[address].times >= REPEATS
+            address in self._streaks and self._streaks[address].times >= times
             for address in self._bootstrap_servers
         )

@@ -75,7 +75,7 @@ class Circumstances:
 def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     """Find out why a connection ended; pure."""
     if isinstance(error, OtherProtocolError):
-        return _refused(_other_protocol(error, at.security.protocol), at)
+        return _other_protocol(error, at)
     if isinstance(error, ProtocolError):
         return Diagnosis(str(error))
     if isinstance(error, KafkaProdError):
@@ -102,16 +102,17 @@ def _refused(error: KafkaProdError, at: Circumstances) -> Diagnosis:
     return Diagnosis(_text(error), Verdict.REFUSED, named)
 
 
-def _other_protocol(
-    error: OtherProtocolError, protocol: SecurityProtocol
-) -> BrokerUnavailableError:
+def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
+    protocol = at.security.protocol
     if error.is_tls and protocol in _ENCRYPTED:
-        return BrokerUnavailableError(
+        named = BrokerUnavailableError(
             f"the port speaks TLS, and kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}, or name the port of a "
             "listener without TLS",
         )
-    return BrokerUnavailableError(error.message, hint=error.hint)
+        return _refused(named, at)
+    unclear = BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
+    return Diagnosis(_text(unclear), Verdict.MISMATCH, unclear)
 
 
 def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:

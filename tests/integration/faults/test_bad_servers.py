@@ -42,11 +42,10 @@ def _refusal(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
         (lambda: _listening(servers.answer_as_web), "HTTP"),
         (lambda: _listening(servers.say_nothing), "no answer"),
         (lambda: _listening(servers.hang_up), "is it a Kafka broker"),
-        (lambda: _listening(servers.speak_tls), "PLAINTEXT and not TLS"),
-        (lambda: _listening(servers.answer_with_tls_alert), "TLS"),
+        (lambda: _listening(servers.speak_tls), "kafka.security.protocol=SSL"),
         (lambda: _listening(servers.answer_with_nonsense), "out of turn"),
     ],
-    ids=["http", "silent", "hangs-up", "tls", "tls-alert", "nonsense"],
+    ids=["http", "silent", "hangs-up", "tls", "nonsense"],
 )
 def test_a_server_that_is_no_plain_kafka_broker(
     server: Callable[[], AbstractContextManager[str]], reason: str
@@ -55,6 +54,18 @@ def test_a_server_that_is_no_plain_kafka_broker(
         text = _refusal(address)
     assert address in text
     assert reason in text
+
+
+def test_a_port_that_says_that_it_speaks_tls() -> None:
+    """That is certain: nothing is waited for."""
+    started = time.monotonic()
+    with (
+        _listening(servers.answer_with_tls_alert) as address,
+        pytest.raises(BrokerUnavailableError, match=r"kafka\.security\.protocol=SSL") as caught,
+    ):
+        produce(address, rows("topic", [b"a"]), max_block_ms=60_000)
+    assert f"broker={address}" in str(caught.value)
+    assert time.monotonic() - started < SLACK_S
 
 
 def test_a_closed_port() -> None:
