@@ -1,0 +1,104 @@
+"""Java's own clients with the options that the broker hands out, and what they say to refusals."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.support.kafka.jvm import kafka_jvm
+
+STRINGS = "org.apache.kafka.common.serialization.StringSerializer"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+PASSWORD = 'se"c\\ret;='
+
+
+@pytest.fixture(scope="module")
+def jvm():
+    with kafka_jvm() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured():
+    with EmbeddedBroker(
+        topics={"t": 1},
+        tls=True,
+        sasl={"alice": PASSWORD},
+        sasl_mechanisms=MECHANISMS,
+        connections_max_reauth_ms=1500,
+    ) as broker:
+        yield broker
+
+
+def producer(jvm, options, **more):
+    settings = jvm.packages.java.util.Properties()
+    own = {"key.serializer": STRINGS, "value.serializer": STRINGS, "max.block.ms": "15000"}
+    for key, value in {**options, **own, **more}.items():
+        settings.setProperty(key, value)
+    return jvm.packages.org.apache.kafka.clients.producer.KafkaProducer(settings)
+
+
+def send(jvm, sender, topic="t"):
+    record = jvm.packages.org.apache.kafka.clients.producer.ProducerRecord(topic, "v")
+    return sender.send(record).get()
+
+
+def write(jvm, options):
+    sender = producer(jvm, options)
+    try:
+        return send(jvm, sender).offset()
+    finally:
+        sender.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_options_that_the_broker_hands_out(jvm, secured, mechanism):
+    before = secured.end_offsets("t")[0]
+    options = secured.client_options("alice", mechanism=mechanism, prefix="")
+    if mechanism == "OAUTHBEARER":
+        options["sasl.login.callback.handler.class"] = (
+            "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+            "OAuthBearerUnsecuredLoginCallbackHandler"
+        )
+    assert write(jvm, options) == before
+
+
+def test_a_session_is_renewed(jvm, secured):
+    """For three sessions' time on one connection."""
+    sender = producer(jvm, secured.client_options("alice", prefix=""))
+    try:
+        first = send(jvm, sender).offset()
+        deadline = jvm.packages.java.lang.System.nanoTime() + 5_000_000_000
+        sent = 0
+        while jvm.packages.java.lang.System.nanoTime() < deadline:
+            send(jvm, sender)
+            sent += 1
+        assert secured.end_offsets("t")[0] == first + 1 + sent
+        metrics = {str(key.name()): key for key in sender.metrics().keySet()}
+        done = sender.metrics().get(metrics["successful-reauthentication-total"]).metricValue()
+        assert done >= 2
+    finally:
+        sender.close()
+
+
+def test_a_certificate_of_the_clients_own(jvm):
+    with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
+        certificate = broker.client_certificate("alice")
+        assert write(jvm, broker.client_options(certificate=certificate, prefix="")) == 0
+        with pytest.raises(Py4JJavaError, match="SslAuthenticationException"):
+            write(jvm, broker.client_options(prefix=""))
+
+
+def test_refusals(jvm, secured):
+    options = secured.client_options("alice", mechanism="PLAIN", prefix="")
+    options["sasl.jaas.config"] = options["sasl.jaas.config"].replace("alice", "mallory")
+    with pytest.raises(Py4JJavaError, match="Authentication failed: Invalid username or password"):
+        write(jvm, options)
+    secured.deny("alice", "Write", topic="t")
+    denied = secured.client_options("alice", mechanism="SCRAM-SHA-256", prefix="")
+    try:
+        with pytest.raises(Py4JJavaError, match="TopicAuthorizationException"):
+            write(jvm, denied)
+    finally:
+        secured.take_back()
