@@ -56,7 +56,7 @@ class ErrorLog:
             code = item.get("error_code", ErrorCode.none)
             level = logging.INFO if code in EXPECTED_ERRORS else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
-            reason = item.get("error_message") or item.get(REASON) or ""
+            reason = item.get(REASON) or item.get("error_message") or ""
             self._log.log(
                 level,
                 (api, subject, name),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.handlers.request_context import REASON
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.broker.security.authenticator import Moment
 from spark_kafka_sink.common.errors import ProtocolError
@@ -96,9 +97,10 @@ class SaslGate:
         values: Values,
     ) -> None:
         if authenticator.has_failed:
+            told = {**values, REASON: authenticator.refusal}
 
             def refuse() -> None:
-                channel.send(values)
+                channel.send(told)
                 channel.end()
                 channel.went_on()
 

@@ -92,6 +92,7 @@ class SaslServerAuthenticator:
         "_servers",
         "_session",
         "_stage",
+        "refusal",
         "takes_tokens",
     )
 
@@ -103,6 +104,8 @@ class SaslServerAuthenticator:
         self._session: _Session | None = None
         self._began_again_at: float | None = None
         self._lifetime_ms: int | None = None
+        self.refusal: str | None = None
+        """Why the client was refused, which it may not have been told."""
         self.takes_tokens = False
         """Whether the next frame is a bare token, as the handshake was one of version 0."""
 
@@ -178,7 +181,7 @@ class SaslServerAuthenticator:
         try:
             challenge = self._evaluate(message, now)
         except RefusedError as error:
-            self._stage = Stage.FAILED
+            self._stage, self.refusal = Stage.FAILED, error.message
             return {
                 "error_code": ErrorCode.sasl_authentication_failed,
                 "error_message": error.message if error.is_told else self._hidden_reason(),
@@ -196,8 +199,8 @@ class SaslServerAuthenticator:
         """Answer a bare token; None where the client is refused, which it is not told."""
         try:
             return self._evaluate(message, now)
-        except RefusedError:
-            self._stage = Stage.FAILED
+        except RefusedError as error:
+            self._stage, self.refusal = Stage.FAILED, error.message
             return None
 
     def _evaluate(self, message: bytes, now: Moment) -> bytes:

@@ -1,0 +1,151 @@
+"""Secured clusters while producers and consumers are at work: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.broker.security.clients import Login, confluent_options
+from tests.integration.support.producing import numbered, session
+
+PARTITIONS, ROWS = 4, 40
+SESSION_MS = 1200
+SECONDS = 20
+
+
+def cluster(**options):
+    options = {"topics": {"t": PARTITIONS}, "tls": True, "sasl": {"alice": "secret"}} | options
+    return EmbeddedBroker(**options)
+
+
+def values(kafka, partition):
+    def read(state):
+        log = state.topics.named("t").partition(partition).log
+        return [int(record.value) for one in log for record in read_records(one.data)]
+
+    return kafka.run(read)
+
+
+def write(kafka, chunks, between, **options):
+    """Write with our own producer; `between` runs before each chunk."""
+    login = kafka.client_options("alice", prefix="")
+    servers = login.pop("bootstrap.servers")
+    with session(servers, **{"linger_ms": 1, "batch_size": 1000, **login, **options}) as producer:
+        for chunk in range(chunks):
+            between(chunk)
+            producer.append(numbered("t", chunk * ROWS, ROWS, PARTITIONS))
+        producer.flush()
+        return producer.report(TaskInfo())
+
+
+def check(kafka, report, chunks):
+    assert report.persisted == chunks * ROWS
+    for partition in range(PARTITIONS):
+        assert values(kafka, partition) == list(range(partition, chunks * ROWS, PARTITIONS))
+
+
+def test_sessions_end_under_our_own_producer():
+    with cluster(connections_max_reauth_ms=SESSION_MS, nodes=3) as kafka:
+        report = write(kafka, 60, lambda _: time.sleep(3 * SESSION_MS / 1000 / 60))
+        check(kafka, report, 60)
+
+
+def test_certificate_and_password_change_in_mid_job():
+    """Connections that are open go on; what is opened later has the new certificate."""
+    with cluster(nodes=3, replication_factor=3) as kafka:
+
+        def between(chunk):
+            if chunk == 10:
+                kafka.change_certificate()
+            if chunk == 20:
+                kafka.faults.add("produce:close:next=2")
+
+        check(kafka, write(kafka, 40, between), 40)
+
+
+def test_a_password_that_is_taken_away_ends_a_job():
+    with cluster(connections_max_reauth_ms=SESSION_MS) as kafka:
+
+        def between(chunk):
+            if chunk == 5:
+                kafka.set_password("alice", "another")
+            time.sleep(0.05)
+
+        started = time.monotonic()
+        with pytest.raises(AuthenticationError):
+            write(kafka, 200, between)
+        assert time.monotonic() - started < SECONDS
+
+
+def test_sessions_end_under_librdkafka():
+    with cluster(connections_max_reauth_ms=SESSION_MS) as kafka:
+        login = Login(
+            mechanism="SCRAM-SHA-256", user="alice", password="secret", ca_file=kafka.ca_file
+        )
+        options = {"bootstrap.servers": kafka.bootstrap_servers, **confluent_options(login)}
+        errors = []
+        sender = Producer(options | {"enable.idempotence": True, "error_cb": errors.append})
+        deadline = time.monotonic() + 3 * SESSION_MS / 1000
+        sent = 0
+        while time.monotonic() < deadline:
+            sender.produce("t", b"%d" % sent, partition=0)
+            sender.flush(SECONDS)
+            sent += 1
+        assert values(kafka, 0) == list(range(sent))
+        reader = Consumer(options | {"group.id": "g", "auto.offset.reset": "earliest"})
+        reader.subscribe(["t"])
+        found = []
+        while len(found) < sent:
+            found += [int(one.value()) for one in reader.consume(sent, 1.0) if not one.error()]
+        reader.close()
+        assert found == list(range(sent))
+
+
+def test_kcat_reads_what_kcat_wrote():
+    with cluster() as kafka:
+        options = [
+            *("-X", "security.protocol=SASL_SSL", "-X", f"ssl.ca.location={kafka.ca_file}"),
+            *("-X", "sasl.mechanism=SCRAM-SHA-512"),
+            *("-X", "sasl.username=alice", "-X", "sasl.password=secret"),
+        ]
+        command = ["kcat", "-b", kafka.bootstrap_servers, *options]
+        lines = "\n".join(f"v{i}" * 500 for i in range(2000))
+        subprocess.run([*command, "-P", "-t", "t"], input=lines, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [*command, "-C", "-t", "t", "-e", "-q"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert sorted(done.stdout.splitlines()) == sorted(lines.splitlines())
+
+
+def test_on_a_storage_that_is_a_network_away(redis_url):
+    """Requests are handled beside the loop there, logins are not."""
+    with cluster(storage=redis_url, connections_max_reauth_ms=SESSION_MS) as kafka:
+        report = write(kafka, 30, lambda _: time.sleep(2 * SESSION_MS / 1000 / 30))
+        assert report.persisted == 30 * ROWS
+
+
+def test_a_node_that_comes_back():
+    with cluster(nodes=3, replication_factor=3) as kafka:
+
+        def between(chunk):
+            if chunk == 5:
+                kafka.stop_node(2)
+            if chunk == 15:
+                kafka.start_node(2)
+            if chunk == 20:
+                kafka.pause_node(3)
+            if chunk == 25:
+                kafka.start_node(3)
+
+        check(kafka, write(kafka, 40, between, retry_backoff_ms=10), 40)
