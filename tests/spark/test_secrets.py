@@ -17,23 +17,32 @@ if TYPE_CHECKING:
     from tests.spark.support.sink import Sink
 
 SENTINEL = "Sentinel-7f3a9"
-JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required password="{SENTINEL}";'
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+JAAS = f'{LOGIN} username="a" password="{SENTINEL}"'
+"""Without its semicolon, which is an error."""
+SECURED = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
 SECRETS = {
     "kafka.sasl.jaas.config": JAAS,
+    "kafka.sasl.password": SENTINEL,
+    "kafka.ssl.keystore.key": SENTINEL,
     "kafka.ssl.keystore.password": SENTINEL,
-    "kafka.ssl.key.password": SENTINEL,
     "kafka.ssl.truststore.password": SENTINEL,
 }
+
+NAMED = {"kafka.sasl.password": "kafka.sasl.username"}
+"""What the error is about, where it is not the secret itself."""
 
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_refused_secret_is_not_shown(
     name: str, sink: Sink, topic: str, console: Console, spark_folder: Path
 ) -> None:
+    """Each lacks something that belongs to it."""
     mark = console.mark()
     frame = sink.frame("value string", ("a",))
-    error, jobs = sink.jobs_of(lambda: sink.write(frame, topic=topic, **{name: SECRETS[name]}))
-    assert name in str(error)
+    options = {**SECURED, name: SECRETS[name]}
+    error, jobs = sink.jobs_of(lambda: sink.write(frame, topic=topic, **options))
+    assert NAMED.get(name, name) in str(error)
     assert jobs == 0
     assert SENTINEL not in f"{error!s} {error!r}"
     assert SENTINEL not in console.text(mark)
@@ -53,7 +62,7 @@ def test_a_secret_in_an_address_is_not_shown(sink: Sink, topic: str, console: Co
     assert SENTINEL not in console.text(mark)
 
 
-def test_the_pickled_writer_holds_no_secret(sink: Sink) -> None:
+def test_the_pickled_writer_holds_no_secret_that_has_no_use(sink: Sink) -> None:
     """Options that are ignored go no further than the driver."""
     schema = sink.frame("value string").schema
     options = {
@@ -61,11 +70,27 @@ def test_the_pickled_writer_holds_no_secret(sink: Sink) -> None:
         "topic": "t",
         "kafka.metric.reporters": SENTINEL,
         "password": SENTINEL,
+        **SECRETS,  # Without kafka.security.protocol they have no use.
     }
     source = KafkaProdDataSource(options)
     for writer in (source.writer(schema, False), source.streamWriter(schema, False)):
         assert SENTINEL.encode() not in pickle.dumps(writer)
     with pytest.raises(KafkaProdError) as caught:
-        KafkaProdDataSource({**options, **SECRETS}).writer(schema, False)
+        KafkaProdDataSource({**options, **SECURED}).writer(schema, False)
     assert SENTINEL.encode() not in pickle.dumps(caught.value)
     assert SENTINEL not in str(caught.value)
+
+
+def test_a_reference_is_pickled_as_it_is(sink: Sink, tmp_path: Path) -> None:
+    file = tmp_path / "login"
+    file.write_text(f"{JAAS};")
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:9092",
+        "topic": "t",
+        **SECURED,
+        "kafka.sasl.jaas.config": f"file:{file}",
+    }
+    schema = sink.frame("value string").schema
+    pickled = pickle.dumps(KafkaProdDataSource(options).writer(schema, False))
+    assert str(file).encode() in pickled
+    assert SENTINEL.encode() not in pickled
