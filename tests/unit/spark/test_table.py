@@ -1,0 +1,37 @@
+"""What Spark keeps of a table: its options, and never a secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.spark.table import table_schema, write_options
+
+SECURED = {
+    "kafka.bootstrap.servers": "broker:9092",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "env:KAFKA_USER",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.password",
+        "kafka.SASL.jaas.config",
+        "kafka.ssl.key.pem",
+        "kafka.sasl.oauthbearer.client.secret",
+    ],
+)
+def test_a_secret_among_the_options_of_a_table_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"option {name.lower()} is a secret") as caught:
+        table_schema(SECURED | {name: "sentinel"})
+    assert "sentinel" not in str(caught.value)
+    assert "INSERT INTO t WITH" in str(caught.value)
+
+
+@pytest.mark.parametrize("reference", ["env:KAFKA_PASSWORD", "file:/run/secrets/kafka"])
+def test_a_reference_is_kept(reference: str) -> None:
+    options = SECURED | {"kafka.sasl.password": reference}
+    assert write_options(table_schema(options), {}) == options
