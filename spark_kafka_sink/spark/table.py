@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_kafka_sink.common.credentials import is_secret
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.names import SINK_NAMES, split_options
@@ -67,7 +68,7 @@ def table_schema(options: Mapping[str, str]) -> StructType:
 
 def _refuse_secrets(given: GivenOptions) -> None:
     for name, value in SecurityValues.parse(given.security).values.items():
-        if isinstance(value, Secret) and not value.is_reference:
+        if is_secret(name) and isinstance(value, Secret) and not value.is_reference:
             raise ConfigError(
                 f"option {given.security.given_name(name)} is a secret, and Spark shows to "
                 "everybody what it keeps with a table",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.option import Kind
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 from spark_kafka_sink.spark.table import table_schema, write_options
 
 SECURED = {
     "kafka.bootstrap.servers": "broker:9092",
     "kafka.security.protocol": "SASL_SSL",
     "kafka.sasl.mechanism": "PLAIN",
-    "kafka.sasl.username": "env:KAFKA_USER",
+    "kafka.sasl.username": "alice",
+    "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
 }
 
 
@@ -35,3 +38,19 @@ def test_a_secret_among_the_options_of_a_table_is_refused(name: str) -> None:
 def test_a_reference_is_kept(reference: str) -> None:
     options = SECURED | {"kafka.sasl.password": reference}
     assert write_options(table_schema(options), {}) == options
+
+
+SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is Kind.PASSWORD}
+PUBLIC = {
+    "sasl.username",
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "https.ca.pem",
+}
+"""Texts that are long or personal, and may be seen."""
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS - PUBLIC))
+def test_every_secret_is_taken_for_one(name: str) -> None:
+    with pytest.raises(ConfigError, match="is a secret"):
+        table_schema({f"kafka.{name}": "sentinel"})
