@@ -53,6 +53,8 @@ _BROKEN = frozenset(
 )
 """The bytes did not arrive as they were sent."""
 
+_OF_JAVA = "Java's brokers say so if it has expired, or if their truststore lacks its authority."
+
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
@@ -170,7 +172,8 @@ def _refused_client(reason: str, config: TlsConfig) -> _Sentence:
         )
     advice = {
         "UNKNOWN_CA": "The broker's truststore lacks the authority that signed it.",
-        "CERTIFICATE_UNKNOWN": "Brokers say so too if their truststore lacks its authority.",
+        "CERTIFICATE_UNKNOWN": _OF_JAVA,
+        "BAD_CERTIFICATE": _OF_JAVA,
         "CERTIFICATE_EXPIRED": "Put a certificate that is still valid into the keystore.",
         "UNSUPPORTED_CERTIFICATE": "It must be made for clients: extended key usage clientAuth.",
     }

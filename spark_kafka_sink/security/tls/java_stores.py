@@ -61,11 +61,12 @@ def jks_private_key(key: JksKey, password: Secret | None, option: str) -> Privat
         return serialization.load_der_private_key(key.decrypt(password.reveal()), None)
     except JksPasswordError as error:
         raise ConfigError(
-            f"the private key {key.alias} in option {option} does not open with {password.option}",
-            hint="Set kafka.ssl.key.password if the key has a password of its own.",
+            f"the private key {key.alias!r} in option {option} does not open with "
+            f"{password.option}",
+            hint="The password is wrong, or not the key's: set kafka.ssl.key.password to its own.",
         ) from error
     except ValueError as error:
         raise ConfigError(
-            f"the private key {key.alias} in option {option} is of a kind that can't be read",
+            f"the private key {key.alias!r} in option {option} is of a kind that can't be read",
             hint="Convert the store with keytool -importkeystore -deststoretype pkcs12.",
         ) from error
