@@ -20,7 +20,7 @@ def failure(config: Path | None, *given: str) -> str:
     return str(caught.value)
 
 
-def test_options_of_the_command_line_are_above_those_of_the_file(tmp_path: Path):
+def test_options_of_the_command_line_are_above_those_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
         "# as Kafka's tools take it\nsecurity.protocol=SASL_SSL\nkafka.sasl.mechanism=PLAIN\n"
@@ -35,20 +35,20 @@ def test_options_of_the_command_line_are_above_those_of_the_file(tmp_path: Path)
     }
 
 
-def test_nothing_given_is_nothing():
+def test_nothing_given_is_nothing() -> None:
     assert kafka_options(None, []) == {}
 
 
 @pytest.mark.parametrize("text", ["security.protocol=sentinel", "=sentinel", "kafka.sasl.password"])
-def test_what_is_no_option_is_a_sentence(text: str):
+def test_what_is_no_option_is_a_sentence(text: str) -> None:
     assert "is not an option of Kafka's. Write it as kafka.name=value" in failure(None, text)
 
 
-def test_a_secret_in_the_wrong_place_is_not_shown():
+def test_a_secret_in_the_wrong_place_is_not_shown() -> None:
     assert "--option … is not an option" in failure(None, "sentinel")
 
 
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path} can't be read: Is a directory" in failure(tmp_path)
     file = tmp_path / "f"
     file.write_bytes(b"a=\xff")

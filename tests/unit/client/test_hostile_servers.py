@@ -33,7 +33,11 @@ def answer(*indexes: int, nodes: tuple[dict[str, Any], ...] = (NODE,)) -> Any:
 
 def test_without_acknowledgements_a_broker_that_takes_no_bytes_is_given_up() -> None:
     cluster = FakeCluster(topics={"t": 1})
-    options = {"acks": 0, "enable_idempotence": "false", "request_timeout_ms": 2_000}
+    options: dict[str, Any] = {
+        "acks": 0,
+        "enable_idempotence": "false",
+        "request_timeout_ms": 2_000,
+    }
     with world(cluster, delivery_timeout_ms=60_000, **options) as one:
         one.send_batches(1)
         one.finish()

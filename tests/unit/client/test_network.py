@@ -17,12 +17,14 @@ from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.metrics.recorder import BrokerMeters
-from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config
 from tests.support.harness.world import world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_kafka_sink.client.request import Completion
 
 NODE = Node(1, "127.0.0.1", 40_001)
 OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}
@@ -39,7 +41,7 @@ def network(cluster: FakeCluster, clock: ManualClock, **options: object) -> Netw
     return Network(config(**{**OPTIONS, **options}), Random(1), cluster.connect)
 
 
-def turn(one: Network, cluster: FakeCluster, clock: ManualClock) -> list:
+def turn(one: Network, cluster: FakeCluster, clock: ManualClock) -> list[Completion]:
     one.wakeup()
     done = one.poll(0.0, clock.monotonic)
     cluster.pump()
@@ -261,7 +263,7 @@ def test_a_broken_answer_is_not_waited_for() -> None:
         one.fault(Fault(extra={"base_offset": 0}))
         real = one.cluster._serve
 
-        def serve_broken(peer, frame) -> None:  # type: ignore[no-untyped-def]
+        def serve_broken(peer: Peer, frame: memoryview) -> None:
             one.cluster._serve = real  # type: ignore[method-assign]
             real(peer, frame)
             peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_kafka_sink.client.rebootstrap import Rebootstrap
@@ -68,7 +70,10 @@ def test_what_is_under_way_when_it_happens_is_sent_again() -> None:
 
 def test_brokers_that_tell_no_metadata_are_forgotten_after_a_while() -> None:
     cluster = FakeCluster(nodes=1, topics={"t": 1})
-    options = {"metadata_max_age_ms": 1_000, "metadata_recovery_rebootstrap_trigger_ms": 3_000}
+    options: dict[str, Any] = {
+        "metadata_max_age_ms": 1_000,
+        "metadata_recovery_rebootstrap_trigger_ms": 3_000,
+    }
     with world(cluster, request_timeout_ms=500, **options) as one:
         dialled = cluster.dialled.count(BASE_PORT)
         cluster.mute.add(ApiKey.METADATA)
@@ -87,7 +92,7 @@ def test_the_strategy_says_whether_bootstrap_servers_are_asked_again(
     strategy: str, asked: bool
 ) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
-    options = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
+    options: dict[str, Any] = {"metadata_recovery_strategy": strategy, "metadata_max_age_ms": 1_000}
     with world(cluster, **options) as one:
         cluster.stop(1)
         one.run(lambda: set(one.client.metadata.cluster.nodes) == {2}, tick=0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Cluster
@@ -15,7 +16,7 @@ from tests.support.harness.world import World, world
 MAX_AGE_S = 1.0
 
 
-def two_topics(**options: object) -> World:
+def two_topics(**options: Any) -> World:
     """A world whose session has written to the first of two topics, and asks every second."""
     cluster = FakeCluster(topics={"old": 1, "new": 1})
     made = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)

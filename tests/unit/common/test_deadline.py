@@ -7,16 +7,16 @@ import pytest
 from spark_kafka_sink.common.deadline import within
 
 
-def test_what_the_call_returns():
+def test_what_the_call_returns() -> None:
     assert within(60, "returns", lambda: 7) == 7
 
 
-def test_what_the_call_raises():
+def test_what_the_call_raises() -> None:
     with pytest.raises(KeyError, match="seven"):
-        within(60, "raises", lambda: {}["seven"])
+        within(60, "raises", lambda: dict[str, int]()["seven"])
 
 
-def test_a_timeout_of_the_call_itself_is_no_hanging_call():
+def test_a_timeout_of_the_call_itself_is_no_hanging_call() -> None:
     def call() -> None:
         raise TimeoutError("its own")
 
@@ -25,7 +25,7 @@ def test_a_timeout_of_the_call_itself_is_no_hanging_call():
             within(60, "own", call)
 
 
-def test_a_hanging_call_is_left_behind_until_it_comes_back():
+def test_a_hanging_call_is_left_behind_until_it_comes_back() -> None:
     gate = threading.Event()
     with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
         within(0.05, "hangs", gate.wait)

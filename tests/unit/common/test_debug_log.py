@@ -16,25 +16,25 @@ def contexts(text: str) -> tuple[Context, ...]:
     return ProducerConfig.parse(options).debug
 
 
-def test_contexts_are_a_list_in_any_case_and_order():
+def test_contexts_are_a_list_in_any_case_and_order() -> None:
     assert contexts("") == ()
     assert contexts(" eos, MSG,msg ,") == (Context.MSG, Context.EOS)
     assert contexts("msg,all") == tuple(Context)
 
 
-def test_an_unknown_context_is_an_error_with_the_nearest_name():
+def test_an_unknown_context_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.debug has 'brokr'.*Did you mean broker\?"):
         contexts("msg,brokr")
     with pytest.raises(ConfigError, match="cgrp"):
         contexts("cgrp")
 
 
-def test_a_context_that_is_off_has_no_emitter():
+def test_a_context_that_is_off_has_no_emitter() -> None:
     debug = Debug([Context.MSG], session="s1")
     assert [context for context in Context if getattr(debug, context)] == [Context.MSG]
 
 
-def test_an_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture):
+def test_an_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture) -> None:
     debug = Debug([Context.MSG], session="s1")
     assert debug.msg is not None
     debug.msg("append", partition="t-0", records=3)
@@ -43,7 +43,7 @@ def test_an_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCapt
     assert record.getMessage() == "append session=s1 partition=t-0 records=3"
 
 
-def test_without_any_logging_set_up_events_go_to_stderr():
+def test_without_any_logging_set_up_events_go_to_stderr() -> None:
     code = (
         "from spark_kafka_sink.common.debug_log import Context, Debug\n"
         "Debug([Context.EOS]).eos('bump', epoch=3)\n"

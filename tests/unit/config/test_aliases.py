@@ -59,7 +59,7 @@ VALUES = {
 
 
 @pytest.fixture(autouse=True)
-def _each_test_warns_anew():
+def _each_test_warns_anew() -> None:
     names.warn_ignored.cache_clear()
 
 
@@ -90,7 +90,9 @@ def hint(name: str) -> str | None:
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "own"])
-def test_names_that_mean_the_same_in_java_are_accepted(name: str, caplog: pytest.LogCaptureFixture):
+def test_names_that_mean_the_same_in_java_are_accepted(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     options = {name: VALUES.get(name, "5")} | (
         {"compression.type": "lz4"} if "level" in name else {}
     )
@@ -99,7 +101,7 @@ def test_names_that_mean_the_same_in_java_are_accepted(name: str, caplog: pytest
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "alias"])
-def test_other_names_for_the_same_are_accepted(name: str, caplog: pytest.LogCaptureFixture):
+def test_other_names_for_the_same_are_accepted(name: str, caplog: pytest.LogCaptureFixture) -> None:
     real = LIBRDKAFKA[name]["option"]
     assert ALIASES[name].option == real
     given = {f"kafka.{name}": VALUES.get(name, "5")}
@@ -111,7 +113,7 @@ def test_other_names_for_the_same_are_accepted(name: str, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "warned"])
-def test_names_that_are_safe_to_ignore_warn(name: str, caplog: pytest.LogCaptureFixture):
+def test_names_that_are_safe_to_ignore_warn(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert ProducerConfig.parse(MINIMAL | {f"kafka.{name}": "x"}) == parse()
     assert [record.getMessage() for record in caplog.records] == [
@@ -120,19 +122,19 @@ def test_names_that_are_safe_to_ignore_warn(name: str, caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("name", [n for n, row in LIBRDKAFKA.items() if row["fate"] == "refused"])
-def test_other_names_are_refused_with_the_right_hint(name: str):
+def test_other_names_are_refused_with_the_right_hint(name: str) -> None:
     assert "Did you mean" not in failure({f"kafka.{name}": "x"})
     assert hint(f"kafka.{name}") == (LIBRDKAFKA[name]["option"] or None)
 
 
 @pytest.mark.parametrize("name", sorted(JAVA))
-def test_no_hint_about_one_of_javas_names_leads_elsewhere(name: str):
+def test_no_hint_about_one_of_javas_names_leads_elsewhere(name: str) -> None:
     found = outcome(name)
     assert "unknown option" not in found
     assert "Did you mean" not in found
 
 
-def test_names_of_security_are_accepted_under_the_right_option():
+def test_names_of_security_are_accepted_under_the_right_option() -> None:
     fates = {name: row["option"] for name, row in LIBRDKAFKA.items() if row["fate"] == "security"}
     real = {name: alias.option for name, alias in SECURITY_ALIASES.items()}
     assert fates == {name: real.get(name, name) for name in fates}
@@ -140,7 +142,7 @@ def test_names_of_security_are_accepted_under_the_right_option():
     assert fates.keys() <= SECURITY_NAMES | SECURITY_ALIASES.keys()
 
 
-def test_aliases_are_nothing_else_too():
+def test_aliases_are_nothing_else_too() -> None:
     assert not ALIASES.keys() & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS | JAVA.keys())
     assert {alias.option for alias in ALIASES.values()} <= names.PRODUCER_NAMES
 
@@ -156,7 +158,9 @@ KNOWN = sorted(
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_name_with_one_letter_wrong_is_recognised_or_not_but_never_taken_for_another(name: str):
+def test_a_name_with_one_letter_wrong_is_recognised_or_not_but_never_taken_for_another(
+    name: str,
+) -> None:
     for place in range(len(name)):
         typo = name[:place] + name[place + 1 :]
         if typo in (*LIBRDKAFKA, *JAVA, *KNOWN) or len(typo) < 6:
@@ -181,7 +185,7 @@ def test_a_name_with_one_letter_wrong_is_recognised_or_not_but_never_taken_for_a
         ("topic.timeout.ms", None),
     ],
 )
-def test_a_hint_is_right_or_there_is_none(name: str, meant: str | None):
+def test_a_hint_is_right_or_there_is_none(name: str, meant: str | None) -> None:
     assert hint(f"kafka.{name}") == meant
 
 
@@ -194,7 +198,9 @@ def test_a_hint_is_right_or_there_is_none(name: str, meant: str | None):
         ("ssl.truststore.location", "kafka.ssl.truststore.location"),
     ],
 )
-def test_without_the_prefix_nothing_that_matters_is_dropped_in_silence(name: str, meant: str):
+def test_without_the_prefix_nothing_that_matters_is_dropped_in_silence(
+    name: str, meant: str
+) -> None:
     assert hint(name) == meant
 
 
@@ -210,7 +216,7 @@ SPECIAL: list[tuple[str, str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "field", "expected"), SPECIAL)
-def test_what_a_number_means_there(name: str, value: str, field: str, expected: Any):
+def test_what_a_number_means_there(name: str, value: str, field: str, expected: Any) -> None:
     assert getattr(ProducerConfig.parse(MINIMAL | {f"kafka.{name}": value}), field) == expected
 
 
@@ -225,12 +231,14 @@ def test_what_a_number_means_there(name: str, value: str, field: str, expected: 
         ({"request.required.acks": "2"}, "kafka.request.required.acks is '2'"),
     ],
 )
-def test_a_wrong_value_is_told_by_the_name_it_was_given_by(given: dict[str, str], says: str):
+def test_a_wrong_value_is_told_by_the_name_it_was_given_by(
+    given: dict[str, str], says: str
+) -> None:
     assert says in failure({f"kafka.{name}": value for name, value in given.items()})
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))
-def test_an_alias_beside_its_option_must_say_the_same(name: str):
+def test_an_alias_beside_its_option_must_say_the_same(name: str) -> None:
     real = ALIASES[name].option
     value = VALUES.get(name, "5")
     same = str(5 * 1024) if name.endswith("kbytes") else value
@@ -246,11 +254,11 @@ def test_an_alias_beside_its_option_must_say_the_same(name: str):
     assert failure(dict(reversed(differing.items()))) == text
 
 
-def test_all_and_minus_one_are_the_same_acks():
+def test_all_and_minus_one_are_the_same_acks() -> None:
     assert parse(acks="all", request__required__acks="-1").acks is Acks.ALL
 
 
-def test_two_aliases_of_the_same_are_compared_too():
+def test_two_aliases_of_the_same_are_compared_too() -> None:
     text = failure({"kafka.message.timeout.ms": "0", "kafka.delivery.timeout.ms": "130000"})
     assert "mean the same" in text
 
@@ -275,24 +283,24 @@ def test_two_aliases_of_the_same_are_compared_too():
         ({"compression.type": "zstd", "compression.level": "7", "compression.gzip.level": "2"}, 7),
     ],
 )
-def test_one_level_for_whichever_codec(options: dict[str, str], level: int | None):
+def test_one_level_for_whichever_codec(options: dict[str, str], level: int | None) -> None:
     given = {f"kafka.{name}": value for name, value in options.items()}
     assert ProducerConfig.parse(MINIMAL | given).compression_level == level
 
 
-def test_the_level_given_wins_over_a_profiles():
+def test_the_level_given_wins_over_a_profiles() -> None:
     assert parse(compression__level="5").compression_level is None
     options = MINIMAL | {"profile": "throughput", "kafka.compression.level": "5"}
     assert ProducerConfig.parse(options).compression_level == 5
 
 
-def test_a_level_that_the_codec_does_not_have_and_two_levels():
+def test_a_level_that_the_codec_does_not_have_and_two_levels() -> None:
     text = failure({"kafka.compression.type": "gzip", "kafka.compression.level": "12"})
     assert "option kafka.compression.level is '12'; allowed: -1 or 1 to 9" in text
     two = {"kafka.compression.level": "5", "kafka.compression.zstd.level": "7"}
     assert "mean the same" in failure({"kafka.compression.type": "zstd", **two})
 
 
-def test_every_option_name_is_in_the_table_of_its_client():
+def test_every_option_name_is_in_the_table_of_its_client() -> None:
     others = {option.name for option in PRODUCER_OPTIONS if not option.of_java}
     assert others <= LIBRDKAFKA.keys()

@@ -3,25 +3,25 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.dead_letters import Tolerance
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.model import SinkConfig
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 
 
-def _policy(**options: str):
+def _policy(**options: str) -> DeadLetterPolicy:
     named = {f"errors.{name.replace('_', '.')}": value for name, value in options.items()}
     return SinkConfig.parse({**SERVERS, **named}).dead_letters
 
 
-def test_by_default_nothing_is_tolerated():
+def test_by_default_nothing_is_tolerated() -> None:
     policy = _policy()
     assert policy.tolerance is Tolerance.NONE
     assert not policy.tolerant
     assert policy.max_ratio == 1.0
 
 
-def test_options_are_settled():
+def test_options_are_settled() -> None:
     policy = _policy(tolerance="all", deadletterqueue_topic_name="dead", maxRatio="0.25")
     assert policy.tolerant
     assert (policy.dead_letter_topic, policy.context_headers) == ("dead", True)
@@ -29,22 +29,22 @@ def test_options_are_settled():
 
 
 @pytest.mark.parametrize("ratio", ["1.1", "-0.1", "half", "nan", ""])
-def test_a_ratio_that_is_none_is_refused(ratio: str):
+def test_a_ratio_that_is_none_is_refused(ratio: str) -> None:
     with pytest.raises(ConfigError, match=r"errors\.maxRatio"):
         _policy(tolerance="all", maxRatio=ratio)
 
 
-def test_a_dead_letter_topic_needs_tolerance():
+def test_a_dead_letter_topic_needs_tolerance() -> None:
     with pytest.raises(ConfigError, match=r"errors\.tolerance is none"):
         _policy(deadletterqueue_topic_name="dead")
 
 
-def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have():
+def test_a_dead_letter_topic_needs_a_name_that_a_topic_can_have() -> None:
     with pytest.raises(ConfigError, match=r"errors\.deadletterqueue\.topic\.name is 'a b'"):
         _policy(tolerance="all", deadletterqueue_topic_name="a b")
 
 
-def test_dead_letters_don_t_go_among_the_rows():
+def test_dead_letters_don_t_go_among_the_rows() -> None:
     """Without its value an oversized row would be a tombstone there."""
     with pytest.raises(ConfigError, match="is the topic that is written"):
         SinkConfig.parse(

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any, cast
 
 import pytest
 
@@ -29,7 +30,7 @@ def failure(options: dict[str, str]) -> str:
     return str(caught.value)
 
 
-def test_defaults():
+def test_defaults() -> None:
     config = SinkConfig.parse(MINIMAL)
     assert config == SinkConfig(
         producer=ProducerConfig(
@@ -73,7 +74,7 @@ def test_defaults():
     )
 
 
-def test_every_option_can_be_set_in_any_case():
+def test_every_option_can_be_set_in_any_case() -> None:
     config = parse(
         topic="flights",
         INCLUDEHEADERS="true",
@@ -113,35 +114,35 @@ def test_every_option_can_be_set_in_any_case():
         ("zstd", Codec.ZSTD, 3),
     ],
 )
-def test_codecs_come_with_javas_level(codec: str, expected: Codec, level: int | None):
+def test_codecs_come_with_javas_level(codec: str, expected: Codec, level: int | None) -> None:
     producer = parse(kafka__compression__type=codec, profile="java").producer
     assert (producer.compression_type, producer.compression_level) == (expected, level)
 
 
 @pytest.mark.parametrize("text", ["true", "TRUE", "True", " true ", "true\t"])
-def test_true_in_any_case_and_with_space_round_it(text: str):
+def test_true_in_any_case_and_with_space_round_it(text: str) -> None:
     assert parse(useTimestampColumn=text).use_timestamp_column
     assert parse(kafka__partitioner__ignore__keys=text).producer.partitioner_ignore_keys
 
 
 @pytest.mark.parametrize("text", ["5", " 5 ", "+5", "05", "5\n"])
-def test_numbers_as_java_reads_them(text: str):
+def test_numbers_as_java_reads_them(text: str) -> None:
     assert parse(kafka__linger__ms=text).producer.linger_ms == 5
 
 
 @pytest.mark.parametrize("text", ["yes", "on", "1", "t", "", "truee", "0"])
 @pytest.mark.parametrize("name", ["useTimestampColumn", "kafka.enable.idempotence"])
-def test_nothing_else_is_true_or_false(name: str, text: str):
+def test_nothing_else_is_true_or_false(name: str, text: str) -> None:
     assert f"option {name} is {text!r}; allowed: true or false" in failure({name: text})
 
 
 @pytest.mark.parametrize("text", ["all", "-1"])
-def test_both_spellings_of_acks_all_keep_idempotence(text: str):
+def test_both_spellings_of_acks_all_keep_idempotence(text: str) -> None:
     producer = parse(kafka__acks=text).producer
     assert (producer.acks, producer.enable_idempotence) == (Acks.ALL, True)
 
 
-def test_every_table_row_reaches_a_field():
+def test_every_table_row_reaches_a_field() -> None:
     values = {"max_in_flight", "compression_level", "partitioner", "partitioner_function"}
     others = {field.name for field in fields(ProducerConfig)} - values - {"security"}
     special = {"max.in.flight.requests.per.connection", "partitioner.class", "partitioner"}
@@ -153,14 +154,14 @@ def test_every_table_row_reaches_a_field():
     assert table == others
 
 
-def test_profile_java_restores_every_deviation():
+def test_profile_java_restores_every_deviation() -> None:
     producer = parse(profile="java").producer
     assert DEVIATIONS
     for option in DEVIATIONS:
         assert getattr(producer, option.field) == option.java
 
 
-def test_both_configs_are_frozen():
+def test_both_configs_are_frozen() -> None:
     config = SinkConfig.parse(MINIMAL)
     with pytest.raises(FrozenInstanceError):
         config.topic = "x"  # type: ignore[misc]
@@ -168,15 +169,16 @@ def test_both_configs_are_frozen():
         config.producer.linger_ms = 1  # type: ignore[misc]
 
 
-def test_config_survives_pickling():
+def test_config_survives_pickling() -> None:
     config = parse(topic="t", profile="safe")
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_fingerprint_differs_for_each_field_and_is_the_same_in_every_process():
+def test_fingerprint_differs_for_each_field_and_is_the_same_in_every_process() -> None:
     producer = SinkConfig.parse(MINIMAL).producer
     changed = {
-        replace(producer, **{field.name: "other"}).fingerprint() for field in fields(producer)
+        replace(producer, **cast("dict[str, Any]", {field.name: "other"})).fingerprint()
+        for field in fields(producer)
     }
     assert len(changed | {producer.fingerprint()}) == len(fields(producer)) + 1
     script = (
@@ -189,21 +191,21 @@ def test_fingerprint_differs_for_each_field_and_is_the_same_in_every_process():
     assert other.stdout.strip() == producer.fingerprint()
 
 
-def test_bootstrap_servers_are_required():
+def test_bootstrap_servers_are_required() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
         SinkConfig.parse({"topic": "t"})
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "tö", "x" * 250, "a/b"])
-def test_a_name_no_topic_can_have_is_refused(topic: str):
+def test_a_name_no_topic_can_have_is_refused(topic: str) -> None:
     assert "no name for a topic" in failure({"topic": topic})
 
 
-def test_topic_is_trimmed_as_sparks_own_sink_does():
+def test_topic_is_trimmed_as_sparks_own_sink_does() -> None:
     assert parse(topic=" flights ").topic == "flights"
 
 
-def test_profile_is_kept_in_the_config():
+def test_profile_is_kept_in_the_config() -> None:
     assert parse(profile="latency").profile is Profile.LATENCY
     assert SinkConfig.parse(MINIMAL).profile is Profile.NONE
 
@@ -246,10 +248,12 @@ def test_profile_is_kept_in_the_config():
         ("profile", "saef", "none, throughput, latency, safe, java. Did you mean safe?"),
     ],
 )
-def test_a_wrong_value_names_option_value_and_what_is_allowed(name: str, value: str, allowed: str):
+def test_a_wrong_value_names_option_value_and_what_is_allowed(
+    name: str, value: str, allowed: str
+) -> None:
     text = failure({name: value})
     assert text.startswith(f"option {name} is {value!r}; allowed: {allowed}")
 
 
-def test_a_very_long_value_is_cut_in_the_message():
+def test_a_very_long_value_is_cut_in_the_message() -> None:
     assert len(failure({"kafka.acks": "x" * 10_000})) < 300

@@ -18,7 +18,7 @@ MINIMAL = {"kafka.bootstrap.servers": "broker:9092"}
 
 
 @pytest.fixture(autouse=True)
-def _each_test_warns_anew():
+def _each_test_warns_anew() -> None:
     names.warn_ignored.cache_clear()
 
 
@@ -52,20 +52,20 @@ def failure(options: dict[str, str]) -> str:
         ("enable.ssl.certificate.verification", "kafka.enable.ssl.certificate.verification"),
     ],
 )
-def test_a_typo_names_what_was_meant(given: str, meant: str):
+def test_a_typo_names_what_was_meant(given: str, meant: str) -> None:
     text = failure({given: "x"})
     assert given.lower() in text
     assert text.endswith(f"Did you mean {meant}?")
 
 
-def test_a_producer_key_nobody_knows_fails_even_when_nothing_is_near():
+def test_a_producer_key_nobody_knows_fails_even_when_nothing_is_near() -> None:
     assert "unknown option kafka.zzzzzz" in failure({"kafka.zzzzzz": "1"})
 
 
 @pytest.mark.parametrize("name", sorted(known_keys.IGNORED_KEYS))
 def test_a_known_but_unsupported_key_warns_once_by_name(
     name: str, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             SinkConfig.parse(MINIMAL | {f"kafka.{name}": "sentinel"})
@@ -75,7 +75,7 @@ def test_a_known_but_unsupported_key_warns_once_by_name(
 
 
 @pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])
-def test_serializers_are_refused(name: str):
+def test_serializers_are_refused(name: str) -> None:
     assert f"kafka.{name} is not allowed" in failure({f"kafka.{name}": "x"})
 
 
@@ -87,12 +87,12 @@ def test_serializers_are_refused(name: str):
         "config.providers",
     ],
 )
-def test_a_key_that_is_unsafe_to_ignore_is_refused(name: str):
+def test_a_key_that_is_unsafe_to_ignore_is_refused(name: str) -> None:
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED_SECURITY_KEYS))
-def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(name: str):
+def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(name: str) -> None:
     text = failure({f"kafka.{name}": "sentinel"})
     assert text.startswith(f"option kafka.{name} is not supported. ")
     assert REFUSED_SECURITY_KEYS[name] in text
@@ -102,7 +102,7 @@ def test_a_security_option_that_can_not_be_obeyed_is_refused_with_the_reason(nam
 @pytest.mark.parametrize("name", sorted(IGNORED_SECURITY_KEYS))
 def test_a_security_option_that_is_safe_to_ignore_warns(
     name: str, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     with caplog.at_level(logging.WARNING):
         assert SinkConfig.parse(MINIMAL | {f"kafka.{name}": "x"}) == SinkConfig.parse(MINIMAL)
     assert [record.getMessage() for record in caplog.records] == [
@@ -111,7 +111,7 @@ def test_a_security_option_that_is_safe_to_ignore_warns(
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext"])
-def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture):
+def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     options = MINIMAL | {"kafka.security.protocol": protocol}
     assert SinkConfig.parse(options) == SinkConfig.parse(MINIMAL)
     assert not caplog.records
@@ -130,12 +130,14 @@ def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture):
         "compression",
     ],
 )
-def test_options_of_spark_and_others_are_ignored(name: str, caplog: pytest.LogCaptureFixture):
+def test_options_of_spark_and_others_are_ignored(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     assert SinkConfig.parse(MINIMAL | {name: "x"}) == SinkConfig.parse(MINIMAL)
     assert not caplog.records
 
 
-def test_the_lists_of_names_do_not_overlap():
+def test_the_lists_of_names_do_not_overlap() -> None:
     refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
     assert not names.PRODUCER_NAMES & known_keys.IGNORED_KEYS
     assert not refused & (names.PRODUCER_NAMES | known_keys.IGNORED_KEYS)

@@ -37,14 +37,14 @@ def javas_words(option: Option) -> str:
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_type_and_importance_are_javas(option: Option):
+def test_type_and_importance_are_javas(option: Option) -> None:
     kind = "CLASS" if option.name == "partitioner.class" else option.kind.name
     assert JAVA[option.name]["type"] == kind
     assert JAVA[option.name]["importance"] == option.importance.name
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_default_is_javas(option: Option):
+def test_default_is_javas(option: Option) -> None:
     expected = {"required": "None", "null": ""}.get(*[JAVA[option.name]["default"]] * 2)
     value = option.java
     assert expected == (str(value).lower() if isinstance(value, bool) else str(value))
@@ -53,13 +53,13 @@ def test_default_is_javas(option: Option):
 @pytest.mark.parametrize(
     "option", [each for each in SHARED if each.name not in OWN_WORDS], ids=lambda each: each.name
 )
-def test_allowed_values_are_javas(option: Option):
+def test_allowed_values_are_javas(option: Option) -> None:
     allowed = JAVA[option.name]["allowed"]
     if allowed and option.name != "retries":
         assert javas_words(option) == allowed
 
 
-def test_every_name_of_javas_is_accounted_for():
+def test_every_name_of_javas_is_accounted_for() -> None:
     refused = known_keys.SERIALIZERS | known_keys.UNSAFE_KEYS
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REFUSED_SECURITY_KEYS.keys()
     rest = JAVA.keys() - PRODUCER_NAMES - known_keys.IGNORED_PRODUCER_KEYS - refused - security
@@ -69,12 +69,12 @@ def test_every_name_of_javas_is_accounted_for():
     assert JAVA.keys() >= known_keys.IGNORED_PRODUCER_KEYS
 
 
-def test_deviations_deviate_and_are_few():
+def test_deviations_deviate_and_are_few() -> None:
     assert len(DEVIATIONS) <= 8
     assert all(option.bulk != option.java for option in DEVIATIONS)
 
 
-def test_defaults_are_allowed():
+def test_defaults_are_allowed() -> None:
     for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS):
         if option.kind in (Kind.INT, Kind.LONG):
             assert option.accepts(int(option.default))  # type: ignore[arg-type]
@@ -83,6 +83,6 @@ def test_defaults_are_allowed():
             assert option.default in option.choices
 
 
-def test_names_are_unique():
+def test_names_are_unique() -> None:
     names = [option.name.lower() for option in (*PRODUCER_OPTIONS, *SINK_OPTIONS)]
     assert len(names) == len(set(names))

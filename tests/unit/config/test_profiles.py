@@ -11,7 +11,8 @@ from spark_kafka_sink.config.enums import Codec, Profile
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
-from spark_kafka_sink.config.profiles import find, load_profile, parse_properties
+from spark_kafka_sink.config.profiles import find, load_profile
+from spark_kafka_sink.config.properties import parse_properties
 from spark_kafka_sink.report.advisor import SAFE_ARROW_BATCH, UNMEASURED
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def parse(**options: str) -> ProducerConfig:
 
 
 @pytest.mark.parametrize("profile", NAMED)
-def test_every_profile_sets_known_options_to_allowed_values(profile: Profile):
+def test_every_profile_sets_known_options_to_allowed_values(profile: Profile) -> None:
     values = load_profile(profile)
     assert values
     assert values.keys() <= PRODUCER_NAMES
@@ -34,12 +35,12 @@ def test_every_profile_sets_known_options_to_allowed_values(profile: Profile):
 
 
 @pytest.mark.parametrize("profile", NAMED)
-def test_every_line_of_a_profile_is_explained(profile: Profile):
+def test_every_line_of_a_profile_is_explained(profile: Profile) -> None:
     blocks = find(f"{profile}.conf").read_text().split("\n\n")
     assert all(block.lstrip().startswith("#") for block in blocks)
 
 
-def test_what_the_profiles_are_for():
+def test_what_the_profiles_are_for() -> None:
     assert parse(profile="throughput").compression_type is Codec.ZSTD
     assert parse(profile="throughput").linger_ms == 100
     assert parse(profile="latency").linger_ms == 0
@@ -47,34 +48,34 @@ def test_what_the_profiles_are_for():
     assert parse(profile="safe").delivery_timeout_ms == 600_000
 
 
-def test_java_lists_exactly_the_deviations():
+def test_java_lists_exactly_the_deviations() -> None:
     expected = {option.name: str(option.java) for option in DEVIATIONS}
     assert load_profile(Profile.JAVA) == expected
 
 
-def test_the_users_options_win():
+def test_the_users_options_win() -> None:
     producer = parse(profile="throughput", kafka__linger__ms="3", kafka__compression__type="lz4")
     assert (producer.linger_ms, producer.compression_type) == (3, Codec.LZ4)
     assert producer.buffer_memory == 134_217_728
 
 
-def test_what_a_profile_asks_for_counts_as_asked():
+def test_what_a_profile_asks_for_counts_as_asked() -> None:
     with pytest.raises(ConfigError, match=r"enable\.idempotence is true, which kafka\.acks=1"):
         parse(profile="safe", kafka__acks="1")
 
 
-def test_no_profile_sets_nothing():
+def test_no_profile_sets_nothing() -> None:
     assert load_profile(Profile.NONE) == {}
 
 
-def test_properties_syntax():
+def test_properties_syntax() -> None:
     text = "# comment\n\n  ! comment\n a.b = c=d \nempty=\n"
     assert parse_properties(text) == {"a.b": "c=d", "empty": ""}
 
 
 def test_a_file_in_the_package_wins_over_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     package = tmp_path / "package"
     (package / "conf").mkdir(parents=True)
     (tmp_path / "conf").mkdir()
@@ -93,11 +94,11 @@ def spark_settings(name: str) -> dict[str, int]:
     return {key: int(value) for key, value in found}
 
 
-def test_spark_defaults_bound_a_batch_by_its_bytes():
+def test_spark_defaults_bound_a_batch_by_its_bytes() -> None:
     settings = spark_settings("spark-defaults.conf")
     assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": SAFE_ARROW_BATCH}
 
 
-def test_for_small_rows_nothing_is_measured():
+def test_for_small_rows_nothing_is_measured() -> None:
     settings = spark_settings("spark-small-rows.conf")
     assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": UNMEASURED}

@@ -20,56 +20,56 @@ def failure(options: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])
-def test_unasked_idempotence_gives_way(options: dict[str, str]):
+def test_unasked_idempotence_gives_way(options: dict[str, str]) -> None:
     assert not parse(options).enable_idempotence
 
 
 @pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])
-def test_asked_idempotence_does_not_give_way(options: dict[str, str]):
+def test_asked_idempotence_does_not_give_way(options: dict[str, str]) -> None:
     text = failure(options | {"enable.idempotence": "true"})
     ((name, value),) = options.items()
     assert f"kafka.{name}={value} contradicts" in text
     assert "kafka.enable.idempotence is true" in text
 
 
-def test_all_reasons_against_idempotence_are_named():
+def test_all_reasons_against_idempotence_are_named() -> None:
     text = failure({"acks": "1", "retries": "0", "enable.idempotence": "true"})
     assert "kafka.acks=1 and kafka.retries=0 contradict." in text
 
 
 @pytest.mark.parametrize("more", [{}, {"acks": "1"}, {"enable.idempotence": "true"}])
-def test_more_than_five_in_flight_needs_idempotence_off(more: dict[str, str]):
+def test_more_than_five_in_flight_needs_idempotence_off(more: dict[str, str]) -> None:
     text = failure({IN_FLIGHT: "6"} | more)
     assert f"kafka.{IN_FLIGHT} is 6, above 5" in text
 
 
-def test_more_than_five_in_flight_without_idempotence():
+def test_more_than_five_in_flight_without_idempotence() -> None:
     assert parse({IN_FLIGHT: "6", "enable.idempotence": "false"}).max_in_flight == 6
 
 
-def test_delivery_timeout_set_too_short_is_an_error():
+def test_delivery_timeout_set_too_short_is_an_error() -> None:
     text = failure({"delivery.timeout.ms": "30049"})
     assert "is 30049, less than kafka.linger.ms + kafka.request.timeout.ms (50 + 30000)" in text
     assert "Set it to 30050 or more" in text
     assert parse({"delivery.timeout.ms": "30050"}).delivery_timeout_ms == 30050
 
 
-def test_delivery_timeout_left_alone_is_raised():
+def test_delivery_timeout_left_alone_is_raised() -> None:
     producer = parse({"request.timeout.ms": "200000", "linger.ms": "7"})
     assert producer.delivery_timeout_ms == 200007
 
 
-def test_delivery_timeout_does_not_overflow():
+def test_delivery_timeout_does_not_overflow() -> None:
     producer = parse({"request.timeout.ms": "2147483647", "linger.ms": str(2**63 - 1)})
     assert producer.delivery_timeout_ms == 2**31 - 1
 
 
-def test_a_reconnect_pause_set_alone_is_constant():
+def test_a_reconnect_pause_set_alone_is_constant() -> None:
     producer = parse({"reconnect.backoff.ms": "70"})
     assert (producer.reconnect_backoff_ms, producer.reconnect_backoff_max_ms) == (70, 70)
 
 
-def test_the_longest_pause_wins_over_the_first():
+def test_the_longest_pause_wins_over_the_first() -> None:
     producer = parse(
         {
             "reconnect.backoff.ms": "900",
@@ -81,12 +81,12 @@ def test_the_longest_pause_wins_over_the_first():
     assert producer.retry_backoff_ms == producer.retry_backoff_max_ms == 1000
 
 
-def test_a_batch_must_fit_into_the_buffer():
+def test_a_batch_must_fit_into_the_buffer() -> None:
     text = failure({"batch.size": "2000", "buffer.memory": "1000"})
     assert "kafka.batch.size is 2000, more than kafka.buffer.memory, 1000" in text
     assert parse({"buffer.memory": "1000"}).batch_size == 1000
 
 
 @pytest.mark.parametrize("value", [str(2**63 - 1), "-1"])
-def test_never_becomes_a_time_that_timers_take(value: str):
+def test_never_becomes_a_time_that_timers_take(value: str) -> None:
     assert parse({"connections.max.idle.ms": value}).connections_max_idle_ms == 2**31 - 1

@@ -21,7 +21,7 @@ def config(protocol: str, **options: str) -> dict[str, str]:
     return librdkafka_config(ProducerConfig.parse(given | servers).security)
 
 
-def test_plain_text():
+def test_plain_text() -> None:
     assert config("PLAINTEXT") == {"security.protocol": "PLAINTEXT"}
 
 
@@ -63,17 +63,17 @@ def test_plain_text():
         ),
     ],
 )
-def test_tls(options: dict[str, str], expected: dict[str, str]):
+def test_tls(options: dict[str, str], expected: dict[str, str]) -> None:
     common = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "https"}
     assert config("SSL", **options) == common | expected
 
 
-def test_the_name_is_not_checked_where_the_write_does_not():
+def test_the_name_is_not_checked_where_the_write_does_not() -> None:
     found = config("SSL", ssl__endpoint__identification__algorithm="")
     assert found["ssl.endpoint.identification.algorithm"] == "none"
 
 
-def test_a_password(monkeypatch: pytest.MonkeyPatch):
+def test_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "p")
     options = {name.replace(".", "__"): value for name, value in USER.items()}
     assert config("SASL_PLAINTEXT", **options) == {
@@ -84,7 +84,7 @@ def test_a_password(monkeypatch: pytest.MonkeyPatch):
     }
 
 
-def test_an_issuer():
+def test_an_issuer() -> None:
     found = config(
         "SASL_PLAINTEXT",
         sasl__mechanism="OAUTHBEARER",
@@ -122,12 +122,12 @@ def test_an_issuer():
         ),
     ],
 )
-def test_what_librdkafka_does_not_have_is_a_sentence(options: dict[str, str], says: str):
+def test_what_librdkafka_does_not_have_is_a_sentence(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=f"which has nothing for {says}"):
         config("SASL_SSL" if "sasl__mechanism" in options else "SSL", **options)
 
 
-def test_options_are_checked_before_anything_is_started():
+def test_options_are_checked_before_anything_is_started() -> None:
     with pytest.raises(ConfigError, match="Did you mean"):
         check_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
     secured = {"kafka.security.protocol": "SSL"}

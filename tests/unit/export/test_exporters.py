@@ -39,7 +39,7 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
-def test_a_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: Path):
+def test_a_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: Path) -> None:
     path = tmp_path / "kafka.prom"
     options = config(metrics_prometheus_textfile=str(path), kafka_client_id="me")
     export_metrics(report(), options)
@@ -52,7 +52,7 @@ def test_a_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: 
     assert [each.name for each in tmp_path.iterdir()] == ["kafka.prom"]
 
 
-def test_latencies_are_histograms_that_prometheus_can_add_up(tmp_path: Path):
+def test_latencies_are_histograms_that_prometheus_can_add_up(tmp_path: Path) -> None:
     path = tmp_path / "histograms.prom"
     export_metrics(report(), config(metrics_prometheus_textfile=str(path)))
     found = samples(path.read_text())
@@ -87,7 +87,7 @@ def push_receiver() -> Iterator[tuple[str, dict[str, bytes]]]:
         thread.join()
 
 
-def test_a_pushgateway_gets_the_group_of_this_driver():
+def test_a_pushgateway_gets_the_group_of_this_driver() -> None:
     with push_receiver() as (address, taken):
         options = config(metrics_prometheus_pushgateway=address, kafka_client_id="me")
         export_metrics(report(), options)
@@ -98,7 +98,7 @@ def test_a_pushgateway_gets_the_group_of_this_driver():
     assert samples(body.decode())["kafka_producer_record_send_total", ()] == 40
 
 
-def test_opentelemetry_gets_counters_and_gauges_with_attributes():
+def test_opentelemetry_gets_counters_and_gauges_with_attributes() -> None:
     reader = InMemoryMetricReader()
     otel.set_meter_provider(MeterProvider([reader]))
     options = config(metrics_opentelemetry="true", kafka_client_id="me")
@@ -122,7 +122,7 @@ def test_opentelemetry_gets_counters_and_gauges_with_attributes():
 
 def test_a_place_that_fails_is_logged_and_the_others_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     path = tmp_path / "good.prom"
     options = config(
         metrics_prometheus_textfile=str(tmp_path / "missing" / "x.prom"),
@@ -145,19 +145,19 @@ def test_a_place_that_fails_is_logged_and_the_others_go_on(
 )
 def test_a_missing_extra_is_said_before_anything_is_written(
     module: str, option: str, extra: str, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigError, match=rf"{option.replace('_', '.')}.*\[{extra}\]"):
         config(**{option: "true"})
 
 
-def test_credentials_in_a_gateways_url_are_refused():
+def test_credentials_in_a_gateways_url_are_refused() -> None:
     with pytest.raises(ConfigError, match="holds credentials") as raised:
         config(metrics_prometheus_pushgateway="http://me:hunter2@gate:9091")
     assert "hunter2" not in str(raised.value)
 
 
-def test_the_libraries_are_not_imported_unasked():
+def test_the_libraries_are_not_imported_unasked() -> None:
     code = (
         "import sys, spark_kafka_sink.export.exporters, spark_kafka_sink.config.model\n"
         "print([m for m in ('prometheus_client', 'opentelemetry') if m in sys.modules])\n"

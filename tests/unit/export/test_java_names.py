@@ -83,11 +83,11 @@ def report() -> DeliveryReport:
         ("record-size-avg", 50),
     ],
 )
-def test_values(name: str, value: float):
+def test_values(name: str, value: float) -> None:
     assert client_values(report(), 2.0)[name] == pytest.approx(value)
 
 
-def test_topics_and_nodes_have_their_own():
+def test_topics_and_nodes_have_their_own() -> None:
     found = {(each.name, each.labels): each.value for each in java_metrics(report(), 2.0)}
     assert found["record-send-total", (("topic", "t"),)] == 10
     assert found["record-send-total", (("topic", "u"),)] == 30
@@ -97,7 +97,7 @@ def test_topics_and_nodes_have_their_own():
     assert found["outgoing-byte-total", (("node_id", "1"),)] == 1300
 
 
-def test_totals_are_counters_and_nothing_is_named_twice():
+def test_totals_are_counters_and_nothing_is_named_twice() -> None:
     metrics = java_metrics(report(), 2.0)
     assert all(
         (each.kind is MetricKind.COUNTER) == each.name.endswith("-total") for each in metrics
@@ -106,5 +106,5 @@ def test_totals_are_counters_and_nothing_is_named_twice():
     assert len(names) == len(set(names))
 
 
-def test_a_report_of_nothing_has_metrics_too():
+def test_a_report_of_nothing_has_metrics_too() -> None:
     assert set(client_values(DeliveryReport(), 0.0).values()) == {0.0, 1.0}

@@ -22,13 +22,13 @@ def made(numbers: list[int]) -> Histogram:
 
 
 @given(NUMBERS, NUMBERS)
-def test_adding_up_is_the_same_as_seeing_all(a: list[int], b: list[int]):
+def test_adding_up_is_the_same_as_seeing_all(a: list[int], b: list[int]) -> None:
     assert Histogram.merge_all((made(a), made(b))) == made(a + b)
     assert Histogram.merge_all((made(a), Histogram())) == made(a)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 9)), max_size=50))
-def test_a_number_may_count_several_times(numbers: list[tuple[int, int]]):
+def test_a_number_may_count_several_times(numbers: list[tuple[int, int]]) -> None:
     builder = HistogramBuilder()
     for number, times in numbers:
         builder.add(number, times)
@@ -36,7 +36,7 @@ def test_a_number_may_count_several_times(numbers: list[tuple[int, int]]):
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
-def test_count_mean_and_extremes_are_exact(numbers: list[int]):
+def test_count_mean_and_extremes_are_exact(numbers: list[int]) -> None:
     found = made(numbers)
     assert (found.count, found.total) == (len(numbers), sum(numbers))
     assert (found.low, found.high) == (min(numbers), max(numbers))
@@ -46,18 +46,18 @@ def test_count_mean_and_extremes_are_exact(numbers: list[int]):
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50), st.floats(0, 100))
 def test_percentiles_are_never_too_small_and_at_most_a_quarter_too_large(
     numbers: list[int], q: float
-):
+) -> None:
     exact = sorted(numbers)[max(0, ceil(q / 100 * len(numbers)) - 1)]
     assert exact <= made(numbers).percentile(q) <= exact * 1.25
 
 
 @given(NUMBERS)
-def test_json_and_back(numbers: list[int]):
+def test_json_and_back(numbers: list[int]) -> None:
     assert Histogram.from_dict(made(numbers).to_dict()) == made(numbers)
 
 
 @given(st.lists(NUMBERS, max_size=4))
-def test_windows_hold_what_is_new_and_the_whole_holds_all(windows: list[list[int]]):
+def test_windows_hold_what_is_new_and_the_whole_holds_all(windows: list[list[int]]) -> None:
     builder = HistogramBuilder()
     for window in windows:
         for number in window:
@@ -67,13 +67,13 @@ def test_windows_hold_what_is_new_and_the_whole_holds_all(windows: list[list[int
     assert builder.build() == made([number for window in windows for number in window])
 
 
-def test_the_deviation_is_about_right():
+def test_the_deviation_is_about_right() -> None:
     numbers = list(range(1000, 2000))
     assert made(numbers).deviation == pytest.approx(pstdev(numbers), rel=0.1)
     assert Histogram().deviation == 0
 
 
-def test_seconds_become_microseconds_and_negative_ones_nothing():
+def test_seconds_become_microseconds_and_negative_ones_nothing() -> None:
     builder = HistogramBuilder()
     builder.add_time(0.25)
     builder.add_time(-1)
@@ -82,11 +82,11 @@ def test_seconds_become_microseconds_and_negative_ones_nothing():
 
 
 @given(st.lists(st.integers(-5, 2**52), min_size=1, max_size=20))
-def test_many_numbers_at_once_fall_into_the_same_buckets_as_one(numbers: list[int]):
+def test_many_numbers_at_once_fall_into_the_same_buckets_as_one(numbers: list[int]) -> None:
     assert made(numbers).buckets == tuple(sorted(Counter(map(bucket_of, numbers)).items()))
 
 
-def test_many_numbers_are_all_counted():
+def test_many_numbers_are_all_counted() -> None:
     builder = HistogramBuilder()
     for number in range(10_000):
         builder.add(number)
@@ -94,10 +94,15 @@ def test_many_numbers_are_all_counted():
     assert builder.roll().count == builder.build().count == 10_000
 
 
-def test_another_thread_may_build_while_one_adds():
+def test_another_thread_may_build_while_one_adds() -> None:
     builder = HistogramBuilder()
+
+    def add_many() -> None:
+        for _ in range(200_000):
+            builder.add(1)
+
     with ThreadPoolExecutor(1) as pool:
-        adding = pool.submit(lambda: [builder.add(1) for _ in range(200_000)])
+        adding = pool.submit(add_many)
         seen = [builder.build() for _ in range(50)]
         adding.result()
     assert all(one.count == one.total for one in seen)
@@ -106,23 +111,23 @@ def test_another_thread_may_build_while_one_adds():
 
 
 @given(st.integers(0, 10**13))
-def test_a_bucket_holds_its_value_within_a_quarter(value: int):
+def test_a_bucket_holds_its_value_within_a_quarter(value: int) -> None:
     bucket = bucket_of(value)
     assert value <= bucket_top(bucket) <= value * 1.25
     assert bucket == 0 or bucket_top(bucket - 1) < value
 
 
-def test_buckets_are_four_to_an_octave():
+def test_buckets_are_four_to_an_octave() -> None:
     assert [bucket_of(2**exponent) for exponent in range(2, 30)] == list(range(4, 116, 4))
 
 
 @pytest.mark.parametrize("q", [-1, 100.1, float("nan")])
-def test_a_percentile_out_of_range_is_an_error(q: float):
+def test_a_percentile_out_of_range_is_an_error(q: float) -> None:
     with pytest.raises(ValueError, match="a percentile is 0 to 100"):
         made([1]).percentile(q)
 
 
-def test_nothing_at_all_is_zero():
+def test_nothing_at_all_is_zero() -> None:
     nothing = Histogram()
     assert (nothing.count, nothing.mean, nothing.percentile(99)) == (0, 0.0, 0)
     assert (nothing.low, nothing.high) == (0, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
@@ -38,9 +38,8 @@ def tolerant(*, context: bool = True) -> SessionSettings:
 
 def rows(*given: Row, partition: int = 0) -> Rows:
     keys, values, headers = zip(*given, strict=True)
-    lists = pa.array(
-        [None if h is None else [{"key": b"h", "value": h}] for h in headers], HEADER_LISTS
-    )
+    entries = [None if h is None else [{"key": b"h", "value": h}] for h in headers]
+    lists = cast("pa.ListArray[Any]", pa.array(entries, HEADER_LISTS))
     return Rows(
         columns=Columns(
             key=pa.array(keys, pa.binary()),

@@ -103,11 +103,16 @@ def fill(session: ProducerSession) -> None:
         session.append(rows(count=10, size=1_000))
 
 
+def append_and_flush(session: ProducerSession, given: Rows) -> None:
+    session.append(given)
+    session.flush()
+
+
 WAITS: dict[str, Callable[[ProducerSession], object]] = {
-    "flush": lambda session: (session.append(rows()), session.flush()),
+    "flush": lambda session: append_and_flush(session, rows()),
     "reserve": fill,
     "topic": lambda session: session.append(keyed(rows(name="elsewhere"))),
-    "topic later": lambda session: (session.append(rows(name="elsewhere")), session.flush()),
+    "topic later": lambda session: append_and_flush(session, rows(name="elsewhere")),
     "rate": fill,
     "share": fill,
 }
@@ -133,10 +138,10 @@ def raises_twice(session: ProducerSession, error: type[BaseException]) -> None:
     """Telling of it fails as well."""
     raises_in_a_turn(session, error)
 
-    def abandon(_: DeliveryError) -> NoReturn:
+    def abandon(_: KafkaProdError) -> NoReturn:
         raise error
 
-    session._sender._completion.abandon = abandon  # type: ignore[method-assign]
+    session._sender._completion.abandon = abandon  # type: ignore[method-assign, assignment]
 
 
 def dies(session: ProducerSession, error: type[BaseException]) -> None:
@@ -160,7 +165,12 @@ def test_a_wait_ends_when_the_sender_dies(
     error: type[BaseException],
 ) -> None:
     with running(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
-        waiting = Thread(target=lambda: (time.sleep(0.05), death(session, error)))
+
+        def die_later() -> None:
+            time.sleep(0.05)
+            death(session, error)
+
+        waiting = Thread(target=die_later)
         waiting.start()
         caught = within(lambda: WAITS[wait](session))
         assert isinstance(caught, DeliveryError)

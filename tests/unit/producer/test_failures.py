@@ -6,13 +6,17 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from threading import Thread
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.records.columns import Columns
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -103,7 +107,11 @@ def test_delivery_timeout_under_way_is_possibly_persisted() -> None:
 
 def test_delivery_timeout_before_the_request_times_out_is_possibly_persisted() -> None:
     """What is in flight then was sent late: no time-out of the request has left a doubt before."""
-    times = {"request_timeout_ms": 9_000, "retry_backoff_ms": 6_000, "retry_backoff_max_ms": 6_000}
+    times: dict[str, Any] = {
+        "request_timeout_ms": 9_000,
+        "retry_backoff_ms": 6_000,
+        "retry_backoff_max_ms": 6_000,
+    }
     with world(delivery_timeout_ms=10_000, **times) as one:
         one.fault(Fault(error=19), *[Fault(hold=True)] * 5)
         one.send_batches(1)
@@ -128,7 +136,7 @@ def test_delivery_timeout_after_a_lost_answer_is_possibly_persisted(append: bool
     ("code", "status"), [(19, NOT), (6, POSSIBLY), (7, POSSIBLY), (20, POSSIBLY)]
 )
 def test_delivery_timeout_while_it_is_retried(code: int, status: DeliveryStatus) -> None:
-    backoff = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000}
+    backoff: dict[str, Any] = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 1_000}
     with world(delivery_timeout_ms=31_000, **backoff) as one:
         one.fault(*[Fault(error=code)] * 1_000)
         one.send_batches(1)
@@ -212,12 +220,7 @@ def test_a_write_after_the_failure_raises_it_again() -> None:
         assert one.session._accumulator.pool.used == 0
 
 
-def _rows_like(one: World):  # type: ignore[no-untyped-def]
-    import pyarrow as pa
-
-    from spark_kafka_sink.producer.rows import Rows
-    from spark_kafka_sink.records.columns import Columns
-
+def _rows_like(one: World) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"late"], pa.binary())), topics=("t",))
 
 
@@ -242,7 +245,8 @@ def test_flush_never_takes_a_failure_for_success() -> None:
 
         def flush_into(outcome: Future[None]) -> None:
             try:
-                outcome.set_result(one.session.flush())
+                one.session.flush()
+                outcome.set_result(None)
             except DeliveryError as error:
                 outcome.set_exception(error)
 

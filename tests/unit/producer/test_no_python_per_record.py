@@ -6,7 +6,8 @@ import gc
 import sys
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from spark_kafka_sink.records.encoder import encode_headers
 from tests.support.harness.offline import config, offline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
 FEW, MANY = 1_000, 10_000
@@ -48,11 +49,15 @@ def _ragged(rows: int) -> Rows:
     return Rows(columns=Columns(value=value, key=key), topics=("a",))
 
 
+def _lists(rows: Sequence[list[dict[str, bytes]] | None]) -> pa.ListArray[Any]:
+    return cast("pa.ListArray[Any]", pa.array(rows, HEADER_TYPE))
+
+
 def _with_headers(rows: int) -> Rows:
     entry = {"key": b"h", "value": b"w" * 9}
     lists = [None if row % 5 == 0 else [entry] * (row % 4) for row in range(rows)]
     value = _binary(rows, lambda _: b"v" * 100)
-    headers = encode_headers(pa.array(lists, HEADER_TYPE))
+    headers = encode_headers(_lists(lists))
     return Rows(columns=Columns(value=value, headers=headers), topics=("a",))
 
 
@@ -113,13 +118,13 @@ def test_calls_do_not_grow_with_rows(shape: Callable[[int], Rows]) -> None:
 
 def test_header_lists_are_encoded_without_python_per_row() -> None:
     lists = [[{"key": b"k", "value": b"v"}] * (row % 4) for row in range(MANY)]
-    arrays = [pa.array(lists[:rows], HEADER_TYPE) for rows in (FEW, MANY)]
-    few, many = (count_calls(lambda array=array: encode_headers(array)) for array in arrays)
+    arrays = [_lists(lists[:rows]) for rows in (FEW, MANY)]
+    few, many = (count_calls(partial(encode_headers, array)) for array in arrays)
     assert many == few
 
 
 def test_the_count_sees_a_call_per_row() -> None:
-    few, many = (count_calls(lambda rows=rows: _plain(rows)) for rows in (FEW, MANY))
+    few, many = (count_calls(partial(_plain, rows)) for rows in (FEW, MANY))
     assert many != few
 
 
@@ -129,12 +134,12 @@ def test_dead_letters_are_made_without_python_per_row() -> None:
     def letters(rows: int) -> Rows:
         plain = _with_headers(rows)
         entry = {"key": b"h", "value": b"w" * 9}
-        lists = pa.array([[entry] * (row % 3) for row in range(rows)], HEADER_TYPE)
+        lists = _lists([[entry] * (row % 3) for row in range(rows)])
         return replace(plain, header_lists=lists)
 
     # The first call of all fills caches of abstract base classes.
     few, many = [
-        count_calls(lambda rows=rows: topic.letters(rows, np.ones(len(rows), np.int8)))
+        count_calls(partial(topic.letters, rows, np.ones(len(rows), np.int8)))
         for rows in (letters(FEW), letters(FEW), letters(MANY))
     ][1:]
     assert many == few

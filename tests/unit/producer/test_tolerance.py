@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -372,7 +372,7 @@ def _many(count: int) -> Rows:
 
 def test_a_topic_that_is_new_while_another_is_missing_is_asked_for_at_once() -> None:
     """The request that is under way can't have asked for it; the back-off is for the other one."""
-    backoff = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 60_000}
+    backoff: dict[str, Any] = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 60_000}
     with world(cluster(), **backoff) as one:
         seen = one.cluster.requests
         one.cluster.create("u", 1)

@@ -8,13 +8,15 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.frame import FrameReader
 
 
-def framed(*bodies):
+def framed(*bodies: bytes) -> bytes:
     return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
 
 
 @settings(deadline=None, database=None)
 @given(bodies=st.lists(st.binary(max_size=50), max_size=6), cuts=st.lists(st.integers(1, 30)))
-def test_however_the_stream_is_cut_the_frames_are_the_same(bodies, cuts):
+def test_however_the_stream_is_cut_the_frames_are_the_same(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
     stream, reader, frames = framed(*bodies), FrameReader(), []
     for cut in [*cuts, len(stream) + 1]:
         frames += reader.feed(stream[:cut])
@@ -23,39 +25,39 @@ def test_however_the_stream_is_cut_the_frames_are_the_same(bodies, cuts):
     assert reader.held == 0
 
 
-def test_a_byte_at_a_time():
+def test_a_byte_at_a_time() -> None:
     reader = FrameReader()
     stream = framed(b"first", b"", b"second")
     frames = [bytes(f) for i in range(len(stream)) for f in reader.feed(stream[i : i + 1])]
     assert frames == [b"first", b"", b"second"]
 
 
-def test_a_frame_in_one_piece_is_not_copied():
+def test_a_frame_in_one_piece_is_not_copied() -> None:
     data = bytearray(framed(b"abc"))
-    (frame,) = FrameReader().feed(data)
+    (frame,) = FrameReader().feed(data)  # type: ignore[arg-type]
     data[4] = ord("x")
     assert bytes(frame) == b"xbc"
 
 
-def test_an_unfinished_frame_is_held():
+def test_an_unfinished_frame_is_held() -> None:
     reader = FrameReader()
     assert reader.feed(framed(b"whole") + b"\x00\x00\x00\x05ab") != []
     assert reader.held == 6
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff"])
-def test_absurd_sizes(size):
+def test_absurd_sizes(size: bytes) -> None:
     with pytest.raises(ProtocolError, match="a frame of"):
         FrameReader().feed(size)
 
 
-def test_the_limit_itself_is_allowed():
+def test_the_limit_itself_is_allowed() -> None:
     assert FrameReader(limit=5).feed(framed(b"12345"))
     with pytest.raises(ProtocolError, match="the limit is 5"):
         FrameReader(limit=5).feed(framed(b"123456"))
 
 
-def test_a_bad_size_behind_good_frames():
+def test_a_bad_size_behind_good_frames() -> None:
     reader = FrameReader()
     with pytest.raises(ProtocolError):
         reader.feed(framed(b"good") + b"\xff\xff\xff\xff")
@@ -70,6 +72,6 @@ def test_a_bad_size_behind_good_frames():
         (b"GET / HTTP/1.1", "HTTP request"),
     ],
 )
-def test_other_protocols_are_named(first, named):
+def test_other_protocols_are_named(first: bytes, named: str) -> None:
     with pytest.raises(ProtocolError, match=named):
         FrameReader().feed(first)

@@ -6,6 +6,7 @@ import struct
 import time
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +20,7 @@ from kio.schema.produce.v13 import request as produce_request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode, encode
 from spark_kafka_sink.protocol.error_codes import UnknownErrorCode
-from tests.unit.protocol.entities import MESSAGES, entities
+from tests.unit.protocol.entities import MESSAGES, entities, made
 
 TYPES = sorted(
     (t for types in MESSAGES.values() for t in types), key=lambda t: (t.__module__, t.__name__)
@@ -29,7 +30,7 @@ HOSTILE = settings(
 )
 
 
-def parse(entity_type, data):
+def parse(entity_type: type[Any], data: bytes) -> int | None:
     """Parse or refuse; anything else than ProtocolError fails the test."""
     try:
         _, end = decode(entity_type, data)
@@ -41,13 +42,13 @@ def parse(entity_type, data):
 
 @HOSTILE
 @given(entity_type=st.sampled_from(TYPES), data=st.binary(max_size=200))
-def test_random_bytes(entity_type, data):
+def test_random_bytes(entity_type: type[Any], data: bytes) -> None:
     parse(entity_type, data)
 
 
 @HOSTILE
 @given(data=st.data())
-def test_mutated_messages(data):
+def test_mutated_messages(data: st.DataObject) -> None:
     entity_type = data.draw(st.sampled_from(TYPES))
     encoded = bytearray(encode(data.draw(entities(entity_type))))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -60,7 +61,7 @@ def test_mutated_messages(data):
 
 @settings(HOSTILE, max_examples=60)
 @given(data=st.data())
-def test_truncated_at_every_byte(data):
+def test_truncated_at_every_byte(data: st.DataObject) -> None:
     entity_type = data.draw(st.sampled_from(TYPES))
     encoded = encode(data.draw(entities(entity_type)))
     for size in range(len(encoded)):
@@ -69,7 +70,7 @@ def test_truncated_at_every_byte(data):
 
 
 @pytest.mark.parametrize("length", [b"\xff\xff\xff\xff\x0f", b"\xff" * 10, b"\x7f\xff\xff\xff"])
-def test_huge_lengths_allocate_nothing(length):
+def test_huge_lengths_allocate_nothing(length: bytes) -> None:
     started = time.perf_counter()
     for entity_type in TYPES:
         for lead in range(12):
@@ -77,13 +78,13 @@ def test_huge_lengths_allocate_nothing(length):
     assert time.perf_counter() - started < 10
 
 
-def test_the_six_bytes_that_abort_kios_own_reader():
+def test_the_six_bytes_that_abort_kios_own_reader() -> None:
     with pytest.raises(ProtocolError, match="an array of 4294967294 with 0 bytes left"):
         decode(produce.ProduceResponse, b"\xff\xff\xff\xff\x0f")
 
 
-def partition(**changes):
-    fields = {
+def partition(**changes: Any) -> produce.PartitionProduceResponse:
+    fields: dict[str, Any] = {
         "index": 7,
         "error_code": ErrorCode.none,
         "base_offset": 11,
@@ -92,7 +93,7 @@ def partition(**changes):
     return produce.PartitionProduceResponse(**(fields | changes))
 
 
-def test_unknown_tags_are_skipped():
+def test_unknown_tags_are_skipped() -> None:
     encoded = encode(partition())
     assert encoded[-1] == 0
     tagged = encoded[:-1] + b"\x02" + b"\x00\x03abc" + b"\xff\x01\x00"
@@ -102,15 +103,16 @@ def test_unknown_tags_are_skipped():
 @pytest.mark.parametrize(
     "tags", [b"\x01", b"\x01\x00", b"\x01\x00\x09abc", b"\xff\xff\xff\xff\x0f"]
 )
-def test_broken_tags_are_refused(tags):
+def test_broken_tags_are_refused(tags: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode(produce.PartitionProduceResponse, encode(partition())[:-1] + tags)
 
 
-def test_a_known_tag_must_be_as_long_as_it_says():
+def test_a_known_tag_must_be_as_long_as_it_says() -> None:
     type_ = fetch.PartitionData
     plain = encode(
-        type_(
+        made(
+            type_,
             partition_index=0,
             error_code=ErrorCode.none,
             high_watermark=0,
@@ -125,29 +127,29 @@ def test_a_known_tag_must_be_as_long_as_it_says():
         decode(type_, plain[:-1] + b"\x01\x01\x0a" + leader + b"\x00")
 
 
-def test_unknown_error_codes_stay_numbers_and_can_be_written():
+def test_unknown_error_codes_stay_numbers_and_can_be_written() -> None:
     strange = partition(error_code=UnknownErrorCode(3333))
     decoded, _ = decode(produce.PartitionProduceResponse, encode(strange))
     assert decoded.error_code == 3333
     assert not isinstance(decoded.error_code, ErrorCode)
-    assert encode(decoded) == encode(strange)
+    assert encode(decoded) == encode(strange)  # type: ignore[unreachable]
 
 
-def test_null_where_a_value_is_due():
+def test_null_where_a_value_is_due() -> None:
     with pytest.raises(ProtocolError, match="null where the protocol wants an array"):
         decode(produce.ProduceResponse, b"\x00" * 6)
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80"])
-def test_strings_must_be_utf8(text):
-    encoded = encode(metadata.MetadataResponseBroker(node_id=1, host="hi", port=1, rack=None))
+def test_strings_must_be_utf8(text: bytes) -> None:
+    encoded = encode(made(metadata.MetadataResponseBroker, node_id=1, host="hi", port=1, rack=None))
     broken = encoded.replace(bytes([3]) + b"hi", bytes([len(text) + 1]) + text)
     with pytest.raises(ProtocolError):
         decode(metadata.MetadataResponseBroker, broken)
 
 
 @pytest.mark.parametrize("time_ms", [-2, 2**62, 253402300800000])
-def test_times_out_of_range(time_ms):
+def test_times_out_of_range(time_ms: int) -> None:
     encoded = encode(partition(log_append_time=None))
     broken = encoded.replace(b"\xff" * 8, struct.pack(">q", time_ms), 1)
     assert broken != encoded
@@ -155,8 +157,8 @@ def test_times_out_of_range(time_ms):
         decode(produce.PartitionProduceResponse, broken)
 
 
-def test_records_are_a_view_of_the_frame():
-    request = produce_request.PartitionProduceData(index=0, records=b"r" * 100)
+def test_records_are_a_view_of_the_frame() -> None:
+    request = made(produce_request.PartitionProduceData, index=0, records=b"r" * 100)
     frame = bytearray(encode(request))
     decoded, _ = decode(produce_request.PartitionProduceData, memoryview(frame))
     assert decoded.records == b"r" * 100
@@ -164,9 +166,10 @@ def test_records_are_a_view_of_the_frame():
     assert bytes(decoded.records) != b"r" * 100
 
 
-def test_ten_thousand_partitions_are_read_fast():
+def test_ten_thousand_partitions_are_read_fast() -> None:
     partitions = tuple(
-        metadata.MetadataResponsePartition(
+        made(
+            metadata.MetadataResponsePartition,
             error_code=ErrorCode.none,
             partition_index=i,
             leader_id=1,
@@ -177,11 +180,19 @@ def test_ten_thousand_partitions_are_read_fast():
         )
         for i in range(10_000)
     )
-    topic = metadata.MetadataResponseTopic(
-        error_code=ErrorCode.none, name="t", topic_id=uuid.uuid4(), partitions=partitions
+    topic = made(
+        metadata.MetadataResponseTopic,
+        error_code=ErrorCode.none,
+        name="t",
+        topic_id=uuid.uuid4(),
+        partitions=partitions,
     )
-    response = metadata.MetadataResponse(
-        throttle_time=timedelta(0), brokers=(), cluster_id=None, topics=(topic,)
+    response = made(
+        metadata.MetadataResponse,
+        throttle_time=timedelta(0),
+        brokers=(),
+        cluster_id=None,
+        topics=(topic,),
     )
     encoded = encode(response)
     seconds = min(timed(metadata.MetadataResponse, encoded) for _ in range(5))
@@ -189,7 +200,7 @@ def test_ten_thousand_partitions_are_read_fast():
     assert seconds < 0.1
 
 
-def timed(entity_type, encoded):
+def timed(entity_type: type[Any], encoded: bytes) -> float:
     started = time.process_time()
     decode(entity_type, encoded)
     return time.process_time() - started

@@ -27,7 +27,7 @@ TREE = {
 }
 
 
-def test_one_tree_makes_every_version():
+def test_one_tree_makes_every_version() -> None:
     old = build(metadata_v0.MetadataResponse, TREE)
     new = build(metadata_v13.MetadataResponse, TREE)
     for response in (old, new):
@@ -41,13 +41,13 @@ def test_one_tree_makes_every_version():
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_every_message_can_be_built_of_nothing_and_written(name):
+def test_every_message_can_be_built_of_nothing_and_written(name: str) -> None:
     for entity_type in MESSAGES[name]:
         empty = build(entity_type, {})
         assert decode(entity_type, encode(empty))[0] == empty
 
 
-def test_records_in_pieces_are_sent_without_a_copy():
+def test_records_in_pieces_are_sent_without_a_copy() -> None:
     big, small = memoryview(bytearray(b"b" * KEEP_FROM)), b"s"
     partition = {"partition_index": 0, "records": RecordBuffers([small, big, small])}
     response = build(fetch.FetchResponse, {"responses": [{"partitions": [partition]}]})

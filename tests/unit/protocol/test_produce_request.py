@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -38,7 +40,7 @@ PLAIN = st.builds(
 QUICK = settings(max_examples=80, deadline=None)
 
 
-def by_codec(kind, data, at):
+def by_codec(kind: type[Any], data: bytes, at: int) -> Any:
     """What the codec reads, None where it refuses."""
     try:
         return decode(kind, data, at)[0]
@@ -47,12 +49,12 @@ def by_codec(kind, data, at):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_plain_requests_are_read_as_the_codec_reads_them(version):
+def test_plain_requests_are_read_as_the_codec_reads_them(version: int) -> None:
     kind = request_type(ApiKey.PRODUCE, version)
 
     @QUICK
     @given(values=PLAIN, before=st.binary(max_size=5))
-    def check(values, before):
+    def check(values: dict[str, Any], before: bytes) -> None:
         request = build(kind, values)
         data = memoryview(before + encode(request))
         found = plain_produce_request(version, data, len(before))
@@ -63,16 +65,16 @@ def test_plain_requests_are_read_as_the_codec_reads_them(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_others_are_left_to_the_codec_or_read_alike(version):
+def test_others_are_left_to_the_codec_or_read_alike(version: int) -> None:
     kind = request_type(ApiKey.PRODUCE, version)
 
     @QUICK
     @given(request=entities(kind))
-    def check(request):
+    def check(request: Any) -> None:
         found = plain_produce_request(version, memoryview(encode(request)), 0)
         assert found in (None, request)
         is_plain = request.transactional_id is None and len(request.topic_data) == 1
-        partitions = request.topic_data[0].partition_data if is_plain else ()
+        partitions: tuple[Any, ...] = request.topic_data[0].partition_data if is_plain else ()
         is_plain = len(partitions) == 1 and partitions[0].records is not None
         assert (found is not None) == is_plain
 
@@ -80,7 +82,7 @@ def test_others_are_left_to_the_codec_or_read_alike(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_broken_requests_are_left_to_the_codec(version):
+def test_broken_requests_are_left_to_the_codec(version: int) -> None:
     kind = request_type(ApiKey.PRODUCE, version)
 
     @settings(QUICK, max_examples=200)
@@ -96,11 +98,13 @@ def test_broken_requests_are_left_to_the_codec(version):
         cut=0,
         behind=b"",
     )
-    def check(values, changes, cut, behind):
-        data = bytearray(encode(build(kind, values)))
+    def check(
+        values: dict[str, Any], changes: list[tuple[int, int]], cut: int, behind: bytes
+    ) -> None:
+        changed = bytearray(encode(build(kind, values)))
         for place, byte in changes:
-            data[place % len(data)] = byte
-        data = bytes(data[: len(data) - cut]) + behind
+            changed[place % len(changed)] = byte
+        data = bytes(changed[: len(changed) - cut]) + behind
         found = plain_produce_request(version, memoryview(data), 0)
         assert found is None or found == by_codec(kind, data, 0)
 
@@ -108,12 +112,12 @@ def test_broken_requests_are_left_to_the_codec(version):
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=80))
-def test_any_bytes(version, data):
+def test_any_bytes(version: int, data: bytes) -> None:
     found = plain_produce_request(version, memoryview(data), 0)
     assert found is None or found == by_codec(request_type(ApiKey.PRODUCE, version), data, 0)
 
 
-def test_tags_are_left_to_the_codec():
+def test_tags_are_left_to_the_codec() -> None:
     kind = request_type(ApiKey.PRODUCE, 9)
     one = {"name": "t", "partition_data": [{"index": 1, "records": b"r"}]}
     request = build(kind, {"acks": 1, "timeout": milliseconds(5), "topic_data": [one]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -45,18 +46,18 @@ ANSWERS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_plain_answers_are_kios_bytes(version):
+def test_plain_answers_are_kios_bytes(version: int) -> None:
     kind = response_type(ApiKey.PRODUCE, version)
 
     @settings(deadline=None, max_examples=60)
     @given(answer=ANSWERS)
-    def check(answer):
+    def check(answer: dict[str, Any]) -> None:
         assert plain_produce_response(version, answer) == encode(build(kind, answer))
 
     check()
 
 
-def test_two_hundred_partitions_need_a_longer_count():
+def test_two_hundred_partitions_need_a_longer_count() -> None:
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
     topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one] * 200}
     for version in (3, 9, 13):
@@ -72,7 +73,7 @@ def test_two_hundred_partitions_need_a_longer_count():
         {"current_leader": {"leader_id": 3, "leader_epoch": 1}},
     ],
 )
-def test_what_says_more_is_left_to_the_schema(more):
+def test_what_says_more_is_left_to_the_schema(more: dict[str, Any]) -> None:
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
     topic = {"name": "t", "topic_id": None, "partition_responses": [one | more]}
     assert plain_produce_response(10, {"responses": [topic]}) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,15 +23,15 @@ QUICK = settings(
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_reads_what_kio_writes(name):
+def test_reads_what_kio_writes(name: str) -> None:
     for entity_type in MESSAGES[name]:
         check(entity_type)
 
 
-def check(entity_type):
+def check(entity_type: type[Any]) -> None:
     @QUICK
     @given(entity=entities(entity_type), before=st.binary(max_size=3))
-    def run(entity, before):
+    def run(entity: Any, before: bytes) -> None:
         buffer = BytesIO()
         entity_writer(entity_type)(buffer, entity)
         data = before + buffer.getvalue() + b"\xff behind"
@@ -40,7 +41,7 @@ def check(entity_type):
     run()
 
 
-def test_every_version_of_the_apis_is_there():
+def test_every_version_of_the_apis_is_there() -> None:
     versions = {t.__version__ for t in MESSAGES["produce"]}
     assert versions == set(range(3, 14))
     assert sum(map(len, MESSAGES.values())) >= 600

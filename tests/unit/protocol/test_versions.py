@@ -24,12 +24,16 @@ from spark_kafka_sink.protocol.versions import (
         ((3, 13), (13, 13), None, 13),
     ],
 )
-def test_the_highest_common_version(ours, theirs, cap, chosen):
+def test_the_highest_common_version(
+    ours: tuple[int, int], theirs: tuple[int, int], cap: int | None, chosen: int
+) -> None:
     assert negotiate(ApiKey.PRODUCE, VersionRange(*ours), VersionRange(*theirs), cap) == chosen
 
 
 @pytest.mark.parametrize(("theirs", "cap"), [((0, 2), None), ((14, 15), None), ((12, 13), 11)])
-def test_no_common_version_names_the_api_and_both_ranges(theirs, cap):
+def test_no_common_version_names_the_api_and_both_ranges(
+    theirs: tuple[int, int], cap: int | None
+) -> None:
     with pytest.raises(ProtocolError) as raised:
         negotiate(ApiKey.PRODUCE, VersionRange(3, 13), VersionRange(*theirs), cap)
     assert "PRODUCE" in str(raised.value)
@@ -37,13 +41,13 @@ def test_no_common_version_names_the_api_and_both_ranges(theirs, cap):
     assert f"{theirs[0]}-{theirs[1]}" in str(raised.value)
 
 
-def test_an_api_that_the_broker_does_not_serve():
+def test_an_api_that_the_broker_does_not_serve() -> None:
     with pytest.raises(ProtocolError, match="does not serve INIT_PRODUCER_ID"):
         negotiate(ApiKey.INIT_PRODUCER_ID, VersionRange(0, 5), None)
 
 
 @pytest.mark.parametrize("api", sorted(CLIENT_VERSIONS))
-def test_all_versions_of_the_client_have_classes(api):
+def test_all_versions_of_the_client_have_classes(api: ApiKey) -> None:
     versions = CLIENT_VERSIONS[api]
     for version in range(versions.lowest, versions.highest + 1):
         for found in (request_type(api, version), response_type(api, version)):
@@ -51,7 +55,7 @@ def test_all_versions_of_the_client_have_classes(api):
 
 
 @pytest.mark.parametrize(("api", "version"), [(0, 2), (0, 14), (999, 0), (-1, 0), (3, -1)])
-def test_versions_that_do_not_exist(api, version):
+def test_versions_that_do_not_exist(api: ApiKey, version: int) -> None:
     with pytest.raises(ProtocolError):
         request_type(api, version)
     with pytest.raises(ProtocolError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.column_decoder import (
+    FieldColumns,
     RecordFields,
     read_columns,
     read_few,
@@ -21,6 +23,9 @@ from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.records.varint import varint
 from tools.compat.scenarios.bodies import BODIES, HEADER, Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FLAWS = (
     "a third record promised",
@@ -64,19 +69,19 @@ records = st.lists(
 )
 
 
-def _sized(data):
+def _sized(data: bytes | None) -> bytes:
     return varint(-1) if data is None else varint(len(data)) + data
 
 
-def _headers(pairs):
+def _headers(pairs: list[tuple[str, bytes | None]]) -> bytes:
     return varint(len(pairs)) + b"".join(_sized(k.encode()) + _sized(v) for k, v in pairs)
 
 
-def section_of(raws):
+def section_of(raws: list[Raw]) -> bytes:
     return b"".join(replace(raw, delta=index).bytes() for index, raw in enumerate(raws))
 
 
-def as_batch(section, count):
+def as_batch(section: bytes, count: int) -> bytes:
     header = BatchHeader(
         last_offset_delta=count - 1, base_timestamp=0, max_timestamp=0, record_count=count
     )
@@ -84,7 +89,7 @@ def as_batch(section, count):
 
 
 @given(records)
-def test_the_same_as_one_by_one(raws):
+def test_the_same_as_one_by_one(raws: list[Raw]) -> None:
     section = section_of(raws)
     fields = read_fields(section, len(raws))
     one_by_one = list(read_records(as_batch(section, len(raws))))
@@ -95,7 +100,7 @@ def test_the_same_as_one_by_one(raws):
 
 
 @pytest.mark.parametrize("longest", [0, 3, 40, 500])
-def test_many_records(longest):
+def test_many_records(longest: int) -> None:
     sizes = random.Random(longest)
     keys = [bytes(sizes.randint(0, longest)) for _ in range(5000)]
     raws = [
@@ -109,7 +114,7 @@ def test_many_records(longest):
 
 @pytest.mark.parametrize("around", COUNTS)
 @pytest.mark.parametrize("name", FLAWS)
-def test_a_flaw_is_found_wherever_it_is(name, around):
+def test_a_flaw_is_found_wherever_it_is(name: str, around: int) -> None:
     data = BODIES[name].batch(Codec.NONE)
     good = Raw(headers=HEADER).bytes() * around
     count = BatchHeader.parse(data).record_count
@@ -118,7 +123,7 @@ def test_a_flaw_is_found_wherever_it_is(name, around):
 
 
 @pytest.mark.parametrize("around", COUNTS)
-def test_what_is_odd_but_good(around):
+def test_what_is_odd_but_good(around: int) -> None:
     good = Raw().bytes() * around
     for name in ("an overlong varint", "a key of length -2", "a header value of length -2"):
         data = BODIES[name].batch(Codec.NONE)
@@ -127,7 +132,7 @@ def test_what_is_odd_but_good(around):
 
 
 @given(st.binary(max_size=400), st.integers(1, 60))
-def test_rubbish_is_refused_or_read(data, count):
+def test_rubbish_is_refused_or_read(data: bytes, count: int) -> None:
     try:
         fields = read_fields(data, count)
     except ProtocolError:
@@ -135,7 +140,11 @@ def test_rubbish_is_refused_or_read(data, count):
     assert len(fields.key_sizes) == count
 
 
-def _rows(read, section, count):
+def _rows(
+    read: Callable[[memoryview | bytes, int], list[RecordFields] | FieldColumns],
+    section: memoryview | bytes,
+    count: int,
+) -> list[RecordFields] | None:
     """What a way of reading finds, None where it refuses."""
     try:
         found = read(section, count)
@@ -148,7 +157,7 @@ def _rows(read, section, count):
 
 
 @given(records, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3))
-def test_a_few_are_read_as_columns_are(raws, changes):
+def test_a_few_are_read_as_columns_are(raws: list[Raw], changes: list[tuple[int, int]]) -> None:
     section = bytearray(section_of(raws))
     for place, byte in changes:
         section[place % len(section)] = byte
@@ -159,12 +168,12 @@ def test_a_few_are_read_as_columns_are(raws, changes):
 
 
 @given(st.binary(max_size=60), st.integers(1, 4))
-def test_rubbish_is_no_more_when_it_is_little(data, count):
+def test_rubbish_is_no_more_when_it_is_little(data: bytes, count: int) -> None:
     assert _rows(read_few, data, count) == _rows(read_columns, data, count)
 
 
 @pytest.mark.parametrize("around", COUNTS)
-def test_every_cut_is_found(around):
+def test_every_cut_is_found(around: int) -> None:
     section = Raw().bytes() * around + Raw(headers=HEADER, time=10**12).bytes()
     for cut in range(1, 20):
         with pytest.raises(ProtocolError):

@@ -82,23 +82,23 @@ def only(found: list[Advice]) -> tuple[str, Direction]:
     return found[0].setting, found[0].direction
 
 
-def test_a_healthy_job_gets_no_advice():
+def test_a_healthy_job_gets_no_advice() -> None:
     assert advise(report()) == []
 
 
-def test_a_report_without_figures_gets_none():
+def test_a_report_without_figures_gets_none() -> None:
     assert advise(DeliveryReport()) == []
     assert advise(replace(report(throttle_ms=9000), metrics=ProducerMetrics())) == []
 
 
-def test_throttling():
+def test_throttling() -> None:
     found = advise(report(throttle_ms=2000))
     assert only(found) == ("the brokers' quota", Direction.CHECK)
     assert "2,000 ms, 20% of the time" in found[0].figure
     assert advise(report(throttle_ms=100)) == []
 
 
-def test_retries():
+def test_retries() -> None:
     errors = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
     found = advise(report(retries=20, errors=errors))
     assert only(found) == ("the brokers", Direction.CHECK)
@@ -106,20 +106,20 @@ def test_retries():
     assert advise(report(retries=2, errors=errors)) == []
 
 
-def test_batches_refused_for_their_size():
+def test_batches_refused_for_their_size() -> None:
     assert only(advise(report(splits=20))) == ("batch.size", Direction.LOWER)
     assert advise(report(splits=1)) == []
 
 
-def test_cpu_bound_by_the_codec():
+def test_cpu_bound_by_the_codec() -> None:
     slow = report({"compression.type": "gzip"}, compression_time=spread(45_000))
     assert only(advise(slow)) == ("compression.type", Direction.LOWER)
     assert "gzip was at work 90% of the time, 45.0 ms a batch" in advise(slow)[0].figure
     assert advise(report({"compression.type": "gzip"}, compression_time=spread(10_000))) == []
 
 
-def test_the_ceiling_of_requests_under_way():
-    far = {"request_latency": times(0.2), "queue_latency": times(0.4)}
+def test_the_ceiling_of_requests_under_way() -> None:
+    far: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
     found = advise(report(**far))
     assert only(found) == ("batch.size", Direction.RAISE)
     assert "5 requests of 900,000 bytes to 1 brokers in 200.0 ms" in found[0].figure
@@ -128,19 +128,19 @@ def test_the_ceiling_of_requests_under_way():
     assert only(one)[0] == "max.in.flight.requests.per.connection"
 
 
-def test_a_busy_broker_is_no_ceiling():
+def test_a_busy_broker_is_no_ceiling() -> None:
     latency = Histogram.merge_all([times(0.01, BATCHES // 4), times(0.26, BATCHES * 3 // 4)])
     found = advise(report(request_latency=latency, queue_latency=times(0.4)))
     assert only(found) == ("the brokers", Direction.CHECK)
 
 
-def test_broker_bound_below_the_ceiling():
+def test_broker_bound_below_the_ceiling() -> None:
     found = advise(report(queue_latency=times(0.5)))
     assert only(found) == ("the brokers", Direction.CHECK)
     assert "closed batches waited 480.0 ms, linger.ms is 50" in found[0].figure
 
 
-def test_a_buffer_too_small_for_its_partitions():
+def test_a_buffer_too_small_for_its_partitions() -> None:
     small = {"buffer.memory": "1500000"}
     found = advise(report(small, closed_memory=50, buffer_waits=9))
     assert only(found) == ("buffer.memory", Direction.RAISE)
@@ -148,13 +148,13 @@ def test_a_buffer_too_small_for_its_partitions():
     assert advise(report(small)) == []
 
 
-def test_batches_that_are_full_too_soon():
+def test_batches_that_are_full_too_soon() -> None:
     found = advise(report({"batch.size": "16384"}))
     assert only(found) == ("batch.size", Direction.RAISE)
     assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
 
 
-def test_rate_times_linger_far_below_batch_size():
+def test_rate_times_linger_far_below_batch_size() -> None:
     slow = {
         "partitions": parts(200_000, 200_000),
         "closed_full": 0,
@@ -168,14 +168,14 @@ def test_rate_times_linger_far_below_batch_size():
     assert advise(report({"linger.ms": "1000"}, **slow)) == []
 
 
-def test_time_spent_waiting_for_room():
+def test_time_spent_waiting_for_room() -> None:
     found = advise(report(buffer_wait=5_000_000, buffer_waits=40))
     assert only(found) == ("buffer.memory", Direction.CHECK)
     assert "50% of the time, 40 times" in found[0].figure
 
 
 @pytest.mark.parametrize(("sizes", "warned"), [((9, 1, 1, 1), True), ((3, 1, 1, 1), False)])
-def test_skew(sizes: tuple[int, ...], warned: bool):
+def test_skew(sizes: tuple[int, ...], warned: bool) -> None:
     found = advise(report(partitions=parts(*(size * 10_000_000 for size in sizes))))
     assert bool(found) == warned
     if warned:
@@ -183,7 +183,7 @@ def test_skew(sizes: tuple[int, ...], warned: bool):
         assert "t-0 got 90.0 MB, 3.0 times the mean" in found[0].figure
 
 
-def test_tiny_tasks():
+def test_tiny_tasks() -> None:
     tiny = report(tasks=1000, partitions=parts(1_000_000, 1_000_000), duration_sum_ms=100_000)
     found = [advice for advice in advise(tiny) if advice.setting == "the number of tasks"]
     assert "1,000 tasks with 2,000 bytes and 100 ms each" in found[0].figure
@@ -204,7 +204,7 @@ def handed_over(
     return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
 
 
-def test_small_rows_that_spark_measures_one_by_one():
+def test_small_rows_that_spark_measures_one_by_one() -> None:
     found = advise(handed_over(1_000_000, 131, 67_108_864))
     assert only(found) == (ARROW_BYTES, Direction.RAISE)
     assert "rows of 131 bytes, 1,000,000 a second in a task" in found[0].figure
@@ -221,11 +221,11 @@ def test_small_rows_that_spark_measures_one_by_one():
         (2_000_000, 31, 0),  # not a write of Spark's
     ],
 )
-def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes: int):
+def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes: int) -> None:
     assert advise(handed_over(rows, row_bytes, max_bytes)) == []
 
 
-def test_large_rows_in_batches_without_a_bound():
+def test_large_rows_in_batches_without_a_bound() -> None:
     found = advise(handed_over(10_000, 60_000, 2**31 - 1))
     assert only(found) == (ARROW_BYTES, Direction.LOWER)
     assert "10,000 rows of 60,000 bytes make a batch of 600 MB" in found[0].figure
@@ -234,13 +234,13 @@ def test_large_rows_in_batches_without_a_bound():
     assert advise(handed_over(10_000, 60_000, 2**31 - 1, max_rows=500)) == []
 
 
-def test_advice_is_one_line_for_a_human():
+def test_advice_is_one_line_for_a_human() -> None:
     assert str(advise(report(throttle_ms=2000))[0]) == (
         "check the brokers' quota: the brokers slow this client.id or user down; no setting here "
         "changes that (throttled 2,000 ms, 20% of the time)"
     )
 
 
-def test_the_summary_has_it_and_a_healthy_one_does_not():
+def test_the_summary_has_it_and_a_healthy_one_does_not() -> None:
     assert "advice          check the brokers' quota" in summarize(report(throttle_ms=2000))
     assert "advice" not in summarize(report())

@@ -14,7 +14,7 @@ def batch(partition: int = 0, records: int = 10) -> BatchDone:
     )
 
 
-def test_every_event_is_counted():
+def test_every_event_is_counted() -> None:
     builder = ReportBuilder()
     builder.acknowledged(batch(), 100)
     builder.acknowledged(batch(), 50)
@@ -55,7 +55,7 @@ def test_every_event_is_counted():
     assert report.slowest[0].task == TASK
 
 
-def test_only_acknowledged_records_count_as_persisted():
+def test_only_acknowledged_records_count_as_persisted() -> None:
     builder = ReportBuilder()
     builder.sent(batch())
     builder.failed("t", 0, 5, DeliveryStatus.POSSIBLY_PERSISTED, "E")
@@ -63,14 +63,14 @@ def test_only_acknowledged_records_count_as_persisted():
     assert (report.persisted, report.records) == (0, 15)
 
 
-def test_an_unknown_offset_is_none_and_not_minus_one():
+def test_an_unknown_offset_is_none_and_not_minus_one() -> None:
     builder = ReportBuilder()
     builder.acknowledged(batch(), -1)
     (part,) = builder.build(TASK, 0).partitions
     assert (part.first_offset, part.last_offset, part.persisted) == (None, None, 10)
 
 
-def test_failures_carry_their_errors_and_add_up():
+def test_failures_carry_their_errors_and_add_up() -> None:
     builder = ReportBuilder()
     for _ in range(2):
         builder.failed("t", 1, 5, DeliveryStatus.NOT_PERSISTED, "EXPIRED")
@@ -89,7 +89,7 @@ def test_failures_carry_their_errors_and_add_up():
     )
 
 
-def test_statuses_of_a_report_leave_out_what_was_delivered():
+def test_statuses_of_a_report_leave_out_what_was_delivered() -> None:
     builder = ReportBuilder()
     builder.acknowledged(batch(), 0)
     builder.failed("t", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
@@ -97,7 +97,7 @@ def test_statuses_of_a_report_leave_out_what_was_delivered():
     assert (status.records, status.status) == (5, DeliveryStatus.NOT_PERSISTED)
 
 
-def test_building_twice_is_harmless():
+def test_building_twice_is_harmless() -> None:
     builder = ReportBuilder()
     builder.acknowledged(batch(), 0)
     assert builder.build(TASK, 1) == builder.build(TASK, 1)
@@ -105,6 +105,6 @@ def test_building_twice_is_harmless():
     assert builder.build(TASK, 1).persisted == 20
 
 
-def test_a_task_without_rows_reports_itself():
+def test_a_task_without_rows_reports_itself() -> None:
     report = ReportBuilder().build(TaskInfo(), 5)
     assert (report.tasks, report.records, report.partitions) == (1, 0, ())

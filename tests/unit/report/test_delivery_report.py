@@ -29,30 +29,30 @@ from tests.unit.report.strategies import reports
 @settings(max_examples=60)
 def test_merging_is_associative_and_commutative(
     a: DeliveryReport, b: DeliveryReport, c: DeliveryReport
-):
+) -> None:
     assert a.merge(b) == b.merge(a)
     assert a.merge(b).merge(c) == a.merge(b.merge(c)) == DeliveryReport.merge_all((c, a, b))
 
 
 @given(reports())
-def test_an_empty_report_changes_nothing(report: DeliveryReport):
+def test_an_empty_report_changes_nothing(report: DeliveryReport) -> None:
     assert report.merge(DeliveryReport()) == report == DeliveryReport().merge(report)
 
 
 @given(reports())
-def test_json_and_back(report: DeliveryReport):
+def test_json_and_back(report: DeliveryReport) -> None:
     text = report.to_json()
     assert DeliveryReport.from_json(text) == report
     assert DeliveryReport.from_json(text.encode()).to_json() == text
 
 
 @given(reports())
-def test_pickle_and_back(report: DeliveryReport):
+def test_pickle_and_back(report: DeliveryReport) -> None:
     assert pickle.loads(pickle.dumps(report)) == report
 
 
 @given(reports(), reports())
-def test_totals_add_up(a: DeliveryReport, b: DeliveryReport):
+def test_totals_add_up(a: DeliveryReport, b: DeliveryReport) -> None:
     both = a.merge(b)
     for name in ("records", "persisted", "bytes_uncompressed", "bytes_sent", "tasks", "retries"):
         assert getattr(both, name) == getattr(a, name) + getattr(b, name)
@@ -60,7 +60,7 @@ def test_totals_add_up(a: DeliveryReport, b: DeliveryReport):
     assert both.duration_sum_ms == a.duration_sum_ms + b.duration_sum_ms
 
 
-def test_offsets_of_a_merge_span_both_and_unknown_ones_are_left_out():
+def test_offsets_of_a_merge_span_both_and_unknown_ones_are_left_out() -> None:
     parts = [
         PartitionReport(topic="t", partition=0, first_offset=first, last_offset=last, persisted=1)
         for first, last in ((10, 19), (None, None), (0, 4))
@@ -70,7 +70,7 @@ def test_offsets_of_a_merge_span_both_and_unknown_ones_are_left_out():
     assert (part.first_offset, part.last_offset, part.persisted) == (0, 19, 3)
 
 
-def test_json_is_readable_and_has_a_version():
+def test_json_is_readable_and_has_a_version() -> None:
     data = json.loads(one_task(partitions=1).to_json())
     assert data["version"] == VERSION
     assert next(iter(data)) == "version"
@@ -98,7 +98,7 @@ def test_json_is_readable_and_has_a_version():
     assert data["slowest"] == [task | counts]
 
 
-def test_a_report_of_version_1_is_read():
+def test_a_report_of_version_1_is_read() -> None:
     text = (Path(__file__).parent / "report_version_1.json").read_text()
     report = DeliveryReport.from_json(text)
     assert (report.version, report.records, report.persisted, report.retries) == (3, 207, 200, 1)
@@ -108,7 +108,7 @@ def test_a_report_of_version_1_is_read():
     assert report.merge(one_task(partitions=1)).persisted == 300
 
 
-def test_a_newer_version_is_refused_with_advice():
+def test_a_newer_version_is_refused_with_advice() -> None:
     data = json.loads(DeliveryReport().to_json()) | {"version": VERSION + 1}
     with pytest.raises(ReportError, match=f"has version {VERSION + 1}.*Install a newer"):
         DeliveryReport.from_json(json.dumps(data))
@@ -129,26 +129,26 @@ def test_a_newer_version_is_refused_with_advice():
         b"\xff\xfe\x00",
     ],
 )
-def test_other_text_is_refused(text: str | bytes):
+def test_other_text_is_refused(text: str | bytes) -> None:
     with pytest.raises(ReportError, match="not a delivery report"):
         DeliveryReport.from_json(text)
 
 
 @pytest.mark.parametrize("field", ["errors", "partitions", "request_latency", "slowest", "tasks"])
-def test_a_damaged_report_is_refused(field: str):
+def test_a_damaged_report_is_refused(field: str) -> None:
     data = json.loads(one_task(partitions=2).to_json())
     for damage in (None, [{"x": 1}], "x"):
         with pytest.raises(ReportError, match="not a delivery report"):
             DeliveryReport.from_json(json.dumps(data | {field: damage}))
 
 
-def test_fields_that_an_older_reader_does_not_know_do_not_disturb():
+def test_fields_that_an_older_reader_does_not_know_do_not_disturb() -> None:
     report = one_task(partitions=1)
     data = json.loads(report.to_json()) | {"added_later": 1}
     assert DeliveryReport.from_json(json.dumps(data)) == report
 
 
-def test_ten_thousand_tasks_merge_quickly_and_stay_small():
+def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
     parts = [one_task(partitions=10, number=number) for number in range(10_000)]
     begin = time.process_time()
     merged = DeliveryReport.merge_all(parts)
@@ -160,7 +160,7 @@ def test_ten_thousand_tasks_merge_quickly_and_stay_small():
     assert len(pickle.dumps(merged)) < 4_000
 
 
-def test_a_report_of_a_thousand_partitions_pickles_small():
+def test_a_report_of_a_thousand_partitions_pickles_small() -> None:
     assert len(pickle.dumps(one_task(partitions=1000))) < 100_000
 
 
@@ -186,7 +186,7 @@ def _many(tasks: int) -> DeliveryReport:
     )
 
 
-def test_each_task_is_one_line_of_the_file_however_many_there_are():
+def test_each_task_is_one_line_of_the_file_however_many_there_are() -> None:
     report = _many(TASKS_KEPT + 500)
     text = report.to_json()
     assert DeliveryReport.from_json(text) == report
@@ -199,7 +199,7 @@ def test_each_task_is_one_line_of_the_file_however_many_there_are():
     assert len(text) - len(bare) < 80 * TASKS_KEPT
 
 
-def test_lines_of_tasks_of_several_reports_add_up():
+def test_lines_of_tasks_of_several_reports_add_up() -> None:
     whole = _many(30)
     parts = [
         DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,))
@@ -209,7 +209,7 @@ def test_lines_of_tasks_of_several_reports_add_up():
     assert one.merge(two) == two.merge(one) == whole
 
 
-def test_the_line_of_a_task_has_what_its_report_has():
+def test_the_line_of_a_task_has_what_its_report_has() -> None:
     report = one_task(partitions=3)
     poison = (PoisonCount(reason="null topic", dead_lettered=2, dropped=3),)
     task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)

@@ -18,7 +18,9 @@ counts = st.lists(
 
 
 @given(counts, counts, counts)
-def test_merging_is_associative_and_commutative(a, b, c):
+def test_merging_is_associative_and_commutative(
+    a: list[PoisonCount], b: list[PoisonCount], c: list[PoisonCount]
+) -> None:
     left = PoisonCount.merge_all([*PoisonCount.merge_all([*a, *b]), *c])
     assert left == PoisonCount.merge_all([*a, *PoisonCount.merge_all([*b, *c])])
     assert left == PoisonCount.merge_all([*c, *b, *a])
@@ -26,5 +28,5 @@ def test_merging_is_associative_and_commutative(a, b, c):
 
 
 @given(counts)
-def test_counts_survive_json(many):
+def test_counts_survive_json(many: list[PoisonCount]) -> None:
     assert [PoisonCount.from_dict(count.to_dict()) for count in many] == many

@@ -13,7 +13,7 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.unit.report.strategies import reports
 
 
-def test_the_block():
+def test_the_block() -> None:
     builder = ReportBuilder()
     batch = BatchDone(
         topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000
@@ -36,7 +36,7 @@ def test_the_block():
     )
 
 
-def test_every_status_is_named():
+def test_every_status_is_named() -> None:
     part = PartitionReport(
         topic="t", partition=0, persisted=1, possibly_persisted=2, not_persisted=3, sent=4
     )
@@ -47,7 +47,7 @@ def test_every_status_is_named():
     assert "t: 1 records in 1 partition, 9 not known to be delivered" in text
 
 
-def test_nothing_sent_without_acks_counts_as_delivered():
+def test_nothing_sent_without_acks_counts_as_delivered() -> None:
     text = summarize(
         DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, sent=5),)), 10
     )
@@ -55,7 +55,7 @@ def test_nothing_sent_without_acks_counts_as_delivered():
     assert "0 records/s" in text
 
 
-def test_the_drivers_time_wins_over_the_tasks():
+def test_the_drivers_time_wins_over_the_tasks() -> None:
     report = DeliveryReport(
         duration_max_ms=1000, partitions=(PartitionReport(topic="t", partition=0, persisted=100),)
     )
@@ -63,7 +63,7 @@ def test_the_drivers_time_wins_over_the_tasks():
     assert "4.0 s, 25 records/s" in summarize(report, 4000)
 
 
-def test_the_block_is_short_for_many_partitions_topics_and_errors():
+def test_the_block_is_short_for_many_partitions_topics_and_errors() -> None:
     parts = tuple(
         PartitionReport(topic=f"topic-{number % 500}", partition=number, persisted=number)
         for number in range(10_000)
@@ -77,7 +77,7 @@ def test_the_block_is_short_for_many_partitions_topics_and_errors():
     assert "95 other errors" in text
 
 
-def test_a_topic_with_a_loss_is_always_shown():
+def test_a_topic_with_a_loss_is_always_shown() -> None:
     parts = [
         PartitionReport(topic=f"topic-{number}", partition=0, persisted=1000)
         for number in range(100)
@@ -89,11 +89,11 @@ def test_a_topic_with_a_loss_is_always_shown():
 
 
 @given(reports())
-def test_any_report_has_a_summary(report: DeliveryReport):
+def test_any_report_has_a_summary(report: DeliveryReport) -> None:
     assert summarize(report).startswith("Kafka delivery report\n")
 
 
-def test_nothing_at_all_has_a_summary():
+def test_nothing_at_all_has_a_summary() -> None:
     text = summarize(DeliveryReport())
     assert "0 persisted" in text
     assert "none measured" in text

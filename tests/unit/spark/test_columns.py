@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -69,7 +69,7 @@ def errors(found: RowChecks, rows: int) -> list[RowError]:
 )
 @pytest.mark.parametrize("start", [0, 1, 3])
 @pytest.mark.parametrize("stop", [3, 5, 9])
-def test_every_kind_of_text_and_every_slice(kind: pa.DataType, start: int, stop: int):
+def test_every_kind_of_text_and_every_slice(kind: pa.DataType, start: int, stop: int) -> None:
     values = ["a", None, "", "Grüße", None, "e", "", "g", None]
     column = pa.array(values, pa.string()).cast(kind).slice(start, stop - start)
     wanted = [None if each is None else each.encode() for each in values[start:stop]]
@@ -83,8 +83,9 @@ def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
     """Zeros that take no memory until somebody writes them; all rows of one length."""
     zeros = mmap.mmap(-1, rows * row_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     offsets = np.arange(rows + 1, dtype=np.int64) * row_bytes
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(zeros)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(zeros)]
+    made = pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
+    return cast("pa.LargeBinaryArray", made)
 
 
 def contract(**places: Any) -> Contract:
@@ -94,7 +95,7 @@ def contract(**places: Any) -> Contract:
 
 
 @pytest.mark.parametrize("first", [0, 100])
-def test_columns_of_more_than_two_gib_come_in_slices(first: int):
+def test_columns_of_more_than_two_gib_come_in_slices(first: int) -> None:
     rows, row_bytes = 5_000, 1_000_000
     ids = pa.array(range(rows), pa.int32())
     batch = pa.RecordBatch.from_arrays([huge(rows, row_bytes), ids], ["value", "partition"])
@@ -110,21 +111,21 @@ def test_columns_of_more_than_two_gib_come_in_slices(first: int):
     assert seen == rows - first
 
 
-def test_headers_and_values_count_together_and_unused_columns_do_not():
+def test_headers_and_values_count_together_and_unused_columns_do_not() -> None:
     values = huge(1_000, 1_000_000)
     batch = pa.RecordBatch.from_arrays([values, values, values], ["value", "key", "other"])
     assert list(slices(batch, [0])) == [(0, 1_000)]
     assert list(slices(batch, [0, 1])) == [(0, 500), (500, 1_000)]
 
 
-def test_a_row_of_its_own_is_as_small_as_it_gets():
+def test_a_row_of_its_own_is_as_small_as_it_gets() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, 1_500_000_000)], ["value"])
     assert list(slices(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
     parts = list(read_chunks(batch, contract(), SystemClock()))
     assert [len(part) for part in parts] == [1, 1, 1]
 
 
-def test_an_error_in_a_later_slice_names_the_row_of_the_batch():
+def test_an_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
     topics = pa.array(["t"] * 2_999 + [None], pa.string())
     batch = pa.RecordBatch.from_arrays([huge(3_000, 1_000_000), topics], ["value", "topic"])
     with pytest.raises(ColumnError, match="row 2999"):
@@ -136,7 +137,7 @@ def test_an_error_in_a_later_slice_names_the_row_of_the_batch():
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 @pytest.mark.parametrize("kind", [None, pa.large_string()])
-def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
+def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None) -> None:
     column = text([b"a", name, b"b", None, name, b"a"], kind)
     found = checks(6)
     topics, topic_of = read_topics(column, found)
@@ -157,14 +158,14 @@ def test_a_name_that_no_topic_can_have(name: bytes, kind: pa.DataType | None):
 
 
 @pytest.mark.parametrize("column", [[None, None], [b"a/b", None], [b"\xff"]])
-def test_no_good_topic_at_all(column: list[bytes | None]):
+def test_no_good_topic_at_all(column: list[bytes | None]) -> None:
     found = checks(len(column))
     assert read_topics(text(column), found) == ((), None)
     assert RowError.NONE not in errors(found, len(column))
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
-def test_topics_against_a_loop(names: list[bytes | None]):
+def test_topics_against_a_loop(names: list[bytes | None]) -> None:
     found = checks(len(names))
     topics, topic_of = read_topics(text(names), found)
     codes = errors(found, len(names))
@@ -183,24 +184,27 @@ def test_topics_against_a_loop(names: list[bytes | None]):
 
 def header_column(
     rows: list[list[tuple[bytes | None, bytes | None]] | None], kind: pa.DataType = HEADERS
-) -> pa.Array[Any]:
+) -> pa.ListArray[Any]:
     raw = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-    column = pa.array(
-        [None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows], raw
-    )
-    entries = column.values
+    lists = [None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows]
+    column = cast("pa.ListArray[Any]", pa.array(lists, raw))
+    entries = cast("pa.StructArray", column.values)
     keys, values = entries.field(0).view(pa.string()), entries.field(1)
     if kind is LARGE:
-        keys = entries.field(0).cast(pa.large_binary()).view(pa.large_string())
+        keys = entries.field(0).cast(pa.large_binary()).view(pa.large_string())  # type: ignore[arg-type]
         values = values.cast(pa.large_binary())
     made = pa.StructArray.from_arrays([keys, values], names=["key", "value"])
     mask = column.is_null() if column.null_count else None
     return pa.ListArray.from_arrays(column.offsets, made, mask=mask)
 
 
+def part(column: pa.ListArray[Any], start: int, size: int | None = None) -> pa.ListArray[Any]:
+    return column.slice(start, size)
+
+
 @pytest.mark.parametrize("key", BAD_UTF8)
 @pytest.mark.parametrize("kind", [HEADERS, LARGE], ids=["small", "large"])
-def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType):
+def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType) -> None:
     column = header_column(
         [[(b"a", b"1")], None, [], [(b"ok", None), (key, b"2")], [(None, b"3"), (key, b"4")]], kind
     )
@@ -216,9 +220,9 @@ def test_a_header_key_that_is_not_utf8(key: bytes, kind: pa.DataType):
         {"key": repaired, "value": b"2"},
     ]
     with pytest.raises(ColumnError, match=r"a header key that is not UTF-8 in row 3"):
-        read_headers(column.slice(0, 4), checks(4, tolerant=False))
+        read_headers(part(column, 0, 4), checks(4, tolerant=False))
     with pytest.raises(ColumnError, match=r"in row 0"):
-        read_headers(column.slice(3, 1), checks(1, tolerant=False))
+        read_headers(part(column, 3, 1), checks(1, tolerant=False))
 
 
 _TEXT = st.sampled_from([b"", b"a", "ü".encode(), b"k" * 1000, None, b"\xff"])
@@ -230,9 +234,9 @@ _ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" *
     st.integers(0, 5),
     st.sampled_from([HEADERS, LARGE]),
 )
-def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType):
+def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType) -> None:
     start = min(start, len(rows))
-    column = header_column(rows, kind).slice(start)
+    column = part(header_column(rows, kind), start)
     found = checks(len(rows) - start)
     lists = read_headers(column, found)
     codes = errors(found, len(rows) - start)
@@ -253,7 +257,8 @@ def test_headers_against_a_loop(rows: list[Any], start: int, kind: pa.DataType):
 
 
 def millis(column: pa.Array[Any], zone: str | None = None) -> list[int]:
-    return read_timestamps(column, checks(len(column)), NOW_MS, zone).tolist()
+    found: list[int] = read_timestamps(column, checks(len(column)), NOW_MS, zone).tolist()
+    return found
 
 
 def javas(local: datetime, zone: str) -> int:
@@ -267,7 +272,7 @@ def javas(local: datetime, zone: str) -> int:
 @pytest.mark.parametrize(
     "zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
 )
-def test_local_times_count_in_the_sessions_zone(zone: str):
+def test_local_times_count_in_the_sessions_zone(zone: str) -> None:
     moments = [NEW_YEAR + timedelta(minutes=15 * step) for step in range(4 * 24 * 366)]
     column = pa.array(moments, pa.timestamp("us"))
     assert millis(column, zone) == [javas(moment, zone) for moment in moments]
@@ -277,25 +282,25 @@ def test_local_times_count_in_the_sessions_zone(zone: str):
     ("zone", "hours"),
     [("Z", 0), ("+08:00", -8), ("-03:30", 3.5), ("UTC+8", -8), ("GMT-2", 2), ("UT+01:00", -1)],
 )
-def test_zones_that_are_offsets(zone: str, hours: float):
+def test_zones_that_are_offsets(zone: str, hours: float) -> None:
     column = pa.array([NOON], pa.timestamp("us"))
     moment = NOON + timedelta(hours=hours) - EPOCH
     assert millis(column, zone) == [moment / timedelta(milliseconds=1)]
 
 
-def test_a_zone_that_nobody_knows_is_an_error_that_says_so():
+def test_a_zone_that_nobody_knows_is_an_error_that_says_so() -> None:
     column = pa.array([NOON], pa.timestamp("us"))
     with pytest.raises(ColumnError, match=r"'Mars/Olympus' of the session.*spark\.sql\.session"):
         millis(column, "Mars/Olympus")
 
 
-def test_without_a_session_the_machines_zone(monkeypatch: pytest.MonkeyPatch):
+def test_without_a_session_the_machines_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     column = pa.array([NOON], pa.timestamp("us"))
     assert millis(column) == [javas(NOON, "Asia/Tokyo")]
 
 
-def test_a_column_with_a_zone_states_the_sessions():
+def test_a_column_with_a_zone_states_the_sessions() -> None:
     local = pa.array([NOON], pa.timestamp("us"))
     zoned = pa.array([0], pa.timestamp("us", "America/New_York"))
     batch = pa.RecordBatch.from_arrays([zoned, local], ["other", "timestamp"])
@@ -309,7 +314,7 @@ def test_a_column_with_a_zone_states_the_sessions():
 
 @pytest.mark.parametrize("micros", [-1, -999, -1000, -1001, -(2**62)])
 @pytest.mark.parametrize("tz", ["UTC", None])
-def test_no_timestamp_before_1970(micros: int, tz: str | None):
+def test_no_timestamp_before_1970(micros: int, tz: str | None) -> None:
     column = pa.array([0, micros, None, 1_999], pa.timestamp("us", tz))
     found = checks(4)
     stamps = read_timestamps(column, found, NOW_MS, "UTC")
@@ -324,7 +329,7 @@ def test_no_timestamp_before_1970(micros: int, tz: str | None):
         read_timestamps(column, checks(4, tolerant=False), NOW_MS, "UTC")
 
 
-def test_a_row_keeps_its_first_flaw():
+def test_a_row_keeps_its_first_flaw() -> None:
     column = pa.array([-1], pa.timestamp("us", "UTC"))
     found = checks(1)
     read_topics(text([b"a/b"]), found)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -17,12 +19,14 @@ MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOW
 
 def _task() -> TaskWriter:
     options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
-    places = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
     return TaskWriter(SinkConfig.parse(options), Contract(value=0, fixed_topic="t", **places))
 
 
 @pytest.mark.parametrize("messages", MIXES, ids=repr)
-def test_a_commit_of_what_is_no_delivery_report_fails(messages):
+def test_a_commit_of_what_is_no_delivery_report_fails(
+    messages: Any,
+) -> None:
     with pytest.raises(DeliveryError, match=f"1 of {len(messages)} partitions have no delivery"):
         KafkaProdWriter(_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
@@ -30,11 +34,11 @@ def test_a_commit_of_what_is_no_delivery_report_fails(messages):
 
 
 @pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=repr)
-def test_an_abort_takes_whatever_spark_has(messages):
+def test_an_abort_takes_whatever_spark_has(messages: Any) -> None:
     KafkaProdWriter(_task()).abort(messages)
     KafkaProdStreamWriter(_task()).abort(messages, 3)
 
 
-def test_a_commit_of_reports_alone():
+def test_a_commit_of_reports_alone() -> None:
     KafkaProdWriter(_task()).commit((KNOWN, KNOWN))
     KafkaProdStreamWriter(_task()).commit((KNOWN, KNOWN), 3)

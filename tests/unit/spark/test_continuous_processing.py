@@ -30,20 +30,22 @@ def _tree(proc: Path, *queries: str) -> Path:
 
 
 @pytest.mark.parametrize("queries", [(QUERY, EPOCHS), (QUERY, QUERY, EPOCHS, EPOCHS)])
-def test_where_every_query_is_continuous_it_is_refused(tmp_path: Path, queries: tuple[str, ...]):
+def test_where_every_query_is_continuous_it_is_refused(
+    tmp_path: Path, queries: tuple[str, ...]
+) -> None:
     with pytest.raises(ConfigError, match=r"processingTime"):
         refuse_continuous(_tree(tmp_path, *queries))
 
 
 @pytest.mark.parametrize("queries", [(), (QUERY,), (QUERY, QUERY, EPOCHS)])
-def test_where_it_may_be_another_it_is_not(tmp_path: Path, queries: tuple[str, ...]):
+def test_where_it_may_be_another_it_is_not(tmp_path: Path, queries: tuple[str, ...]) -> None:
     refuse_continuous(_tree(tmp_path, *queries))
 
 
-def test_without_proc_nothing_is_seen(tmp_path: Path):
+def test_without_proc_nothing_is_seen(tmp_path: Path) -> None:
     refuse_continuous(tmp_path / "none")
 
 
-def test_a_thread_that_ends_meanwhile(tmp_path: Path):
+def test_a_thread_that_ends_meanwhile(tmp_path: Path) -> None:
     (_tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
     refuse_continuous(tmp_path)

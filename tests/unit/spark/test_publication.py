@@ -6,7 +6,7 @@ import logging
 import pickle
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,7 +32,7 @@ DONE = DeliveryMessage(DeliveryReport(tasks=1, retries=2))
 def _task(**options: str) -> TaskWriter:
     named = {name.replace("__", "."): value for name, value in options.items()}
     config = SinkConfig.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t", **named})
-    places = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
     return TaskWriter(config, Contract(value=0, fixed_topic="t", **places))
 
 
@@ -48,12 +48,14 @@ def _read(path: Path) -> DeliveryReport:
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "dbfs:/x", "s3a://b/x", "/dev/null/x", "{folder}"])
-def test_a_bad_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_bad_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _commit_and_abort(_task(reportPath=path.format(folder=tmp_path)))
     assert "the write has no report, what is in Kafka stays" in caplog.text
 
 
-def test_a_store_that_hangs(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def test_a_store_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def hangs(path: str, text: str) -> None:
         raise ReportError(f"no answer for {path}")
 
@@ -70,7 +72,7 @@ def test_a_store_that_hangs(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
         {"metrics__opentelemetry": "true"},
     ],
 )
-def test_exporters_without_their_place(options: dict[str, str]):
+def test_exporters_without_their_place(options: dict[str, str]) -> None:
     _commit_and_abort(_task(**options))
 
 
@@ -84,9 +86,10 @@ class _Broken:
 @pytest.mark.parametrize(
     "part", ["request_latency", "metrics", "partitions", "poison", "errors", "slowest", "tasks"]
 )
-def test_reports_of_another_version(part: str, tmp_path: Path):
+def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    strange = DeliveryMessage(replace(DONE.report, **{part: _Broken()}))
+    broken: dict[str, Any] = {part: _Broken()}
+    strange = DeliveryMessage(replace(DONE.report, **broken))
     _commit_and_abort(_task(), strange)
     KafkaProdWriter(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
@@ -94,7 +97,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path):
     assert "1 of 3 tasks' reports can't be added up" in report.error
 
 
-def test_a_report_that_lacks_a_field():
+def test_a_report_that_lacks_a_field() -> None:
     """As one that an executor with an older version of this package has pickled."""
     names = DeliveryReport.__slots__
     state = [getattr(DONE.report, name) for name in names][:-1]
@@ -107,7 +110,7 @@ def test_a_report_that_lacks_a_field():
 @pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])
 def test_a_summary_that_fails(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError(name)
 
@@ -117,7 +120,7 @@ def test_a_summary_that_fails(
     assert (path / "batch-7.json").is_file() or (path / "batch-7.json").is_dir()
 
 
-def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with (tmp_path / "closed").open("w") as stream:
         handler = logging.StreamHandler(stream)
     logger = logging.getLogger("spark_kafka_sink")
@@ -129,7 +132,7 @@ def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         logger.removeHandler(handler)
 
 
-def test_the_report_of_each_end(tmp_path: Path):
+def test_the_report_of_each_end(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     task = _task(reportPath=str(path))
     Publication.of_write(task.config).announce()
@@ -146,13 +149,13 @@ def test_the_report_of_each_end(tmp_path: Path):
     assert running.written_at <= failed.written_at <= done.written_at
 
 
-def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path):
+def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):
             Publication.of_write(_task(reportPath=path).config).announce()
 
 
-def test_the_writers_are_pickled_to_tasks():
+def test_the_writers_are_pickled_to_tasks() -> None:
     for kind in (KafkaProdWriter, KafkaProdStreamWriter):
         copy = pickle.loads(pickle.dumps(kind(_task(reportPath="/x"))))
         assert copy._task.config.report_path == "/x"
@@ -170,7 +173,7 @@ def test_the_writers_are_pickled_to_tasks():
 )
 def test_where_the_report_of_a_micro_batch_lies(
     given: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.chdir(tmp_path)
     task = _task(reportPath=given)
     publication.check_report_folder(task.config)

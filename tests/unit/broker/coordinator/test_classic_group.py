@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -9,9 +11,12 @@ from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, Clas
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.group_member import JoinRequest
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def joining(member_id="", **changes):
-    fields = {
+
+def joining(member_id: str = "", **changes: Any) -> JoinRequest:
+    fields: dict[str, Any] = {
         "instance_id": None,
         "client_id": "c",
         "client_host": "/h",
@@ -27,34 +32,46 @@ def joining(member_id="", **changes):
 class Client:
     """Joins and syncs, and keeps the answers."""
 
-    def __init__(self, group, **changes):
+    def __init__(self, group: ClassicGroup, **changes: Any) -> None:
         self.group, self.changes = group, changes
-        self.id, self.joined, self.synced = "", None, None
+        self.id = ""
+        # Fields of the responses; None while they are waited for.
+        self.joined: Any = None
+        self.synced: Any = None
 
-    def join(self, now=0.0):
+    def join(self, now: float = 0.0) -> Self:
         self.joined = None
         self.group.join(joining(self.id, **self.changes), self._joined, now)
         return self
 
-    def _joined(self, values):
+    def _joined(self, values: Mapping[str, Any]) -> None:
         self.joined = values
         self.id = values["member_id"]
 
-    def sync(self, assignments=None):
+    def sync(self, assignments: Mapping[str, bytes] | None = None) -> ErrorCode:
         self.synced = None
         return self.group.sync(self.id, assignments or {}, self._synced)
 
-    def _synced(self, values):
+    def _synced(self, values: Mapping[str, Any]) -> None:
         self.synced = values
 
 
+Pair = tuple[Client, Client]
+
+
+def found(groups: GroupCoordinator, name: str) -> ClassicGroup:
+    group = groups.find(name)
+    assert group is not None
+    return group
+
+
 @pytest.fixture
-def group():
+def group() -> ClassicGroup:
     return ClassicGroup(id="g")
 
 
 @pytest.fixture
-def pair(group):
+def pair(group: ClassicGroup) -> Pair:
     """Two members of a stable group; the first leads."""
     first, second = Client(group).join(), Client(group)
     second.join()
@@ -65,14 +82,14 @@ def pair(group):
     return first, second
 
 
-def test_the_only_member_leads_at_once(group):
+def test_the_only_member_leads_at_once(group: ClassicGroup) -> None:
     only = Client(group).join()
     assert (only.joined["generation_id"], only.joined["leader"]) == (1, only.id)
     assert only.joined["protocol_name"] == "range"
     assert [m["metadata"] for m in only.joined["members"]] == [b"r"]
 
 
-def test_assignments_reach_everybody(group, pair):
+def test_assignments_reach_everybody(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     assert (first.synced["assignment"], second.synced["assignment"]) == (b"1", b"2")
     assert group.state is ClassicGroupState.STABLE
@@ -80,7 +97,7 @@ def test_assignments_reach_everybody(group, pair):
     assert second.joined["members"] == []
 
 
-def test_an_id_comes_first_where_the_client_knows_how(group):
+def test_an_id_comes_first_where_the_client_knows_how(group: ClassicGroup) -> None:
     client = Client(group, needs_known_id=True).join()
     assert client.joined["error_code"] is ErrorCode.member_id_required
     assert not group.members
@@ -88,28 +105,33 @@ def test_an_id_comes_first_where_the_client_knows_how(group):
     assert client.joined["generation_id"] == 1
 
 
-def test_ids_that_nobody_gave_out(group):
+def test_ids_that_nobody_gave_out(group: ClassicGroup) -> None:
     client = Client(group)
     client.id = "stranger"
     assert client.join().joined["error_code"] is ErrorCode.unknown_member_id
     assert group.check("stranger", 0) is ErrorCode.unknown_member_id
 
 
-def test_protocols_need_something_in_common(group):
+def test_protocols_need_something_in_common(group: ClassicGroup) -> None:
     Client(group).join()
-    for changes in ({"protocols": {"other": b""}}, {"protocols": {}}, {"protocol_type": "connect"}):
+    refused_ones: list[dict[str, Any]] = [
+        {"protocols": {"other": b""}},
+        {"protocols": {}},
+        {"protocol_type": "connect"},
+    ]
+    for changes in refused_ones:
         refused = Client(group, **changes).join()
         assert refused.joined["error_code"] is ErrorCode.inconsistent_group_protocol
 
 
-def test_the_protocol_that_all_know_wins(group):
+def test_the_protocol_that_all_know_wins(group: ClassicGroup) -> None:
     first = Client(group).join()
     second = Client(group, protocols={"sticky": b"x"})
     second.join()
     assert first.join().joined["protocol_name"] == "sticky"
 
 
-def test_others_hear_of_a_rebalance(group, pair):
+def test_others_hear_of_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     Client(group).join()
     assert group.heartbeat(first.id, 0.0) is ErrorCode.rebalance_in_progress
@@ -117,20 +139,20 @@ def test_others_hear_of_a_rebalance(group, pair):
     assert group.check(first.id, 1) is ErrorCode.illegal_generation
 
 
-def test_a_follower_that_joins_again_disturbs_nobody(group, pair):
+def test_a_follower_that_joins_again_disturbs_nobody(group: ClassicGroup, pair: Pair) -> None:
     _, second = pair
     generation = group.generation
     assert second.join().joined["generation_id"] == generation
     assert group.state is ClassicGroupState.STABLE
 
 
-def test_the_leader_can_ask_for_a_rebalance(group, pair):
+def test_the_leader_can_ask_for_a_rebalance(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     assert first.join().joined is None
     assert second.join().joined["generation_id"] == group.generation == 3
 
 
-def test_silent_members_are_removed(group, pair):
+def test_silent_members_are_removed(group: ClassicGroup, pair: Pair) -> None:
     first, _ = pair
     group.heartbeat(first.id, 8.0)
     group.tick(11.0)
@@ -140,7 +162,7 @@ def test_silent_members_are_removed(group, pair):
     assert first.joined["generation_id"] == 3
 
 
-def test_a_rebalance_does_not_wait_for_ever(group, pair):
+def test_a_rebalance_does_not_wait_for_ever(group: ClassicGroup, pair: Pair) -> None:
     first, second = pair
     third = Client(group).join(now=1.0)
     for now in (5.0, 14.0, 23.0, 32.0, 41.0, 50.0, 59.0):
@@ -155,7 +177,7 @@ def test_a_rebalance_does_not_wait_for_ever(group, pair):
     assert list(group.members) == [third.id]
 
 
-def test_the_last_member_leaves_an_empty_group(group, pair):
+def test_the_last_member_leaves_an_empty_group(group: ClassicGroup, pair: Pair) -> None:
     group.remove([client.id for client in pair], 0.0)
     assert (group.state, group.members) == (ClassicGroupState.EMPTY, {})
 
@@ -164,7 +186,7 @@ class TestStaticMembers:
     """KIP-345, on the state itself; test_static_members.py asks a real Kafka, too."""
 
     @pytest.fixture
-    def stable(self, group):
+    def stable(self, group: ClassicGroup) -> list[Client]:
         """A leader `i` and a follower `j`, each with an assignment."""
         members = [Client(group, instance_id="i").join(), Client(group, instance_id="j")]
         members[1].join()
@@ -174,7 +196,9 @@ class TestStaticMembers:
         return members
 
     @pytest.mark.parametrize(("number", "skips"), [(0, True), (0, False), (1, True), (1, False)])
-    def test_who_comes_back_keeps_its_place(self, group, stable, number, skips):
+    def test_who_comes_back_keeps_its_place(
+        self, group: ClassicGroup, stable: list[Client], number: int, skips: bool
+    ) -> None:
         """An old client that led must not know it: it would assign anew (KAFKA-13435)."""
         former, generation = stable[number], group.generation
         ids = list(group.members)
@@ -192,7 +216,9 @@ class TestStaticMembers:
         assert back.synced["assignment"] == (b"1", b"2")[number]
         assert group.heartbeat(stable[1 - number].id, 0.0) is ErrorCode.none
 
-    def test_who_was_displaced_is_fenced_everywhere(self, group, stable):
+    def test_who_was_displaced_is_fenced_everywhere(
+        self, group: ClassicGroup, stable: list[Client]
+    ) -> None:
         former = stable[1]
         Client(group, instance_id="j").join()
         fenced = ErrorCode.fenced_instance_id
@@ -203,28 +229,34 @@ class TestStaticMembers:
         assert group.check(former.id, group.generation) is ErrorCode.unknown_member_id
         assert group.check(former.id, group.generation, "k") is ErrorCode.unknown_member_id
 
-    def test_waiting_requests_of_the_displaced_are_fenced(self, group, stable):
+    def test_waiting_requests_of_the_displaced_are_fenced(
+        self, group: ClassicGroup, stable: list[Client]
+    ) -> None:
         Client(group).join()
         waiting = stable[1].join()
         assert waiting.joined is None
         Client(group, instance_id="j").join()
-        assert waiting.joined["error_code"] is ErrorCode.fenced_instance_id
+        assert waiting.joined["error_code"] is ErrorCode.fenced_instance_id  # type: ignore[index]
 
-    def test_a_changed_choice_of_protocol_is_a_rebalance(self, group, stable):
+    def test_a_changed_choice_of_protocol_is_a_rebalance(
+        self, group: ClassicGroup, stable: list[Client]
+    ) -> None:
         back = Client(group, instance_id="j", protocols={"sticky": b"x"}).join()
         assert back.joined is None
         assert group.state is ClassicGroupState.PREPARING_REBALANCE
         stable[0].join()
-        assert back.joined["protocol_name"] == "sticky"
+        assert back.joined["protocol_name"] == "sticky"  # type: ignore[index]
 
-    def test_before_the_assignment_a_return_is_a_rebalance(self, group):
+    def test_before_the_assignment_a_return_is_a_rebalance(self, group: ClassicGroup) -> None:
         first = Client(group, instance_id="i").join()
         back = Client(group, instance_id="i").join()
         assert (back.joined["generation_id"], back.joined["leader"]) == (2, back.id)
         assert list(group.members) == [back.id]
         assert group.check(first.id, 1, "i") is ErrorCode.fenced_instance_id
 
-    def test_an_absent_static_member_outlives_a_rebalance(self, group, stable):
+    def test_an_absent_static_member_outlives_a_rebalance(
+        self, group: ClassicGroup, stable: list[Client]
+    ) -> None:
         """It stays until its session ends, not until the rebalance does."""
         leader, absent = stable
         Client(group, rebalance_timeout=5.0).join(now=1.0)
@@ -236,13 +268,17 @@ class TestStaticMembers:
         group.tick(200.0)
         assert absent.id not in group.members
 
-    def test_an_administrator_removes_it_by_its_instance(self, group, stable):
+    def test_an_administrator_removes_it_by_its_instance(
+        self, group: ClassicGroup, stable: list[Client]
+    ) -> None:
         assert group.leave("", "nobody", 0.0) is ErrorCode.unknown_member_id
         assert group.leave("", "j", 0.0) is ErrorCode.none
         assert list(group.members) == [stable[0].id]
 
 
-def test_an_id_that_was_given_out_is_waited_for_and_forgotten(group, pair):
+def test_an_id_that_was_given_out_is_waited_for_and_forgotten(
+    group: ClassicGroup, pair: Pair
+) -> None:
     """A rebalance waits for it (KIP-394), for a session; it may leave, too."""
     late = Client(group, needs_known_id=True).join(now=0.0)
     gone = Client(group, needs_known_id=True).join(now=0.0)
@@ -252,11 +288,11 @@ def test_an_id_that_was_given_out_is_waited_for_and_forgotten(group, pair):
     assert group.leave(gone.id, None, 2.0) is ErrorCode.none
     assert pair[0].joined is None
     group.tick(10.5)
-    assert pair[0].joined["generation_id"] == 3
+    assert pair[0].joined["generation_id"] == 3  # type: ignore[index]
     assert late.join(11.0).joined["error_code"] is ErrorCode.unknown_member_id
 
 
-def test_who_never_asks_for_its_assignment_is_removed(group):
+def test_who_never_asks_for_its_assignment_is_removed(group: ClassicGroup) -> None:
     first, second = Client(group).join(), Client(group)
     second.join()
     first.join()
@@ -270,7 +306,7 @@ def test_who_never_asks_for_its_assignment_is_removed(group):
     assert list(group.members) == [first.id]
 
 
-def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group):
+def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group: ClassicGroup) -> None:
     first, second = Client(group).join(), Client(group)
     second.join()
     generation = first.join().joined["generation_id"]
@@ -278,14 +314,14 @@ def test_a_leader_that_asks_twice_before_it_assigned_disturbs_nobody(group):
     assert (again["generation_id"], len(again["members"])) == (generation, 2)
 
 
-def test_nobody_is_looked_at_before_time():
+def test_nobody_is_looked_at_before_time() -> None:
     groups = GroupCoordinator()
     assert groups.next_deadline() is None
     only = Client(groups.get_or_create("g")).join(now=3.0)
     assert groups.next_deadline() == 13.0
     only.sync({})
-    groups.find("g").heartbeat(only.id, 5.0)
+    found(groups, "g").heartbeat(only.id, 5.0)
     groups.tick(14.9)
-    assert only.id in groups.find("g").members
+    assert only.id in found(groups, "g").members
     groups.tick(15.0)
-    assert groups.find("g").state is ClassicGroupState.EMPTY
+    assert found(groups, "g").state is ClassicGroupState.EMPTY

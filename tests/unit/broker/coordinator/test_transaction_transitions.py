@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,15 +26,15 @@ NOW = transitions.Now(ms=1_000, new_producer_id=ids.__next__)
 PLACE = ("t", 0)
 
 
-def known(epoch=0, **changes):
+def known(epoch: int = 0, **changes: Any) -> TransactionMetadata:
     return TransactionMetadata(id="x", producer_id=1, timeout_ms=1, epoch=epoch, **changes)
 
 
-def opened(epoch=0):
+def opened(epoch: int = 0) -> TransactionMetadata:
     return transitions.add(known(epoch), [PLACE], NOW)
 
 
-def ended(txn, *, commit=True):
+def ended(txn: TransactionMetadata, *, commit: bool = True) -> TransactionMetadata:
     decide = transitions.end_v2(
         txn, ProducerIdAndEpoch(txn.producer_id, txn.epoch), NOW, commit=commit
     )
@@ -43,7 +44,9 @@ def ended(txn, *, commit=True):
 
 @pytest.mark.parametrize("after", TransactionState)
 @pytest.mark.parametrize("before", TransactionState)
-def test_only_the_transitions_of_the_table(before, after):
+def test_only_the_transitions_of_the_table(
+    before: TransactionState, after: TransactionState
+) -> None:
     txn = known(state=before)
     if before in BEFORE[after]:
         assert txn.to(after).state is after
@@ -55,7 +58,7 @@ def test_only_the_transitions_of_the_table(before, after):
 class TestTheLastEpochs:
     """As seen on Kafka 4.3.1 with 32,766 epochs used."""
 
-    def test_an_end_of_v2_brings_a_new_producer_id(self):
+    def test_an_end_of_v2_brings_a_new_producer_id(self) -> None:
         prepared = ended(opened(LAST_EPOCH))
         assert (prepared.producer_id, prepared.epoch) == (1, MAX_EPOCH)
         done = transitions.complete(prepared, NOW)
@@ -67,12 +70,12 @@ class TestTheLastEpochs:
         late = transitions.end_v2(later, ProducerIdAndEpoch(1, LAST_EPOCH), NOW, commit=True)
         assert late is ErrorCode.invalid_producer_id_mapping
 
-    def test_the_epoch_before_is_an_ordinary_one(self):
+    def test_the_epoch_before_is_an_ordinary_one(self) -> None:
         done = transitions.complete(ended(opened(LAST_EPOCH - 1)), NOW)
         assert (done.producer_id, done.epoch) == (1, LAST_EPOCH)
 
     @pytest.mark.parametrize("expected", [None, ProducerIdAndEpoch(1, LAST_EPOCH)])
-    def test_an_init_brings_a_new_producer_id(self, expected):
+    def test_an_init_brings_a_new_producer_id(self, expected: ProducerIdAndEpoch | None) -> None:
         fresh = transitions.initialize(known(LAST_EPOCH), expected, 1, NOW)
         assert isinstance(fresh, TransactionMetadata)
         assert (fresh.previous_producer_id, fresh.epoch) == (1, 0)
@@ -84,11 +87,11 @@ class TestTheLastEpochs:
         older = ProducerIdAndEpoch(1, LAST_EPOCH - 1)
         assert transitions.may_initialize(fresh, older) is ErrorCode.producer_fenced
 
-    def test_a_fence_of_v2_brings_a_new_producer_id(self):
+    def test_a_fence_of_v2_brings_a_new_producer_id(self) -> None:
         done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=True), NOW)
         assert (done.producer_id != 1, done.epoch) == (True, 0)
 
-    def test_a_fence_of_v1_uses_the_epoch_that_nobody_gets(self):
+    def test_a_fence_of_v1_uses_the_epoch_that_nobody_gets(self) -> None:
         done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
         assert (done.producer_id, done.epoch) == (1, MAX_EPOCH)
         fresh = transitions.initialize(done, None, 1, NOW)
@@ -100,7 +103,7 @@ class TestMarkersOnTheirWay:
     """What Kafka answers while partitions lack a leader for their markers."""
 
     @pytest.mark.parametrize("commit", [True, False])
-    def test_v2(self, commit):
+    def test_v2(self, commit: bool) -> None:
         prepared = ended(opened(), commit=commit)
         claims = {
             (0, commit): ErrorCode.concurrent_transactions,
@@ -118,7 +121,7 @@ class TestMarkersOnTheirWay:
         )
         assert transitions.may_initialize(prepared, None) is ErrorCode.concurrent_transactions
 
-    def test_v1(self):
+    def test_v1(self) -> None:
         prepared = transitions.end_v1(opened(), ProducerIdAndEpoch(1, 0), NOW, commit=True)
         assert isinstance(prepared, TransactionMetadata)
         again = transitions.end_v1(prepared, ProducerIdAndEpoch(1, 0), NOW, commit=True)
@@ -128,8 +131,10 @@ class TestMarkersOnTheirWay:
 
 @settings(max_examples=60, deadline=None, database=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("wca")), max_size=30))
-def test_stable_offset_and_aborted_list_against_a_model(steps):
-    table, offset, opened_at, log = PartitionTransactions(), 0, {}, []
+def test_stable_offset_and_aborted_list_against_a_model(steps: list[tuple[int, str]]) -> None:
+    table, offset = PartitionTransactions(), 0
+    opened_at: dict[int, int] = {}
+    log: list[tuple[int, int, int]] = []
     for producer, kind in steps:
         if kind == "w":
             table.begin(producer, offset)
@@ -147,7 +152,7 @@ def test_stable_offset_and_aborted_list_against_a_model(steps):
         assert listed == [one for one in log if one[2] >= start]
 
 
-def test_what_replicas_lack_is_not_stable():
+def test_what_replicas_lack_is_not_stable() -> None:
     table = PartitionTransactions()
     table.begin(1, 5)
     table.end(1, 9, commit=True)

@@ -7,7 +7,7 @@ from spark_kafka_sink.broker.partition.partition_transactions import PartitionTr
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 
 
-def test_the_last_stable_offset():
+def test_the_last_stable_offset() -> None:
     transactions = PartitionTransactions()
     transactions.begin(producer_id=1, first_offset=2)
     transactions.end(1, 5, commit=True)
@@ -17,7 +17,7 @@ def test_the_last_stable_offset():
     assert transactions.stable_offset(5) == 5
 
 
-def test_how_late_a_follower_is():
+def test_how_late_a_follower_is() -> None:
     states = ReplicaStates()
     states.appended(10, now=0.0)
     assert not any(states.is_late(2, now, allowed=1.0) for now in (1.0, 50.0))
@@ -27,7 +27,7 @@ def test_how_late_a_follower_is():
     assert not states.is_late(2, 99.0, allowed=1.0)
 
 
-def test_an_epoch_begins_with_its_leader():
+def test_an_epoch_begins_with_its_leader() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
     assert partition.log.epochs.latest == -1
     for _ in range(2):

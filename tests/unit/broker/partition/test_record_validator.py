@@ -34,7 +34,7 @@ KEYS = st.sampled_from([varint(-1), varint(0), varint(-2), varint(2) + b"ab", va
 CODECS = st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4])
 
 
-def judged(raws, codec, options):
+def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple[object, ...]:
     """The verdict on records: their largest time, or the error with what it says of the first."""
     section = compress(codec, b"".join(raw.bytes() for raw in raws))
     header = BatchHeader(
@@ -51,7 +51,9 @@ def judged(raws, codec, options):
 
 
 @given(TIMES, st.integers(-1, 2), KEYS, CODECS, CONFIGS)
-def test_one_alone_is_judged_as_two_that_are_alike(time, delta, key, codec, config):
+def test_one_alone_is_judged_as_two_that_are_alike(
+    time: int, delta: int, key: bytes, codec: Codec, config: dict[str, str]
+) -> None:
     options = AppendOptions(config=TopicConfig(own=config), produce_version=9, now_ms=NOW)
     raw = Raw(time=time, delta=delta, key=key)
     alone = judged([raw], codec, options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,9 @@ from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 IDS = EntryIds()
 QUICK = settings(max_examples=100, deadline=None, database=None)
 CONTENT = st.none() | st.binary(max_size=20)
@@ -19,16 +24,17 @@ NAMES = st.sampled_from(["a", "b", "", "key", "é", "header.x"])
 HEADERS = st.lists(st.tuples(NAMES, CONTENT), max_size=4).map(tuple)
 ROWS = st.tuples(st.integers(0, 2**42), CONTENT, CONTENT, HEADERS)
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=1, max_size=4)
+Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
-def records_of(rows, base):
+def records_of(rows: Sequence[Row], base: int) -> list[Record]:
     return [
         Record(offset=base + number, timestamp=time, key=key, value=value, headers=headers)
         for number, (time, key, value, headers) in enumerate(rows)
     ]
 
 
-def note_of(records, **changes):
+def note_of(records: list[Record], **changes: int) -> BatchNote:
     header = BatchHeader(
         base_offset=records[0].offset,
         leader_epoch=3,
@@ -43,13 +49,13 @@ def note_of(records, **changes):
     return BatchNote(header=header._replace(**changes), size=0)
 
 
-def entries_of(records):
+def entries_of(records: list[Record]) -> list[list[Any]]:
     return [[IDS.text(record.offset), write_fields(record)] for record in records]
 
 
 @QUICK
 @given(batches=BATCHES, gap=st.integers(0, 3000))
-def test_records_come_back_as_they_were(batches, gap):
+def test_records_come_back_as_they_were(batches: list[list[Row]], gap: int) -> None:
     base, written = 1795221391222 << 10, []
     for rows in batches:
         written.append(records_of(rows, base))
@@ -64,7 +70,7 @@ def test_records_come_back_as_they_were(batches, gap):
         assert header._replace(length=0, crc=0) == note.header
 
 
-def test_null_and_empty_differ():
+def test_null_and_empty_differ() -> None:
     record = Record(
         offset=0, timestamp=5, key=None, value=b"", headers=(("x", None), ("x", b""), ("x", b"1"))
     )
@@ -74,7 +80,7 @@ def test_null_and_empty_differ():
     ]
 
 
-def test_a_compressed_batch_of_append_time_comes_back_plain():
+def test_a_compressed_batch_of_append_time_comes_back_plain() -> None:
     records = records_of([(7, None, b"v", ()), (7, b"k", None, ())], 100)
     note = note_of(records, attributes=0x08 | 4, base_timestamp=1, max_timestamp=7)
     (built,) = build_batches([note], entries_of(records), IDS)
@@ -82,7 +88,7 @@ def test_a_compressed_batch_of_append_time_comes_back_plain():
     assert list(read_records(built)) == records
 
 
-def test_a_batch_without_its_entries_is_empty_but_keeps_its_offsets():
+def test_a_batch_without_its_entries_is_empty_but_keeps_its_offsets() -> None:
     """A consumer has to get past what somebody deleted in Redis."""
     first, second = records_of([(1, None, b"a", ())], 5), records_of([(1, None, b"b", ())] * 3, 9)
     notes = [note_of(first), note_of(second)]
@@ -92,7 +98,7 @@ def test_a_batch_without_its_entries_is_empty_but_keeps_its_offsets():
     assert [list(read_records(batch)) for batch in build_batches(notes, [], IDS)] == [[], []]
 
 
-def test_entries_of_no_batch_are_left_out():
+def test_entries_of_no_batch_are_left_out() -> None:
     records = records_of([(1, None, b"a", ())], 5)
     foreign = [[IDS.text(offset), [b"value", b"x"]] for offset in (4, 6)]
     entries = [foreign[0], *entries_of(records), foreign[1]]
@@ -101,6 +107,6 @@ def test_entries_of_no_batch_are_left_out():
 
 
 @pytest.mark.parametrize("fields", [[], [b"header", b"short"], [b"bytes", b"1"]])
-def test_a_note_that_is_none(fields):
+def test_a_note_that_is_none(fields: list[bytes]) -> None:
     with pytest.raises(ValueError, match="header"):
         BatchNote.read(fields)

@@ -19,7 +19,7 @@ BITS = st.integers(1, 20)
 TIMES = st.integers(0, 2**42)
 
 
-def test_the_formula():
+def test_the_formula() -> None:
     ids = EntryIds()
     assert ids.offset(1234567890123, 0) == 1234567890123 << 10 == 1264197519485952
     assert ids.offset(1234567890123, 1) == 1264197519485953
@@ -28,7 +28,7 @@ def test_the_formula():
 
 @QUICK
 @given(bits=BITS, offset=st.integers(0, 2**63 - 1))
-def test_every_offset_has_one_id(bits, offset):
+def test_every_offset_has_one_id(bits: int, offset: int) -> None:
     ids = EntryIds(bits)
     assert ids.offset(*ids.parts(offset)) == offset
     assert ids.read(ids.text(offset)) == offset
@@ -36,7 +36,9 @@ def test_every_offset_has_one_id(bits, offset):
 
 @QUICK
 @given(bits=BITS, milliseconds=TIMES, data=st.data())
-def test_every_id_that_fits_has_one_offset(bits, milliseconds, data):
+def test_every_id_that_fits_has_one_offset(
+    bits: int, milliseconds: int, data: st.DataObject
+) -> None:
     ids = EntryIds(bits)
     sequence = data.draw(st.integers(0, 2**bits - 1))
     offset = ids.offset(milliseconds, sequence)
@@ -48,7 +50,9 @@ def test_every_id_that_fits_has_one_offset(bits, milliseconds, data):
 
 @QUICK
 @given(bits=BITS, first=TIMES, steps=st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 5000))))
-def test_batches_never_overlap_at_any_rate(bits, first, steps):
+def test_batches_never_overlap_at_any_rate(
+    bits: int, first: int, steps: list[tuple[int, int]]
+) -> None:
     """Thousands of records in a millisecond, or a clock that goes back: ids only grow."""
     ids, now, end, last_id = EntryIds(bits), first, 0, (-1, 0)
     for move, count in steps:
@@ -64,12 +68,12 @@ def test_batches_never_overlap_at_any_rate(bits, first, steps):
 
 
 @pytest.mark.parametrize("bits", [0, 21, -1])
-def test_bits_out_of_range(bits):
+def test_bits_out_of_range(bits: int) -> None:
     with pytest.raises(ConfigError, match="sequence_bits"):
         EntryIds(bits)
 
 
-def test_a_url():
+def test_a_url() -> None:
     url = "redis://u:secret@h:1/3?prefix=p&sequence_bits=12&replicas=2&timeout_ms=7&db=4"
     place = RedisLocation.parse(url)
     assert (place.prefix, place.ids, place.replicas, place.timeout_ms) == ("p", EntryIds(12), 2, 7)
@@ -80,7 +84,7 @@ def test_a_url():
     assert "secret" not in repr(BrokerConfig(storage=url))
 
 
-def test_a_short_url():
+def test_a_short_url() -> None:
     place = RedisLocation.parse("redis://h")
     assert (place.prefix, place.ids.sequence_bits, place.replicas) == ("korvet", 10, 0)
 
@@ -88,23 +92,23 @@ def test_a_short_url():
 @pytest.mark.parametrize(
     "url", ["memory", "http://h", "redis://h?replicas=many", "redis://h?sequence_bits=40"]
 )
-def test_a_url_that_is_none(url):
+def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(ConfigError):
         RedisLocation.parse(url)
 
 
-def test_a_url_that_redis_py_refuses():
+def test_a_url_that_redis_py_refuses() -> None:
     with pytest.raises(ConfigError, match="storage URL of redis://h") as caught:
         EmbeddedBroker(storage="redis://:secret@h:port").start()
     assert "secret" not in str(caught.value)
 
 
-def test_a_folder_and_a_redis_are_too_much():
+def test_a_folder_and_a_redis_are_too_much() -> None:
     with pytest.raises(ConfigError, match="both"):
         BrokerConfig(storage="redis://h", data_dir="x")
 
 
-def test_without_redis_py(monkeypatch):
+def test_without_redis_py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ConfigError, match=r"spark-kafka-sink\[redis\]"):
         EmbeddedBroker(storage="redis://127.0.0.1").start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,30 +23,44 @@ from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.support.raw import batch
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.storage.log_segment import LogSegment
+
+    NewSegment = Callable[[int], LogSegment]
+
 QUICK = settings(max_examples=30, deadline=None, database=None)
 
 
 @pytest.fixture(params=["memory", "disk"])
-def new_segment(request, tmp_path):
+def new_segment(request: pytest.FixtureRequest, tmp_path: Path) -> NewSegment:
     if request.param == "memory":
         return MemorySegment
     return partial(DiskSegment, tmp_path, interval=100, handles=FileHandles())
 
 
-def log_of(new_segment, **config):
+def log_of(new_segment: NewSegment, **config: Any) -> UnifiedLog:
     return UnifiedLog(SegmentedStorage(LogConfig(**config), new_segment))
 
 
-def append(log, count=1, timestamp=0, value=b""):
-    one = batch(count, timestamp=timestamp, value=value)
-    return log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=0))
+def append(log: UnifiedLog, count: int = 1, timestamp: int = 0, value: bytes = b"") -> int:
+    one = bytes(batch(count, timestamp=timestamp, value=value))
+    return log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0))
 
 
-def bases(log):
-    return [segment.base_offset for segment in log.storage.segments]
+def segments_of(log: UnifiedLog) -> Sequence[LogSegment]:
+    assert isinstance(log.storage, SegmentedStorage)
+    return log.storage.segments
 
 
-def test_segments_roll_by_size(new_segment):
+def bases(log: UnifiedLog) -> list[int]:
+    return [segment.base_offset for segment in segments_of(log)]
+
+
+def test_segments_roll_by_size(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_bytes=300)
     for _ in range(5):
         append(log, 2, value=bytes(30))
@@ -55,14 +70,14 @@ def test_segments_roll_by_size(new_segment):
     assert bases(log) == [0, 4, 8, 10, 11]
 
 
-def test_segments_roll_by_the_time_of_their_first_batch(new_segment):
+def test_segments_roll_by_the_time_of_their_first_batch(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_ms=100)
     for timestamp in (1000, 1100, 1101, 1050, 1202):
         append(log, timestamp=timestamp)
     assert bases(log) == [0, 2, 4]
 
 
-def test_retention_by_time_takes_whole_segments(new_segment):
+def test_retention_by_time_takes_whole_segments(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_ms=100, retention_ms=1000)
     for timestamp in (1000, 1150, 1300, 1350):
         append(log, timestamp=timestamp)
@@ -75,7 +90,7 @@ def test_retention_by_time_takes_whole_segments(new_segment):
     assert append(log, timestamp=2400) == 4
 
 
-def test_retention_by_size_keeps_at_least_that_much(new_segment):
+def test_retention_by_size_keeps_at_least_that_much(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_bytes=100, retention_bytes=250, retention_ms=-1)
     for _ in range(10):
         append(log)
@@ -85,14 +100,14 @@ def test_retention_by_size_keeps_at_least_that_much(new_segment):
     assert log.start_offset == 10 - log.size // size
 
 
-def test_a_compacted_log_is_not_expired(new_segment):
+def test_a_compacted_log_is_not_expired(new_segment: NewSegment) -> None:
     log = log_of(new_segment, retention_ms=1, retention_bytes=1, deletes=False)
     append(log)
     log.storage.expire(10**15)
     assert log.start_offset == 0
 
 
-def test_deleted_records_free_whole_segments(new_segment):
+def test_deleted_records_free_whole_segments(new_segment: NewSegment) -> None:
     log = log_of(new_segment, segment_bytes=100)
     for _ in range(4):
         append(log, 3)
@@ -104,7 +119,7 @@ def test_deleted_records_free_whole_segments(new_segment):
 
 
 @pytest.mark.parametrize("offset", range(13))
-def test_truncation_drops_batches_from_an_offset_on(new_segment, offset):
+def test_truncation_drops_batches_from_an_offset_on(new_segment: NewSegment, offset: int) -> None:
     log = log_of(new_segment, segment_bytes=200)
     for number in range(4):
         append(log, 3, timestamp=100 - number)
@@ -122,7 +137,9 @@ def test_truncation_drops_batches_from_an_offset_on(new_segment, offset):
     ),
     data=st.data(),
 )
-def test_disk_reads_as_memory(tmp_path_factory, sizes, data):
+def test_disk_reads_as_memory(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
     folder = DataDir(tmp_path_factory.mktemp("data"))
     config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_ms=6)
     disk = UnifiedLog(folder.create("t", 0, config))
@@ -137,7 +154,7 @@ def test_disk_reads_as_memory(tmp_path_factory, sizes, data):
     folder.close()
 
 
-def same_reads(log, memory, data):
+def same_reads(log: UnifiedLog, memory: UnifiedLog, data: st.DataObject) -> None:
     assert (log.start_offset, log.end_offset, log.size) == (0, memory.end_offset, memory.size)
     assert bases(log) == bases(memory)
     assert list(log) == list(memory)
@@ -155,14 +172,16 @@ def same_reads(log, memory, data):
     assert log.newest() == memory.newest()
 
 
-def test_flushing_by_count_and_by_time(new_segment, monkeypatch):
+def test_flushing_by_count_and_by_time(
+    new_segment: NewSegment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = log_of(new_segment, flush_messages=5, flush_ms=1000)
     flushed = []
 
-    def note(segment):
+    def note(segment: object) -> None:
         flushed.append(segment)
 
-    monkeypatch.setattr(type(log.storage.segments[0]), "flush", note)
+    monkeypatch.setattr(type(segments_of(log)[0]), "flush", note)
     append(log, 4)
     assert flushed == []
     append(log, 2)
@@ -176,7 +195,7 @@ def test_flushing_by_count_and_by_time(new_segment, monkeypatch):
     assert len(flushed) == 2
 
 
-def test_limits_come_from_the_topic():
+def test_limits_come_from_the_topic() -> None:
     own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
     config = LogConfig.of(TopicConfig(own=own, broker=()))
     assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
@@ -185,7 +204,7 @@ def test_limits_come_from_the_topic():
     assert LogConfig.of(TopicConfig(own={}, broker=())) == LogConfig()
 
 
-def test_epochs_end_where_the_next_begins():
+def test_epochs_end_where_the_next_begins() -> None:
     history = LeaderEpochCache()
     for epoch, offset in ((0, 0), (2, 10), (3, 10), (5, 30), (4, 99)):
         history.assign(epoch, offset)
@@ -205,7 +224,7 @@ def test_epochs_end_where_the_next_begins():
     assert history.latest == 3
 
 
-def test_a_journal_keeps_the_newest_values(tmp_path):
+def test_a_journal_keeps_the_newest_values(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = Journal(path)
     for number in range(50_000):
@@ -220,20 +239,26 @@ def test_a_journal_keeps_the_newest_values(tmp_path):
     assert Journal(path).all("count") == again.all("count")
 
 
-def test_a_journal_without_a_file_keeps_nothing():
+def test_a_journal_without_a_file_keeps_nothing() -> None:
     journal = Journal()
     journal.put("kind", ("key",), 1)
     assert journal.all("kind") == {}
 
 
-def test_in_memory_a_fast_writer_is_kept_in_bounds():
+def log_in(cluster: Cluster) -> UnifiedLog:
+    topic = cluster.topics.named("t")
+    partition = None if topic is None else topic.partition(0)
+    assert partition is not None
+    return partition.log
+
+
+def test_in_memory_a_fast_writer_is_kept_in_bounds() -> None:
     """Retention does not wait for its next look, which is minutes away."""
     config = {"retention.bytes": str(8 << 20), "retention.ms": "-1"}
     with EmbeddedBroker(topics={"t": 1}, topic_configs={"t": config}) as kafka:
 
-        def write(cluster):
-            topic = cluster.topics.named("t")
-            log, most = topic.partition(0).log, 0
+        def write(cluster: Cluster) -> tuple[int, int, int]:
+            log, most = log_in(cluster), 0
             for _ in range(64):
                 append(log, value=bytes(900_000))
                 most = max(most, log.size)
@@ -244,12 +269,12 @@ def test_in_memory_a_fast_writer_is_kept_in_bounds():
     assert start > 40
 
 
-def test_in_memory_rows_of_the_past_stay_as_long_as_in_kafka():
+def test_in_memory_rows_of_the_past_stay_as_long_as_in_kafka() -> None:
     """A year of events rolls segments by their times; retention by time has its own interval."""
     with EmbeddedBroker(topics={"t": 1}) as kafka:
 
-        def write(cluster):
-            log = cluster.topics.named("t").partition(0).log
+        def write(cluster: Cluster) -> tuple[int, int]:
+            log = log_in(cluster)
             for month in range(12):
                 append(log, timestamp=1_357_000_000_000 + month * 30 * 86_400_000)
             return len(bases(log)), log.start_offset

@@ -16,7 +16,7 @@ from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.common.clock import ManualClock
-from tests.support.harness.fake import FakeCluster
+from tests.support.harness.fake import FakeCluster, Peer
 from tests.support.harness.names import FakeNames
 from tests.support.harness.offline import config
 
@@ -226,7 +226,7 @@ def hanging_up_on_sight(scene: Scene) -> None:
     """It accepts, and dies in ApiVersions."""
     serve = scene.cluster._serve
 
-    def hang_up(peer, frame) -> None:  # type: ignore[no-untyped-def]
+    def hang_up(peer: Peer, frame: memoryview) -> None:
         if peer.node == 1:
             scene.cluster._cut(peer)
         else:
@@ -239,7 +239,7 @@ def hanging_up_when_ready(scene: Scene) -> None:
     """It answers ApiVersions, and dies then."""
     serve = scene.cluster._serve
 
-    def answer_once(peer, frame) -> None:  # type: ignore[no-untyped-def]
+    def answer_once(peer: Peer, frame: memoryview) -> None:
         serve(peer, frame)
         if peer.node == 1:
             scene.cluster._cut(peer)
@@ -285,7 +285,7 @@ def test_all_addresses_have_their_turn_when_each_dies_in_turn() -> None:
     scene.names.known["one.test"] = [address(40_000 + number) for number in (1, 2, 3)]
     serve = scene.cluster._serve
 
-    def answer_once(peer, frame) -> None:  # type: ignore[no-untyped-def]
+    def answer_once(peer: Peer, frame: memoryview) -> None:
         serve(peer, frame)
         scene.cluster._cut(peer)
 

@@ -22,7 +22,7 @@ SECRET_HERE = {"sasl.oauthbearer.client.credentials.client.id"}
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_type_rank_and_range_are_javas(option: Option):
+def test_type_rank_and_range_are_javas(option: Option) -> None:
     java = JAVA[option.name]
     kind = "PASSWORD" if option.name in SECRET_HERE else java["type"]
     assert KINDS.get(kind, kind) == option.kind.name
@@ -32,22 +32,23 @@ def test_type_rank_and_range_are_javas(option: Option):
 
 
 @pytest.mark.parametrize("option", SHARED, ids=lambda option: option.name)
-def test_default_is_javas(option: Option):
+def test_default_is_javas(option: Option) -> None:
     java = JAVA[option.name]["default"].removeprefix("class ").strip("[]").replace(", ", ",")
-    assert java == {None: "null", False: "false", True: "true"}.get(option.java, str(option.java))
+    named: dict[object, str] = {None: "null", False: "false", True: "true"}
+    assert java == named.get(option.java, str(option.java))
 
 
-def test_protocols_are_javas():
+def test_protocols_are_javas() -> None:
     (protocol,) = (option for option in SHARED if option.name == "security.protocol")
     java = JAVA["security.protocol"]["allowed"].partition("[")[2].strip("]").split(", ")
     assert set(protocol.choices) == set(java)
     assert not protocol.of_java or protocol.java in protocol.choices
 
 
-def test_options_of_other_clients_are_not_javas():
+def test_options_of_other_clients_are_not_javas() -> None:
     assert not {option.name for option in SECURITY_OPTIONS if not option.of_java} & JAVA.keys()
 
 
-def test_every_row_says_something():
+def test_every_row_says_something() -> None:
     assert all(option.doc.endswith(".") for option in SECURITY_OPTIONS)
     assert len({option.name for option in SECURITY_OPTIONS}) == len(SECURITY_OPTIONS)

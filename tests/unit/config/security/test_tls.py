@@ -25,7 +25,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
 
 
 @pytest.fixture(autouse=True)
-def _each_test_warns_anew():
+def _each_test_warns_anew() -> None:
     tls.warn_old_version.cache_clear()
 
 
@@ -50,7 +50,7 @@ def secret(value: str, name: str) -> Secret:
     return Secret(value, f"kafka.{name}")
 
 
-def test_nothing_given_believes_the_systems_authorities_and_checks_the_name():
+def test_nothing_given_believes_the_systems_authorities_and_checks_the_name() -> None:
     assert parse({}) == TlsConfig()
     assert parse({}).check_hostname
     assert parse({}).protocols == (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
@@ -101,7 +101,7 @@ def test_nothing_given_believes_the_systems_authorities_and_checks_the_name():
         ({"ssl.truststore.location": ""}, None),
     ],
 )
-def test_whom_to_believe(options: dict[str, str], expected: TrustStore | None):
+def test_whom_to_believe(options: dict[str, str], expected: TrustStore | None) -> None:
     assert parse(options).truststore == expected
 
 
@@ -166,7 +166,7 @@ def test_whom_to_believe(options: dict[str, str], expected: TrustStore | None):
         ({"ssl.keystore.type": "PKCS12", "ssl.key.password": "sentinel"}, None),
     ],
 )
-def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None):
+def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -> None:
     assert parse(options).keystore == expected
 
 
@@ -276,7 +276,7 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None):
         ),
     ],
 )
-def test_what_contradicts_or_is_missing_is_a_sentence(options: dict[str, str], says: str):
+def test_what_contradicts_or_is_missing_is_a_sentence(options: dict[str, str], says: str) -> None:
     assert says in failure(options)
 
 
@@ -284,7 +284,7 @@ def test_what_contradicts_or_is_missing_is_a_sentence(options: dict[str, str], s
     ("given", "checked"),
     [("https", True), ("HTTPS", True), ("", False), (" ", False), ("none", False)],
 )
-def test_the_hosts_name_is_checked_unless_the_user_says_no(given: str, checked: bool):
+def test_the_hosts_name_is_checked_unless_the_user_says_no(given: str, checked: bool) -> None:
     assert parse({"ssl.endpoint.identification.algorithm": given}).check_hostname is checked
 
 
@@ -297,13 +297,13 @@ def test_the_hosts_name_is_checked_unless_the_user_says_no(given: str, checked: 
         ("", (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)),
     ],
 )
-def test_versions(given: str, expected: tuple[TlsVersion, ...]):
+def test_versions(given: str, expected: tuple[TlsVersion, ...]) -> None:
     assert parse({"ssl.enabled.protocols": given}).protocols == expected
 
 
 def test_an_old_version_beside_a_good_one_is_left_out_with_a_warning(
     caplog: pytest.LogCaptureFixture,
-):
+) -> None:
     with caplog.at_level(logging.WARNING):
         parse({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"})
     assert [record.getMessage() for record in caplog.records] == [
@@ -312,9 +312,9 @@ def test_an_old_version_beside_a_good_one_is_left_out_with_a_warning(
 
 
 @pytest.mark.parametrize("given", ["A_B,C_D", "A_B:C_D", " A_B , C_D "])
-def test_cipher_suites_have_commas_as_in_java_or_colons_as_in_openssl(given: str):
+def test_cipher_suites_have_commas_as_in_java_or_colons_as_in_openssl(given: str) -> None:
     assert parse({"ssl.cipher.suites": given}).cipher_suites == ("A_B", "C_D")
 
 
-def test_verification_that_is_asked_for_is_no_news():
+def test_verification_that_is_asked_for_is_no_news() -> None:
     assert parse({"enable.ssl.certificate.verification": "true"}) == TlsConfig()

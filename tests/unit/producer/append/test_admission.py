@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
@@ -95,13 +97,23 @@ class Writer:
         return True
 
 
+def listed(mask: NDArray[np.bool_] | None) -> list[bool]:
+    assert mask is not None
+    found: list[bool] = mask.tolist()
+    return found
+
+
 @contextmanager
 def stalling(
-    settings: SessionSettings | None = None, **options: object
+    settings: SessionSettings | None = None, **options: Any
 ) -> Iterator[tuple[World, StallingCluster]]:
     """Two brokers; after `stall`, the second one takes nothing."""
     cluster = StallingCluster()
-    given = {"buffer_memory": BUFFER, "request_timeout_ms": 10**7, "delivery_timeout_ms": 10**8}
+    given: dict[str, Any] = {
+        "buffer_memory": BUFFER,
+        "request_timeout_ms": 10**7,
+        "delivery_timeout_ms": 10**8,
+    }
     with world(cluster, settings, **{**given, **options}) as one:
         for partition in range(4):
             one.send([b"first"], partition)
@@ -342,9 +354,9 @@ def test_rows_of_a_partition_whose_breaker_is_open_can_be_told() -> None:
         assert gate.broken_rows(chunk) is None
         breakers = one.session.context.breakers
         breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", one.clock.monotonic())
-        assert gate.broken_rows(chunk).tolist() == [n % 4 == 3 for n in range(8)]
+        assert listed(gate.broken_rows(chunk)) == [n % 4 == 3 for n in range(8)]
         breakers.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", one.clock.monotonic())
-        assert gate.broken_rows(chunk).tolist() == [n % 4 != 1 for n in range(8)]
+        assert listed(gate.broken_rows(chunk)) == [n % 4 != 1 for n in range(8)]
         one.clock.advance(60.0)
         assert gate.broken_rows(chunk) is None
         assert gate.broken(info) == frozenset()
@@ -357,7 +369,7 @@ def test_rows_without_a_key_are_broken_only_where_every_partition_is() -> None:
             assert gate.broken_rows(chunk) is None
             place, now = TopicPartition("t", partition), one.clock.monotonic()
             one.session.context.breakers.record(place, 9, BatchOutcome.FAILED, "X", now)
-        assert gate.broken_rows(chunk).tolist() == [True] * 3
+        assert listed(gate.broken_rows(chunk)) == [True] * 3
 
 
 def test_a_batch_is_full_at_its_number_of_records() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -41,7 +41,7 @@ class Writer:
         self._pool.submit(work).result(SOON)
 
 
-def _is_done(future) -> bool:  # type: ignore[no-untyped-def]
+def _is_done(future: Future[Any]) -> bool:
     try:
         future.exception(0.002)
     except TimeoutError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +19,18 @@ from spark_kafka_sink.records.columns import Columns
 from tests.property.reference import partition_for_key
 from tests.support.harness.offline import config, topic
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.client.cluster import TopicInfo
+
 KEYS = [b"", b"k", b"key", b"1234", b"\xff\x80", b"a longer key than the others"]
 
 
 def rows(
     count: int,
-    keys: list[bytes | None] | None = None,
-    partitions: list[int | None] | None = None,
+    keys: Sequence[bytes | None] | None = None,
+    partitions: Sequence[int | None] | None = None,
     topic_of: list[int] | None = None,
 ) -> Rows:
     return Rows(
@@ -46,7 +52,7 @@ def partitioner(**options: object) -> Partitioner:
     return Partitioner(config(**options), Random(3))
 
 
-def topics(*counts: int) -> tuple:
+def topics(*counts: int) -> tuple[TopicInfo, ...]:
     return tuple(topic(name, count) for name, count in zip("abc", counts, strict=False))
 
 

@@ -95,8 +95,8 @@ def test_a_failed_batch_is_no_success(state: SessionState, writer: ThreadPoolExe
 
 def test_the_sender_is_looked_after_while_the_writer_waits() -> None:
     def check_sender() -> None:
-        state.fail(DeliveryError("the sender has died"))
+        watched.fail(DeliveryError("the sender has died"))
 
-    state = SessionState(SystemClock(), nothing, check_sender)
+    watched = SessionState(SystemClock(), nothing, check_sender)
     with pytest.raises(DeliveryError, match="has died"):
-        state.wait_for(lambda: False, None)
+        watched.wait_for(lambda: False, None)

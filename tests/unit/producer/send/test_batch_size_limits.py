@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchSizeLi
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.send.splitter import (
     closed_batch,
     header_lists,
@@ -20,7 +21,6 @@ from spark_kafka_sink.producer.send.splitter import (
     split,
 )
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.compression import Codec
 from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from tests.support.harness.fake import FakeCluster
@@ -145,7 +145,7 @@ def _batch(codec: Codec) -> ProducerBatch:
             [None if row % 7 == 3 else b"v" * (row * 5) for row in range(count)], pa.binary()
         ),
         key=pa.array([None if row % 3 else b"k" * row for row in range(count)], pa.binary()),
-        headers=encode_headers(lists),
+        headers=encode_headers(cast("pa.ListArray[Any]", lists)),
         timestamps=np.array([10**12 + row * 37 % 11 * 1000 for row in range(count)], np.int64),
     )
     batch = closed_batch(TopicPartition("t", 0), 0.0, columns)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.protocol.versions import VersionRange
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 BY_NAME = VersionRange(0, 12)
-SLOW_RETRIES = {"retry_backoff_ms": 500, "retry_backoff_max_ms": 500}
+SLOW_RETRIES: dict[str, Any] = {"retry_backoff_ms": 500, "retry_backoff_max_ms": 500}
 
 
 def begun(one: World, *faults: Fault | None) -> list[bytes]:
@@ -167,7 +169,7 @@ def test_metadata_that_lags_behind_does_not_bring_the_old_topic_back() -> None:
 def test_by_name_the_new_topic_may_have_what_was_sent_before_it_was_known() -> None:
     """Brokers that know no topic ids in requests: the answer that was lost was the new topic's."""
     cluster = FakeCluster(topics={"t": 1})
-    cluster.produce_versions = BY_NAME
+    cluster.versions[ApiKey.PRODUCE] = BY_NAME
     with world(cluster, **SLOW_RETRIES) as one:
         begun(one, Fault(lose=True))
         recreate(one)
@@ -179,7 +181,7 @@ def test_by_name_the_new_topic_may_have_what_was_sent_before_it_was_known() -> N
 @pytest.mark.parametrize("code", [3, 5, 6])
 def test_by_name_a_topic_that_is_gone_for_a_while(code: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
-    cluster.produce_versions = BY_NAME
+    cluster.versions[ApiKey.PRODUCE] = BY_NAME
     with world(cluster, **SLOW_RETRIES) as one:
         begun(one, *[Fault(error=code)] * 5)
         values = one.send_batches(5)
@@ -194,7 +196,7 @@ def test_by_name_a_topic_that_is_gone_for_a_while(code: int) -> None:
 def test_by_name_what_is_clean_starts_over() -> None:
     """Its neighbour was acknowledged by the old topic: the gap must not stay."""
     cluster = FakeCluster(topics={"t": 1})
-    cluster.produce_versions = BY_NAME
+    cluster.versions[ApiKey.PRODUCE] = BY_NAME
     with world(cluster, max_in_flight_requests_per_connection=2, **SLOW_RETRIES) as one:
         begun(one, Fault(error=7, append=True), None)
         values = one.send_batches(6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -9,7 +11,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
-SLOW_RETRIES = {"retry_backoff_ms": 500, "retry_backoff_max_ms": 500}
+SLOW_RETRIES: dict[str, Any] = {"retry_backoff_ms": 500, "retry_backoff_max_ms": 500}
 SOON = 15.0
 """Seconds; delivery.timeout.ms is 120."""
 

@@ -45,7 +45,7 @@ def test_none_by_default(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
-    late = {"retry_backoff_ms": 50_000, "retry_backoff_max_ms": 50_000}
+    late: dict[str, Any] = {"retry_backoff_ms": 50_000, "retry_backoff_max_ms": 50_000}
     with world(statistics_interval_ms=1_000, **late) as one:
         one.send_batches(2)
         one.steps(20)

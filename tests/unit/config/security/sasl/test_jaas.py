@@ -30,7 +30,7 @@ def failure(text: str) -> str:
 @pytest.mark.parametrize("module", LoginModule)
 @pytest.mark.parametrize("prefix", ["", "kafkashaded.", "org.apache.kafka.shaded."])
 @pytest.mark.parametrize("flag", ["required", "REQUISITE", "Sufficient", "optional"])
-def test_login_modules_shaded_or_not(module: LoginModule, prefix: str, flag: str):
+def test_login_modules_shaded_or_not(module: LoginModule, prefix: str, flag: str) -> None:
     assert parse_jaas(f"{prefix}{module.value} {flag};", OPTION).module is module
 
 
@@ -54,7 +54,7 @@ def test_login_modules_shaded_or_not(module: LoginModule, prefix: str, flag: str
         ('ssl.truststore.location="/x"', {"ssl.truststore.location": "/x"}),
     ],
 )
-def test_options_as_java_reads_them(text: str, expected: dict[str, str]):
+def test_options_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
     assert options(text) == expected
 
 
@@ -81,11 +81,11 @@ def test_options_as_java_reads_them(text: str, expected: dict[str, str]):
         ("myorg.apache.kafka.common.Sentinel required;", "has a login module that is not known"),
     ],
 )
-def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str):
+def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str) -> None:
     assert f"option {OPTION} {says}" in failure(text)
 
 
-def test_a_file_of_jaas_sections_is_not_taken_for_an_option():
+def test_a_file_of_jaas_sections_is_not_taken_for_an_option() -> None:
     text = "KafkaClient { org.apache.kafka.common.security.plain.PlainLoginModule required; };"
     assert "has none of required" in failure(text)
 
@@ -97,17 +97,17 @@ def quoted(text: str) -> str:
 
 
 @given(st.dictionaries(st.from_regex(r"[A-Za-z_]{1,9}", fullmatch=True), st.text()))
-def test_every_value_in_quotes_comes_back(values: dict[str, str]):
+def test_every_value_in_quotes_comes_back(values: dict[str, str]) -> None:
     assert options(" ".join(f"{name}={quoted(value)}" for name, value in values.items())) == values
 
 
 @given(st.text(alphabet=st.sampled_from("ab19.-_$ \t\r\n\"'\\/*=;é€")))
-def test_any_text_is_read_or_refused_in_a_sentence(text: str):
+def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     with suppress(ConfigError):
         assert parse_jaas(f"{PLAIN} required {text}", OPTION).module is LoginModule.PLAIN
 
 
-def test_values_are_secrets_and_may_be_references():
+def test_values_are_secrets_and_may_be_references() -> None:
     found = parse_jaas(f'{PLAIN} required password="env:P" empty="" on=TRUE;', OPTION).options
     assert found.secret("password") == Secret("env:P", f"password in {OPTION}")
     assert found.secret("empty") is None

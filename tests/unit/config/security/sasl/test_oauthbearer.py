@@ -69,7 +69,7 @@ def credentials(client: str, secret: str) -> ClientCredentialsLogin:
     )
 
 
-def test_an_issuer_by_javas_options():
+def test_an_issuer_by_javas_options() -> None:
     names = [f"kafka.{name}" for name in CLIENT]
     assert login(ISSUER | CLIENT) == credentials(*names)
     assert login(ISSUER | CLIENT, "") == credentials(*names)
@@ -79,14 +79,14 @@ def test_an_issuer_by_javas_options():
     assert login(ISSUER | CLIENT | older) == credentials(*names)
 
 
-def test_an_issuer_by_the_login_modules_options():
+def test_an_issuer_by_the_login_modules_options() -> None:
     expected = credentials(f"clientId in {JAAS}", f"clientSecret in {JAAS}")
     assert login(ISSUER, 'clientId="me" clientSecret="sentinel"') == expected
     found = login(ISSUER | CLIENT, 'clientId="other" clientSecret="other"')
     assert found == credentials(*(f"kafka.{name}" for name in CLIENT))
 
 
-def test_an_issuer_by_librdkafkas_options():
+def test_an_issuer_by_librdkafkas_options() -> None:
     found = login(
         ISSUER
         | {
@@ -108,7 +108,7 @@ def test_an_issuer_by_librdkafkas_options():
     )
 
 
-def test_an_issuer_by_strimzis_options():
+def test_an_issuer_by_strimzis_options() -> None:
     found = login(
         {HANDLER: "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"},
         'oauth.client.id="me" oauth.client.secret="sentinel" oauth.scope="s" '
@@ -131,7 +131,7 @@ def test_an_issuer_by_strimzis_options():
     )
 
 
-def test_how_the_issuer_is_asked():
+def test_how_the_issuer_is_asked() -> None:
     times = {
         "sasl.login.connect.timeout.ms": "1",
         "sasl.login.read.timeout.ms": "2",
@@ -174,7 +174,7 @@ def test_how_the_issuer_is_asked():
 )
 def test_whom_to_believe_of_the_issuer(
     options: dict[str, str], jaas: str, expected: TlsConfig | None
-):
+) -> None:
     found = login(ISSUER | CLIENT | options, jaas)
     assert isinstance(found, ClientCredentialsLogin)
     assert found.tls == expected
@@ -205,11 +205,11 @@ def test_whom_to_believe_of_the_issuer(
         ),
     ],
 )
-def test_a_token_that_is_given(options: dict[str, str], jaas: str | None, expected: Secret):
+def test_a_token_that_is_given(options: dict[str, str], jaas: str | None, expected: Secret) -> None:
     assert login(options, jaas) == TokenLogin(token=expected)
 
 
-def test_a_token_that_nobody_signed():
+def test_a_token_that_nobody_signed() -> None:
     found = login(
         {},
         'unsecuredLoginStringClaim_sub="me" unsecuredLoginNumberClaim_n="1.5" '
@@ -223,7 +223,7 @@ def test_a_token_that_nobody_signed():
     )
 
 
-def test_amazons_login_under_oauthbearers_name():
+def test_amazons_login_under_oauthbearers_name() -> None:
     name = "shadedmskiam.software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
     found = parse(
         {HANDLER: name, "sasl.client.callback.handler.class": name}, 'awsProfileName="dev"'
@@ -231,7 +231,7 @@ def test_amazons_login_under_oauthbearers_name():
     assert found == SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin(profile="dev"))
 
 
-def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch):
+def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ISSUER | {"sasl.jaas.config": "env:JAAS", "https.ca.pem": "env:CA"}
     config = parse(options)
     monkeypatch.setenv("JAAS", f'{MODULE} clientId="me" clientSecret="sentinel";')
@@ -296,5 +296,5 @@ def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch):
 )
 def test_what_contradicts_or_is_missing_is_a_sentence(
     options: dict[str, str], jaas: str | None, says: str
-):
+) -> None:
     assert says in failure(options, jaas)

@@ -41,7 +41,7 @@ JAAS = "kafka.sasl.jaas.config"
 
 
 @pytest.fixture(autouse=True)
-def _each_test_warns_anew():
+def _each_test_warns_anew() -> None:
     builder.warn_unused.cache_clear()
 
 
@@ -71,13 +71,13 @@ def failure(mechanism: str, jaas: str = "", **options: str) -> str:
     return str(caught.value)
 
 
-def test_no_options_are_plaintext():
+def test_no_options_are_plaintext() -> None:
     config = ProducerConfig.parse({"kafka.bootstrap.servers": "broker:9092"})
     assert config.security == SecurityConfig()
 
 
 @pytest.mark.parametrize("protocol", SecurityProtocol)
-def test_tls_and_sasl_are_there_if_the_protocol_uses_them(protocol: SecurityProtocol):
+def test_tls_and_sasl_are_there_if_the_protocol_uses_them(protocol: SecurityProtocol) -> None:
     options = {"sasl.username": "a", "sasl.password": "b", "sasl.mechanism": "PLAIN"}
     found = security(options | {"security.protocol": protocol.value.lower()})
     assert found.protocol is protocol
@@ -86,7 +86,7 @@ def test_tls_and_sasl_are_there_if_the_protocol_uses_them(protocol: SecurityProt
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str):
+def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str) -> None:
     module = PLAIN if mechanism == "PLAIN" else SCRAM
     assert parse(mechanism, f"{module} {USER};") == SaslConfig(
         mechanism=Mechanism(mechanism),
@@ -101,12 +101,12 @@ def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str):
     )
 
 
-def test_plain_takes_scrams_login_module_as_java_does():
+def test_plain_takes_scrams_login_module_as_java_does() -> None:
     assert isinstance(login("PLAIN", f"{SCRAM} {USER};"), PasswordLogin)
 
 
 @pytest.mark.parametrize(("text", "token"), [("true", True), ("TRUE", True), ("yes", False)])
-def test_a_delegation_token(text: str, token: bool):
+def test_a_delegation_token(text: str, token: bool) -> None:
     found = login("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth={text};")
     assert isinstance(found, PasswordLogin)
     assert found.token_auth is token
@@ -115,7 +115,7 @@ def test_a_delegation_token(text: str, token: bool):
     assert not plain.token_auth
 
 
-def test_the_same_user_in_both_places_is_no_contradiction():
+def test_the_same_user_in_both_places_is_no_contradiction() -> None:
     found = login("PLAIN", f"{PLAIN} {USER};", sasl__username="alice", sasl__password="sentinel")
     assert isinstance(found, PasswordLogin)
 
@@ -183,18 +183,18 @@ def test_the_same_user_in_both_places_is_no_contradiction():
 )
 def test_what_contradicts_or_is_missing_is_a_sentence(
     mechanism: str, jaas: str, options: dict[str, str], says: str
-):
+) -> None:
     assert says in failure(mechanism, jaas, **options)
 
 
-def test_librdkafkas_name_of_the_mechanism():
+def test_librdkafkas_name_of_the_mechanism() -> None:
     given = {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
     found = security(given).sasl
     assert found is not None
     assert found.mechanism is Mechanism.PLAIN
 
 
-def test_kerberos_by_keytab_and_by_ticket_cache():
+def test_kerberos_by_keytab_and_by_ticket_cache() -> None:
     keytab = f'{KERBEROS} useKeyTab=true storeKey=true keyTab="/k" principal="a@R";'
     assert login("", keytab, sasl__kerberos__service__name="kafka") == KerberosLogin(
         service_name="kafka", principal="a@R", keytab="/k"
@@ -209,7 +209,7 @@ def test_kerberos_by_keytab_and_by_ticket_cache():
     ) == KerberosLogin(service_name="kafka", principal="a@R", keytab="/k")
 
 
-def test_msk_iam():
+def test_msk_iam() -> None:
     assert login("AWS_MSK_IAM") == MskIamLogin()
     jaas = (
         f'{IAM} awsProfileName="dev" awsRoleArn="arn:aws:iam::1:role/x" awsDebugCreds=true '
@@ -224,7 +224,7 @@ def test_msk_iam():
     )
 
 
-def test_when_tokens_are_renewed():
+def test_when_tokens_are_renewed() -> None:
     found = parse(
         "PLAIN",
         f"{PLAIN} {USER};",
@@ -239,7 +239,7 @@ def test_when_tokens_are_renewed():
     assert parse("PLAIN", f"{PLAIN} {USER};").refresh == RefreshPolicy()
 
 
-def test_a_jaas_config_in_a_file_travels_as_a_path_and_is_read_anew(tmp_path: Path):
+def test_a_jaas_config_in_a_file_travels_as_a_path_and_is_read_anew(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     file.write_text(f"{SCRAM} {USER};\n")
     config = parse("SCRAM-SHA-256", f"file:{file}")
@@ -253,7 +253,9 @@ def test_a_jaas_config_in_a_file_travels_as_a_path_and_is_read_anew(tmp_path: Pa
     assert (first.password.reveal(), second.password.reveal()) == ("sentinel", "other")
 
 
-def test_a_jaas_config_that_only_executors_have_is_left_to_them(monkeypatch: pytest.MonkeyPatch):
+def test_a_jaas_config_that_only_executors_have_is_left_to_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     config = parse("PLAIN", "env:ONLY_THERE")
     with pytest.raises(ConfigError, match="ONLY_THERE, which is not set"):
         resolve(config)
@@ -261,13 +263,13 @@ def test_a_jaas_config_that_only_executors_have_is_left_to_them(monkeypatch: pyt
     assert isinstance(resolve(config), PasswordLogin)
 
 
-def test_a_jaas_config_in_a_file_is_checked_where_the_driver_has_it(tmp_path: Path):
+def test_a_jaas_config_in_a_file_is_checked_where_the_driver_has_it(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     file.write_text(f"{PLAIN} {USER};")
     assert "has PlainLoginModule" in failure("SCRAM-SHA-256", f"file:{file}")
 
 
-def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch):
+def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
     found = login("PLAIN", f'{PLAIN} username="a" password="env:KAFKA_PASSWORD";')
     monkeypatch.setenv("KAFKA_PASSWORD", "sentinel")
     assert isinstance(found, PasswordLogin)
@@ -276,7 +278,7 @@ def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.Monke
 
 def test_options_that_the_protocol_does_not_use_are_named_in_a_warning(
     caplog: pytest.LogCaptureFixture,
-):
+) -> None:
     given = {"sasl.password": "sentinel", "ssl.ca.location": "/ca", "ssl.protocol": "TLS"}
     with caplog.at_level(logging.WARNING):
         found = security({"security.protocol": "PLAINTEXT", **given})
@@ -287,7 +289,7 @@ def test_options_that_the_protocol_does_not_use_are_named_in_a_warning(
     ]
 
 
-def test_no_text_holds_a_secret_and_different_secrets_are_different():
+def test_no_text_holds_a_secret_and_different_secrets_are_different() -> None:
     def config(password: str) -> ProducerConfig:
         jaas = f'{SCRAM} username="sentinel" password="{password}";'
         return ProducerConfig.parse(MINIMAL | {"kafka.sasl.mechanism": "SCRAM-SHA-256", JAAS: jaas})
@@ -300,7 +302,7 @@ def test_no_text_holds_a_secret_and_different_secrets_are_different():
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: str):
+def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: str) -> None:
     options = {
         "kafka.bootstrap.servers": "SASL_SSL://broker:9092",
         "kafka.security.protocol": protocol,
