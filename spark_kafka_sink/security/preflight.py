@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin
 from spark_kafka_sink.config.security.sasl.login import resolve
-from spark_kafka_sink.security.tls.context import check_stores
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig
+    from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig, TlsConfig
 
 
 def check_security(security: SecurityConfig) -> None:
@@ -22,7 +21,7 @@ def check_security(security: SecurityConfig) -> None:
         ConfigError: a store that can be read here does not open, or an extra is not installed.
     """
     if security.tls is not None:
-        check_stores(security.tls)
+        _check_stores(security.tls)
     if security.sasl is not None:
         _check_login(security.sasl)
 
@@ -33,4 +32,10 @@ def _check_login(config: SaslConfig) -> None:
     login = resolve(config)
     check_libraries(login)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
-        check_stores(login.tls)
+        _check_stores(login.tls)
+
+
+def _check_stores(tls: TlsConfig) -> None:
+    from spark_kafka_sink.security.tls.context import check_stores  # not without TLS: it takes long
+
+    check_stores(tls)

@@ -42,6 +42,17 @@ def test_errors_and_the_broker_are_loaded_without_spark() -> None:
     assert run(code) == "False\n"
 
 
+def test_a_plain_write_waits_for_no_cryptography() -> None:
+    code = (
+        "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
+        "from spark_kafka_sink.client.client import Client; "
+        "from spark_kafka_sink.config.model import ProducerConfig; "
+        "Client(ProducerConfig.parse({'kafka.bootstrap.servers': 'h:9092'})).close(); "
+        "print({'cryptography', 'spark_kafka_sink.security.tls'} & set(sys.modules))"
+    )
+    assert run(code) == "set()\n"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_the_one_that_a_type_checker_sees(name: str) -> None:
     tree = ast.parse(Path(spark_kafka_sink.__file__).read_text(encoding="utf-8"))

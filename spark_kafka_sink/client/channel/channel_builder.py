@@ -1,5 +1,6 @@
 """What kafka.security.protocol asks of a connection, put together once for a client.
 
+TLS and SASL are imported where they are asked for: each worker process would wait for them.
 Source: ``ChannelBuilders.clientChannelBuilder``.
 """
 
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.client.channel.tls_transport import TlsTransport
-from spark_kafka_sink.security.sasl.factory import exchange_for
-from spark_kafka_sink.security.tls.context_cache import CONTEXTS
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from spark_kafka_sink.client.channel.transport import Transport
-    from spark_kafka_sink.config.security.model import SecurityConfig
+    from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig, TlsConfig
+    from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
 
 class ChannelBuilder:
@@ -28,7 +30,7 @@ class ChannelBuilder:
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
         if security.tls is not None:
-            CONTEXTS.context(security.tls)
+            _context(security.tls)
 
     @property
     def uses_tls(self) -> bool:
@@ -42,11 +44,23 @@ class ChannelBuilder:
             OSError: the host can't have TLS.
         """
         assert self.security.tls is not None
-        return TlsTransport(transport, CONTEXTS.context(self.security.tls), host)
+        return TlsTransport(transport, _context(self.security.tls), host)
 
     def login(self, host: str) -> SaslLogin | None:
         """How to log in at a broker; None where there is no SASL."""
         sasl = self.security.sasl
         if sasl is None:
             return None
-        return SaslLogin(sasl.mechanism, partial(exchange_for, sasl, host))
+        return SaslLogin(sasl.mechanism, partial(_new_exchange, sasl, host))
+
+
+def _context(tls: TlsConfig) -> SSLContext:
+    from spark_kafka_sink.security.tls.context_cache import CONTEXTS
+
+    return CONTEXTS.context(tls)
+
+
+def _new_exchange(sasl: SaslConfig, host: str) -> SaslExchange:
+    from spark_kafka_sink.security.sasl.factory import exchange_for
+
+    return exchange_for(sasl, host)

@@ -18,7 +18,6 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.config.security.model import SecurityProtocol
 from spark_kafka_sink.protocol.frame import OtherProtocolError
-from spark_kafka_sink.security.tls.failures import tls_failure
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import SecurityConfig
@@ -116,6 +115,8 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
 
 
 def _tls(error: ssl.SSLError, at: Circumstances) -> Diagnosis:
+    from spark_kafka_sink.security.tls.failures import tls_failure  # only a client of TLS waits
+
     assert at.security.tls is not None
     failure = tls_failure(error, at.security.tls, at.broker)
     if isinstance(failure, TlsError):
