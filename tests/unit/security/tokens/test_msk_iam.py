@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from base64 import urlsafe_b64decode
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,7 +19,7 @@ HOST = "b-1.mine.abc123.c2.kafka.eu-west-1.amazonaws.com"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
     """No settings but the test's own, and no instance that gives credentials."""
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
