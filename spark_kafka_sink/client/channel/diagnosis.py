@@ -106,8 +106,9 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
     if error.is_tls and protocol in _ENCRYPTED:
         named = BrokerUnavailableError(
             f"the port speaks TLS, and kafka.security.protocol is {protocol.value}",
-            hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}, or name the port of a "
-            "listener without TLS",
+            hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
+            + (", or SASL_SSL where it asks for a login too" if not protocol.uses_sasl else "")
+            + ", or name the port of a listener without TLS",
         )
         return _refused(named, at)
     unclear = BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)

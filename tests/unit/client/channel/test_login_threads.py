@@ -1,0 +1,96 @@
+"""Steps of logins on real threads: at once, one that hangs, and more than there is room for."""
+
+from __future__ import annotations
+
+import threading
+from threading import Event, Semaphore
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.client.channel.login_threads import MOST, LoginThreads, StepResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def released() -> Iterator[Event]:
+    """Set at the end, so that no thread stays behind."""
+    event = Event()
+    yield event
+    event.set()
+
+
+def _thread_name() -> bytes:
+    return threading.current_thread().name.encode()
+
+
+class Steps:
+    """Steps under way, and how many have come back."""
+
+    def __init__(self) -> None:
+        self.threads = LoginThreads()
+        self._woken = Semaphore(0)
+
+    def run(self, owner: object, step) -> None:  # type: ignore[no-untyped-def]
+        self.threads.run(owner, step, self._woken.release)
+
+    def wait(self) -> list[StepResult]:
+        """The results after the next wake-up."""
+        assert self._woken.acquire(timeout=PATIENCE)
+        return self.threads.results()
+
+
+def test_a_step_is_made_on_another_thread() -> None:
+    steps, owner = Steps(), object()
+    steps.run(owner, _thread_name)
+    (result,) = steps.wait()
+    assert result.owner is owner
+    assert (result.message, result.error) == (b"kafkaprod-login", None)
+    assert "kafkaprod-login" not in repr(result)
+    assert steps.threads.results() == []
+
+
+def test_an_error_is_a_result() -> None:
+    steps, error = Steps(), ValueError("no")
+
+    def fail() -> bytes:
+        raise error
+
+    steps.run("owner", fail)
+    (result,) = steps.wait()
+    assert (result.message, result.error) == (None, error)
+
+
+def test_one_that_hangs_holds_up_nobody(released: Event) -> None:
+    steps = Steps()
+    steps.run("slow", lambda: released.wait(PATIENCE) and b"late")
+    steps.run("fast", lambda: b"soon")
+    assert [result.owner for result in steps.wait()] == ["fast"]
+    released.set()
+    assert [result.message for result in steps.wait()] == [b"late"]
+
+
+def test_there_are_so_many_threads_and_the_rest_has_its_turn(released: Event) -> None:
+    steps, begun = Steps(), Semaphore(0)
+
+    def wait() -> bytes:
+        begun.release()
+        released.wait(PATIENCE)
+        return b"done"
+
+    for number in range(MOST + 3):
+        steps.run(number, wait)
+    for _ in range(MOST):
+        assert begun.acquire(timeout=PATIENCE)
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("kafkaprod-login") == MOST
+    assert not begun.acquire(blocking=False)
+    released.set()
+    found: list[StepResult] = []
+    while len(found) < MOST + 3:
+        found += steps.wait()
+    assert {result.owner for result in found} == set(range(MOST + 3))

@@ -1,0 +1,210 @@
+"""The states of a connection that logs in, with bytes that come one by one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.client.channel.authenticator import SaslLogin
+from spark_kafka_sink.client.channel.state import NEXT_STATES, State
+from spark_kafka_sink.client.connection import MAX_HANDSHAKE_FRAME, Connection
+from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
+from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.protocol.error_codes import as_error_code
+from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
+
+NOW = 100.0
+
+
+class TwoMessages:
+    """An exchange that answers one challenge."""
+
+    mechanism = "SCRAM-SHA-256"
+
+    def __init__(self) -> None:
+        self._left: list[bytes | None] = [b"proof", None]
+
+    def first(self) -> bytes:
+        return b"name"
+
+    def answer(self, _: bytes) -> bytes | None:
+        return self._left.pop(0)
+
+
+def reply(api: ApiKey, version: int, number: int, values: dict[str, Any]) -> bytes:
+    return response_frame(build(response_type(api, version), values), number)
+
+
+def versions(number: int) -> bytes:
+    ranges = {ApiKey.METADATA: 5, ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 1}
+    keys = [
+        {"api_key": int(api), "min_version": 0, "max_version": highest}
+        for api, highest in ranges.items()
+    ]
+    return reply(ApiKey.API_VERSIONS, 4, number, {"api_keys": keys})
+
+
+def authenticated(number: int, lifetime: timedelta | None = None) -> bytes:
+    told = {"auth_bytes": b"challenge"} | ({"session_lifetime": lifetime} if lifetime else {})
+    return reply(ApiKey.SASL_AUTHENTICATE, 1, number, told)
+
+
+def sent(connection: Connection) -> list[tuple[ApiKey, int]]:
+    """What is to be written, which is taken: API and correlation id."""
+    data = b"".join(bytes(part) for part in connection.out)
+    connection.wrote(len(data))
+    headers = [read_request_header(frame) for frame in FrameReader().feed(data)]
+    return [(ApiKey(header.api_key), header.correlation_id) for header in headers]
+
+
+def feed(connection: Connection, data: bytes) -> None:
+    """Byte by byte; nothing of it is for the sender."""
+    for at in range(len(data)):
+        assert list(connection.received(data[at : at + 1], NOW)) == []
+
+
+def state_of(connection: Connection) -> State:
+    """Asked for anew each time, whatever a type checker has seen before."""
+    return connection.state
+
+
+def make_step(connection: Connection) -> None:
+    step = connection.take_step()
+    assert step is not None
+    assert connection.take_step() is None
+    connection.resume_login(step(), NOW)
+
+
+def negotiating() -> Connection:
+    login = SaslLogin(Mechanism.SCRAM_SHA_256, TwoMessages)
+    connection = Connection("me", login, Random(1))
+    connection.move(State.CONNECTING)
+    connection.connected(NOW)
+    assert sent(connection) == [(ApiKey.API_VERSIONS, 1)]
+    return connection
+
+
+def log_in(connection: Connection, lifetime: timedelta | None = None) -> None:
+    """From the state after ApiVersions to READY."""
+    make_step(connection)
+    ((api, number),) = sent(connection)
+    assert api is ApiKey.SASL_HANDSHAKE
+    feed(connection, reply(ApiKey.SASL_HANDSHAKE, 1, number, {"mechanisms": []}))
+    assert state_of(connection) is State.AUTHENTICATING
+    for _ in range(2):
+        ((api, number),) = sent(connection)
+        assert api is ApiKey.SASL_AUTHENTICATE
+        feed(connection, authenticated(number, lifetime))
+        assert state_of(connection) is State.AUTHENTICATING
+        make_step(connection)
+    assert state_of(connection) is State.READY
+
+
+def metadata_request() -> Request:
+    return Request(api=ApiKey.METADATA, version=5, body=[b"\0\0\0\0\0"], context="mine")
+
+
+def test_every_state_on_the_way_byte_by_byte() -> None:
+    connection = negotiating()
+    feed(connection, versions(1))
+    assert state_of(connection) is State.SASL_HANDSHAKE
+    assert not connection.out  # the first message is made on a thread
+    log_in(connection)
+    assert connection.login_due is None
+    assert not connection.has_answered
+    assert connection.oldest_sent() is None
+
+
+def test_the_login_is_due_before_the_session_ends() -> None:
+    due = set()
+    for seed in range(50):
+        login = SaslLogin(Mechanism.SCRAM_SHA_256, TwoMessages)
+        connection = Connection("me", login, Random(seed))
+        connection.move(State.CONNECTING)
+        connection.connected(NOW)
+        sent(connection)
+        feed(connection, versions(1))
+        log_in(connection, timedelta(seconds=100))
+        assert connection.login_due is not None
+        due.add(connection.login_due - NOW)
+    assert 85 <= min(due) < 87
+    assert 93 < max(due) <= 95
+
+
+def test_a_renewed_login_waits_for_what_is_in_flight() -> None:
+    connection = negotiating()
+    feed(connection, versions(1))
+    log_in(connection)
+    flight = connection.enqueue(metadata_request(), NOW)
+    connection.renew_login()
+    connection.maybe_log_in()
+    assert (state_of(connection), connection.take_step()) == (State.DRAINING, None)
+    sent(connection)
+    answer = reply(ApiKey.METADATA, 5, flight.correlation_id, {"brokers": [], "topics": []})
+    assert [asked for asked, _ in connection.received(answer, NOW)] == [flight]
+    connection.maybe_log_in()
+    assert state_of(connection) is State.SASL_HANDSHAKE
+    log_in(connection)
+
+
+def test_a_request_without_an_answer_is_written_before_the_login() -> None:
+    connection = negotiating()
+    feed(connection, versions(1))
+    log_in(connection)
+    silent = Request(api=ApiKey.PRODUCE, version=7, body=[b"x"], context=1, expects_response=False)
+    connection.enqueue(silent, NOW)
+    connection.renew_login()
+    connection.maybe_log_in()
+    assert state_of(connection) is State.DRAINING
+    sent(connection)
+    connection.written_silently()
+    connection.maybe_log_in()
+    assert state_of(connection) is State.SASL_HANDSHAKE
+
+
+def test_large_frames_are_for_brokers_that_are_known() -> None:
+    large = (MAX_HANDSHAKE_FRAME + 1).to_bytes(4, "big")
+    connection = negotiating()
+    with pytest.raises(ProtocolError, match="the limit is 524,288"):
+        list(connection.received(large, NOW))
+    connection = negotiating()
+    feed(connection, versions(1))
+    with pytest.raises(ProtocolError, match="the limit is 524,288"):
+        list(connection.received(large, NOW))
+    connection = negotiating()
+    feed(connection, versions(1))
+    log_in(connection)
+    assert list(connection.received(large, NOW)) == []
+
+
+def test_nothing_may_come_while_a_step_is_made() -> None:
+    connection = negotiating()
+    feed(connection, versions(1))
+    with pytest.raises(ProtocolError, match="nothing was asked for"):
+        list(connection.received(authenticated(2), NOW))
+
+
+def test_a_refusal_ends_it() -> None:
+    connection = negotiating()
+    feed(connection, versions(1))
+    make_step(connection)
+    ((_, number),) = sent(connection)
+    refused = {"error_code": as_error_code(33), "mechanisms": ["PLAIN"]}
+    with pytest.raises(AuthenticationError, match="it offers PLAIN"):
+        list(connection.received(reply(ApiKey.SASL_HANDSHAKE, 1, number, refused), NOW))
+
+
+def test_every_state_can_end_and_no_other_way_is_open() -> None:
+    for state, following in NEXT_STATES.items():
+        assert state is State.DISCONNECTED or State.DISCONNECTED in following
+    assert set(NEXT_STATES) == set(State)
+    connection = Connection("me")
+    with pytest.raises(AssertionError, match="cannot go"):
+        connection.move(State.READY)
