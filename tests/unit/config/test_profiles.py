@@ -12,7 +12,6 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find, load_profile
-from spark_kafka_sink.config.properties import parse_properties
 from spark_kafka_sink.report.advisor import SAFE_ARROW_BATCH, UNMEASURED
 
 if TYPE_CHECKING:
@@ -66,11 +65,6 @@ def test_what_a_profile_asks_for_counts_as_asked() -> None:
 
 def test_no_profile_sets_nothing() -> None:
     assert load_profile(Profile.NONE) == {}
-
-
-def test_properties_syntax() -> None:
-    text = "# comment\n\n  ! comment\n a.b = c=d \nempty=\n"
-    assert parse_properties(text) == {"a.b": "c=d", "empty": ""}
 
 
 def test_a_file_in_the_package_wins_over_the_checkout(
