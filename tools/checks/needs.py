@@ -19,14 +19,12 @@ DEBIAN_PACKAGES = {
     "krb5kdc": "krb5-kdc",
     "kadmin.local": "krb5-admin-server",
     "kinit": "krb5-user",
-}
-"""Command to the Debian package that brings it."""
-DEBIAN_PACKAGES |= {
+    # With these gssapi is compiled.
     "gcc": "build-essential",
     "krb5-config": "libkrb5-dev",
     "python3-config": "python3-dev",
 }
-"""With these gssapi is compiled."""
+"""Command to the Debian package that brings it."""
 
 
 def find_java() -> str | None:
