@@ -94,9 +94,14 @@ class Connection:
         """Whether it was to end once everything is sent, and everything is."""
         return self.ending and not self.unsent
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a request that is there may be served: after a write no event may tell."""
+        return not self.busy and not self.closed and self.unsent < MAX_UNSENT
+
     def take_request(self) -> memoryview | None:
         """Take the request to serve now, if any; the next one waits until it is answered."""
-        if self.busy or self.closed or not self.backlog or self.unsent >= MAX_UNSENT:
+        if not self.backlog or not self.may_go_on:
             return None
         self.busy = True
         return self.backlog.popleft()

@@ -118,6 +118,8 @@ class Server:
             return
         if served:
             sockets.flush(connection)
+            if connection.backlog and connection.may_go_on:
+                sockets.resumed.append(connection)
         else:
             sockets.close(connection)
 

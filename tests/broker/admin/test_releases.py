@@ -51,7 +51,7 @@ def ranges(servers):
 def frame_of(servers, request):
     with RawClient(servers) as raw:
         raw.socket.sendall(len(request).to_bytes(4, "big") + bytes(request))
-        return raw._frame()
+        return raw.next_frame()
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.9", "4.3"])

@@ -77,7 +77,7 @@ def test_answers_keep_the_order_of_their_requests(kafka):
             produced = raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=acks))
             expected += [produced] if acks else []
             expected.append(raw.send(ApiKey.METADATA, 9, topics=[{"name": "t"}]))
-        found = [read_correlation_id(raw._frame()) for _ in expected]
+        found = [read_correlation_id(raw.next_frame()) for _ in expected]
     assert found == expected
     assert len(kafka.batches("t", 0)) == 200
 

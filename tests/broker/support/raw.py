@@ -43,7 +43,7 @@ class RawClient:
         return self._correlation_id
 
     def receive(self, api: ApiKey, version: int) -> Any:
-        frame = self._frame()
+        frame = self.next_frame()
         type_ = response_type(api, version)
         correlation_id, response = read_response(type_, frame)
         assert correlation_id == self._correlation_id
@@ -63,7 +63,8 @@ class RawClient:
             return self.socket.recv(1) == b""
         return True
 
-    def _frame(self) -> bytes:
+    def next_frame(self) -> bytes:
+        """The next answer as it came, without its size."""
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
 
     def _exactly(self, size: int) -> bytes:

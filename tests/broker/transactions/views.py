@@ -61,7 +61,9 @@ class Views:
     def described(self, name: str | None = None) -> Any:
         ids = [self.id if name is None else name]
         self.client.send(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=ids)
-        frame = self.client._frame()  # kio can't read a start of -1, so there is no second reader.
+        frame = (
+            self.client.next_frame()
+        )  # kio can't read a start of -1, so there is no second reader.
         _, answer = read_response(response_type(ApiKey.DESCRIBE_TRANSACTIONS, 0), frame)
         return answer.transaction_states[0]
 

@@ -1,0 +1,153 @@
+"""Bytes that no client sends: the broker goes on, and holds nothing back from the others."""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import struct
+import time
+from datetime import timedelta
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.security.raw_sasl import handshake, log_in
+from tests.broker.support.raw import RawClient, batch, produce
+
+SEED = 20_261_122
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with EmbeddedBroker(topics={"t": 1}, sasl={"alice": "secret"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def encrypted():
+    options = {"tls": True, "sasl": {"alice": "secret"}, "handshake_timeout_ms": 3000}
+    with EmbeddedBroker(topics={"t": 1}, **options) as running:
+        yield running
+
+
+def address(kafka):
+    host, port = kafka.bootstrap_servers.rsplit(":", 1)
+    return host, int(port)
+
+
+def serves(kafka):
+    """Whether a client gets through a login and a write."""
+    with RawClient(kafka.bootstrap_servers) as client:
+        if kafka.config.tls:
+            context = ssl.create_default_context(cafile=kafka.ca_file)
+            client.socket = context.wrap_socket(client.socket, server_hostname="localhost")
+        log_in(client)
+        return produce(client, "t", bytes(batch())).error_code == 0
+
+
+def throw(kafka, data):
+    """Send bytes and read until the broker ends the connection, or says nothing for a while."""
+    with socket.create_connection(address(kafka), 10) as client:
+        client.settimeout(0.05)
+        try:
+            client.sendall(data)
+            while client.recv(4096):
+                pass
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize("kind", ["broker", "encrypted"])
+def test_noise(kind, request):
+    kafka = request.getfixturevalue(kind)
+    noise = random.Random(SEED)
+    for _ in range(60):
+        throw(kafka, noise.randbytes(noise.randrange(1, 3000)))
+    assert serves(kafka)
+
+
+def test_frames_of_noise_before_a_login(broker):
+    noise = random.Random(SEED)
+    for api in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS):
+        for version in range(4):
+            body = noise.randbytes(noise.randrange(200))
+            head = struct.pack(">hhih", api, version, 7, -1)
+            throw(broker, struct.pack(">i", len(head + body)) + head + body)
+    assert serves(broker)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_noise_as_tokens(broker, mechanism):
+    noise = random.Random(SEED)
+    for size in (0, 1, 10, 1000, 400_000):
+        with RawClient(broker.bootstrap_servers) as client:
+            handshake(client, mechanism)
+            answer = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=noise.randbytes(size))
+            assert answer.error_code == 58
+            assert client.closed()
+    assert serves(broker)
+
+
+def test_noise_in_the_middle_of_a_handshake(encrypted):
+    """A client's first message, cut at every length and followed by nothing or by noise."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cafile=encrypted.ca_file).wrap_bio(
+        incoming, outgoing, server_hostname="localhost"
+    )
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    noise = random.Random(SEED)
+    for length in range(1, len(hello), 40):
+        throw(encrypted, hello[:length] + noise.randbytes(100))
+    assert serves(encrypted)
+
+
+def test_noise_behind_a_handshake(encrypted):
+    context = ssl.create_default_context(cafile=encrypted.ca_file)
+    plain = socket.create_connection(address(encrypted), 10)
+    with context.wrap_socket(plain, server_hostname="localhost") as client:
+        raw = socket.socket(fileno=client.detach())
+    with raw:
+        raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+        raw.settimeout(10)
+        while raw.recv(4096):
+            pass
+    assert serves(encrypted)
+
+
+def test_many_who_say_nothing_hold_up_nobody(encrypted):
+    idle = [socket.create_connection(address(encrypted), 10) for _ in range(200)]
+    started = time.monotonic()
+    assert serves(encrypted)
+    assert time.monotonic() - started < 2
+    for client in idle:
+        client.close()
+
+
+@pytest.mark.parametrize("kind", ["broker", "encrypted"])
+def test_who_reads_late_is_not_waited_for(kind, request):
+    """A client that asks for a MiB a hundred times before it reads: others are served meanwhile."""
+    kafka = request.getfixturevalue(kind)
+    with RawClient(kafka.bootstrap_servers) as client:
+        if kafka.config.tls:
+            context = ssl.create_default_context(cafile=kafka.ca_file)
+            client.socket = context.wrap_socket(client.socket, server_hostname="localhost")
+        log_in(client)
+        assert produce(client, "t", bytes(batch(value=bytes(1_000_000)))).error_code == 0
+        end = kafka.end_offsets("t")[0]
+        partition = {"partition": 0, "fetch_offset": end - 1, "partition_max_bytes": 1 << 21}
+        for _ in range(100):
+            client.send(
+                ApiKey.FETCH,
+                4,
+                replica_id=-1,
+                max_wait=timedelta(0),
+                max_bytes=1 << 21,
+                topics=[{"topic": "t", "partitions": [partition]}],
+            )
+        assert serves(kafka)
+        for _ in range(100):
+            assert client.next_frame().count(bytes(1_000_000)) == 1
