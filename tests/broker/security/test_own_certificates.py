@@ -1,0 +1,99 @@
+"""Certificates that a user brings, and those that can't be used."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.security.settings import TlsFiles
+from spark_kafka_sink.common.errors import ConfigError
+from tests.broker.security.clients import WRITERS, Login
+from tests.support.certificates import CertificateAuthority
+
+PASSWORD = "opens the key"
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return CertificateAuthority()
+
+
+@pytest.fixture
+def files(authority, tmp_path):
+    issued = authority.server("localhost", "127.0.0.1")
+    certificate, key = tmp_path / "server.crt", tmp_path / "server.key"
+    certificate.write_text(issued.chain_pem)
+    key.write_text(issued.key_pem(PASSWORD))
+    ca = authority.write(tmp_path)
+    return {"certificate": str(certificate), "key": str(key), "ca": str(ca)}
+
+
+@pytest.mark.parametrize("source", ["text", "env"])
+def test_they_are_served(files, monkeypatch, source):
+    monkeypatch.setenv("KEY_PASSWORD", PASSWORD)
+    password = PASSWORD if source == "text" else "env:KEY_PASSWORD"
+    own = TlsFiles(**files, key_password=password)
+    assert PASSWORD not in repr(own)
+    with EmbeddedBroker(topics={"t": 1}, tls=own) as broker:
+        WRITERS["librdkafka"](broker, Login(ca_file=files["ca"]), "t", b"x")
+        assert broker.end_offsets("t") == [1]
+
+
+def test_clients_of_the_users_authority_and_of_the_brokers(files, authority, tmp_path):
+    own = TlsFiles(**files, key_password=PASSWORD)
+    issued = authority.client("alice")
+    theirs = (tmp_path / "alice.crt", tmp_path / "alice.key")
+    theirs[0].write_text(issued.chain_pem)
+    theirs[1].write_text(issued.key_pem())
+    with EmbeddedBroker(topics={"t": 1}, tls=own, client_certificates="required") as broker:
+        ours = broker.client_certificate_files(broker.client_certificate("bob"))
+        for pair in (theirs, ours):
+            WRITERS["librdkafka"](broker, Login(ca_file=files["ca"], certificate=pair), "t", b"x")
+        assert broker.end_offsets("t") == [2]
+
+
+def test_they_replace_the_brokers_own_while_it_runs(files):
+    with EmbeddedBroker(topics={"t": 1}, tls=True) as broker:
+        broker.change_certificate(TlsFiles(**files, key_password=PASSWORD))
+        assert broker.ca_certificate == Path(files["ca"]).read_text()
+        WRITERS["librdkafka"](broker, Login(ca_file=files["ca"]), "t", b"x")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"key_password": "guessed"}, "can't be used with the key"),
+        ({"key_password": None}, "can't be used with the key"),
+        ({"certificate": "/nowhere.crt"}, "/nowhere.crt can't be used with the key"),
+        ({"ca": "/nowhere.crt"}, "/nowhere.crt can't be read"),
+        ({"key_password": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE, which is not set"),
+    ],
+)
+def test_files_that_can_not_be_used(files, change, reason):
+    with pytest.raises(ConfigError, match=reason):
+        EmbeddedBroker(tls=TlsFiles(**({**files, "key_password": PASSWORD} | change)))
+
+
+def test_a_broker_without_tls_has_none():
+    broker = EmbeddedBroker()
+    for ask in (
+        lambda: broker.ca_certificate,
+        lambda: broker.ca_file,
+        lambda: broker.client_certificate("alice"),
+        broker.change_certificate,
+    ):
+        with pytest.raises(ConfigError, match="has no TLS"):
+            ask()
+
+
+def test_the_key_is_for_the_owner_alone():
+    broker = EmbeddedBroker(tls=True)
+    certificate = broker.client_certificate("alice")
+    _, key = broker.client_certificate_files(certificate)
+    assert key.stat().st_mode & 0o077 == 0
+    assert key.parent.stat().st_mode & 0o077 == 0
+    assert "PRIVATE" not in repr(certificate)
+    ssl.create_default_context().load_cert_chain(*broker.client_certificate_files(certificate))

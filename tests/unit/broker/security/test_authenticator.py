@@ -1,0 +1,75 @@
+"""How long a session lasts, on a clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from spark_kafka_sink.broker.security.authenticator import (
+    Moment,
+    SaslServerAuthenticator,
+    SaslServers,
+)
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.versions import ApiKey
+
+
+@dataclass(slots=True)
+class AnyToken:
+    """A mechanism that believes everything."""
+
+    expires_at_ms: int | None = None
+    is_complete: bool = False
+    user: str = "alice"
+
+    def evaluate(self, response: bytes) -> bytes:
+        self.is_complete = True
+        return response
+
+
+def authenticated(max_reauth_ms: int, expires_at_ms: int | None) -> tuple[object, object]:
+    servers = SaslServers(
+        makers={"ANY": lambda: AnyToken(expires_at_ms=expires_at_ms)}, max_reauth_ms=max_reauth_ms
+    )
+    authenticator = SaslServerAuthenticator(servers)
+    authenticator.handshake("ANY", 1)
+    answer = authenticator.authenticate(b"", Moment(monotonic=100.0, wall_ms=1_000_000))
+    return authenticator, answer["session_lifetime"]
+
+
+@pytest.mark.parametrize(
+    ("max_reauth_ms", "expires_at_ms", "lifetime_ms"),
+    [
+        (0, None, 0),
+        (5_000, None, 5_000),
+        (0, 1_003_000, 3_000),
+        (5_000, 1_003_000, 3_000),
+        (5_000, 1_009_000, 5_000),
+        (0, 900_000, 0),
+    ],
+)
+def test_the_shorter_of_both_counts(
+    max_reauth_ms: int, expires_at_ms: int | None, lifetime_ms: int
+) -> None:
+    _, told = authenticated(max_reauth_ms, expires_at_ms)
+    assert told == timedelta(milliseconds=lifetime_ms)
+
+
+def test_a_session_without_end_admits_for_ever() -> None:
+    authenticator, _ = authenticated(0, None)
+    assert isinstance(authenticator, SaslServerAuthenticator)
+    assert authenticator.admits(ApiKey.PRODUCE, 1e9)
+    assert authenticator.admits(ApiKey.SASL_HANDSHAKE, 1e9)
+
+
+def test_a_session_ends_to_the_millisecond() -> None:
+    authenticator, _ = authenticated(5_000, None)
+    assert isinstance(authenticator, SaslServerAuthenticator)
+    assert authenticator.admits(ApiKey.PRODUCE, 105.0)
+    with pytest.raises(ProtocolError, match="its session has ended"):
+        authenticator.admits(ApiKey.PRODUCE, 105.001)
+    assert not authenticator.admits(ApiKey.SASL_HANDSHAKE, 106.0)
+    with pytest.raises(ProtocolError, match="request of type PRODUCE during SASL handshake"):
+        authenticator.check(ApiKey.PRODUCE)
