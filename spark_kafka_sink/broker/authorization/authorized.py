@@ -19,7 +19,6 @@ from spark_kafka_sink.broker.authorization.requirements import (
     OF_PARTITIONS,
     OF_REQUEST,
     REFUSALS,
-    Refusal,
     Right,
 )
 from spark_kafka_sink.broker.handlers.request_context import REASON, Outcome
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-    from spark_kafka_sink.broker.requests.message_shapes import ItemShape
+    from spark_kafka_sink.broker.requests.message_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.protocol.message_builder import Values
 
 _ALL_PARTITIONS_FAIL: Final = frozenset(
@@ -48,15 +47,26 @@ _ALL_PARTITIONS_FAIL: Final = frozenset(
         ApiKey.OFFSET_COMMIT,
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ELECT_LEADERS,
     }
 )
-"""APIs without an error for the whole request."""
+"""APIs that have no error for the whole request, or have one beside those of the partitions."""
 _NOTHING: Final[dict[int, dict[str, Any]]] = {
     ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
 }
 """Fields of refused answers that are not what they are by default."""
-_CREATE_MESSAGE: Final = "Authorization failed."
+_MESSAGES: Final[dict[int, str | None]] = {
+    ApiKey.CREATE_TOPICS: "Authorization failed.",
+    ApiKey.CREATE_PARTITIONS: None,
+    ApiKey.FIND_COORDINATOR: "",
+}
+"""Messages of refused items that are not the one of the error."""
+_OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
+    ApiKey.FETCH: {"aborted_transactions": ()},
+    ApiKey.DESCRIBE_PRODUCERS: {"error_message": REFUSALS[ResourceType.TOPIC].message},
+}
+"""Fields of refused partitions that are not what they are in other failures."""
 _OFFSETS_TOP_ERROR: Final = 2
 """Since this version OffsetFetch has an error for the whole request."""
 
@@ -109,14 +119,15 @@ class _Authorized:
         if by_partition:
             shape = BY_PARTITION[api]
             if hasattr(request, shape.topics):
-                return failed_adder(shape, request, refusal.error)({shape.answers: []})
+                top = {"error_code": refusal.error} if api == ApiKey.ELECT_LEADERS else {}
+                return failed_adder(shape, request, refusal.error)({shape.answers: [], **top})
         failed = failed_items(api, request, refusal.error) or {"error_code": refusal.error}
         about = {"error_message": refusal.message, REASON: self._reason(lacking)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
     def _without_partitions(self) -> Answer:
-        context, shape = self._context, BY_PARTITION[self._api]
-        operation = OF_PARTITIONS[self._api]
+        context, operation = self._context, OF_PARTITIONS[self._api]
+        shape = _refusing(self._api)
 
         def is_out(item: Any, _: object) -> bool:
             name = topic_name(item, self._name_of)
@@ -168,12 +179,11 @@ class _Authorized:
         return self._handled(context._replace(request=rest), add)
 
     def _refused_item(self, shape: ItemShape, item: Any, lacking: Right) -> Values:
-        refusal = REFUSALS[lacking.type]
-        if self._api == ApiKey.CREATE_TOPICS:
-            error = ErrorCode.topic_authorization_failed
-            refusal = Refusal(error, _CREATE_MESSAGE)
-        failed = failed_item(shape, item, refusal.error)
-        return {**failed, "error_message": refusal.message, REASON: self._reason(lacking)}
+        is_new = self._api == ApiKey.CREATE_TOPICS
+        error, own = REFUSALS[ResourceType.TOPIC if is_new else lacking.type]
+        message = _MESSAGES.get(self._api, own)
+        failed = failed_item(shape, item, error)
+        return {**failed, "error_message": message, REASON: self._reason(lacking)}
 
     def _reason(self, lacking: Right) -> str:
         """For the broker's log."""
@@ -197,3 +207,9 @@ class _Authorized:
     def _name_of(self, topic_id: UUID) -> str | None:
         topic = self._context.cluster.topics.with_id(topic_id)
         return topic.name if topic else None
+
+
+def _refusing(api: int) -> PartitionShape:
+    shape = BY_PARTITION[api]
+    own = _OF_PARTITIONS.get(api)
+    return shape if own is None else replace(shape, failed={**shape.failed, **own})

@@ -90,7 +90,9 @@ BY_PARTITION: Mapping[int, PartitionShape] = {
 _TOPIC = {"name": "name", "topic_id": "topic_id"}
 _RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
 BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
-    ApiKey.CREATE_TOPICS: (ItemShape(items="topics", answers="topics", names={"name": "name"}),),
+    ApiKey.CREATE_TOPICS: (
+        ItemShape(items="topics", answers="topics", names={"name": "name"}, failed={"configs": ()}),
+    ),
     ApiKey.DELETE_TOPICS: (
         ItemShape(items="topics", answers="responses", names=_TOPIC),
         ItemShape(items="topic_names", answers="responses", names={"name": ""}),

@@ -33,7 +33,9 @@ class PlainSaslServer:
         except UnicodeDecodeError:
             raise RefusedError("the message is not UTF-8") from None
         if len(tokens) != 3:
-            raise RefusedError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
+            raise ToldRefusedError(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
+            )
         authorization_id, user, password = tokens
         if not user:
             raise ToldRefusedError("Authentication failed: username not specified")

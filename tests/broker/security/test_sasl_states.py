@@ -19,7 +19,7 @@ OTHER_ID = (
 )
 HIDDEN = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism "
-    "PLAIN"
+    "SCRAM-SHA-256"
 )
 
 
@@ -116,7 +116,7 @@ def test_an_unknown_mechanism(kafka):
         ),
         (
             b"nothing",
-            HIDDEN,
+            "Invalid SASL/PLAIN response: expected 3 tokens, got 1",
         ),
     ],
 )
@@ -128,6 +128,14 @@ def test_refusals_are_told_late_as_kafka_words_them(kafka, message, told):
         assert time.monotonic() - started > 0.09
         assert answer.error_code is ErrorCode.sasl_authentication_failed
         assert answer.error_message == told
+        assert client.closed()
+
+
+def test_who_is_unknown_to_scram_is_not_told_so(kafka):
+    with RawClient(kafka.bootstrap_servers) as client:
+        handshake(client, "SCRAM-SHA-256")
+        answer = authenticate(client, b"n,,n=nobody,r=abc")
+        assert answer.error_message == HIDDEN
         assert client.closed()
 
 
