@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
@@ -108,10 +108,23 @@ class Plan:
         doubtful = LOSSES | {Fault.DENY, Fault.REFUSE}
         alone = len(self.troubles) == 1 and not doubtful & set(self.faults)
         doubts = not alone or self.troubles not in {(Trouble.NONE,), (Trouble.SMALL_MESSAGES,)}
-        # What may be in the log is neither sent under a new epoch nor split, and a broker looks at
-        # the size before it looks for duplicates.
-        fragile = Fault.FORGET in self.faults or Trouble.SMALL_MESSAGES in self.troubles
-        return self.patient and not (fragile and doubts)
+        return self.patient and not (self.is_fragile and doubts)
+
+    @property
+    def is_fragile(self) -> bool:
+        """A lost answer is a reason to fail.
+
+        What may be in the log is neither sent under a new epoch nor split, and a broker looks at
+        the size before it looks for duplicates.
+        """
+        return Fault.FORGET in self.faults or Trouble.SMALL_MESSAGES in self.troubles
+
+    def unhurried(self) -> Plan:
+        """The same without a request that times out as the machine is busy, where that matters."""
+        if not (self.is_fragile and self.must_succeed):
+            return self
+        options = dict(self.options) | {"request.timeout.ms": "15000"}
+        return replace(self, options=tuple(sorted(options.items())))
 
     @property
     def topic_may_vanish(self) -> bool:
@@ -141,7 +154,7 @@ def draw(seed: int, *, disk: bool = True, quick: bool = False) -> Plan:
         patient=patient,
         options=tuple(sorted(_options(random, patient=patient).items())),
         secured=seed >= _FIRST_SECURED and Random(f"{seed}/secured").random() < _SECURED,
-    )
+    ).unhurried()
 
 
 def _troubles(random: Random, *, disk: bool, quick: bool) -> tuple[Trouble, ...]:
