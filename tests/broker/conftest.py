@@ -1,63 +1,71 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.raw import RawClient, create
 from tests.broker.support.redis_server import RedisServer
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.kafka.broker import KafkaCluster
+
 
 @pytest.fixture
-def kafka():
+def kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 4}) as broker:
         yield broker
 
 
 @pytest.fixture
-def raw(kafka):
+def raw(kafka: EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(kafka.bootstrap_servers) as client:
         yield client
 
 
 @pytest.fixture
-def any_raw(any_kafka):
+def any_raw(any_kafka: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
     """A raw client of a real Kafka, then of ours."""
     with RawClient(any_kafka.bootstrap_servers) as client:
         yield client
 
 
 @pytest.fixture
-def topic(any_raw, unique_topic):
+def topic(any_raw: RawClient, unique_topic: str) -> str:
     create(any_raw, unique_topic)
     return unique_topic
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory):
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A redis-server for the whole session; every test has a prefix of its own."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture
-def own_redis(tmp_path):
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A redis-server that a test may stop."""
     with RedisServer(tmp_path) as server:
         yield server
 
 
 @pytest.fixture
-def redis_url(redis_server, unique_topic):
+def redis_url(redis_server: RedisServer, unique_topic: str) -> str:
     return redis_server.url(prefix=unique_topic)
 
 
 @pytest.fixture
-def redis_kafka(redis_url):
+def redis_kafka(redis_url: str) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(storage=redis_url, topics={"t": 4}) as broker:
         yield broker
 
 
 @pytest.fixture
-def redis_raw(redis_kafka):
+def redis_raw(redis_kafka: EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(redis_kafka.bootstrap_servers) as client:
         yield client

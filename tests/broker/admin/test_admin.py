@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import TIMEOUT, batch, create, produce
+from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NO_ERROR = ErrorCode.none
 
 
-def eventually(read, wanted):
+def eventually(read: Callable[[], object], wanted: object) -> None:
     """Kafka applies changes a little after it has answered."""
     deadline = time.monotonic() + 10
     while (found := read()) != wanted and time.monotonic() < deadline:
@@ -23,18 +28,19 @@ def eventually(read, wanted):
     assert found == wanted
 
 
-def partition_count(raw, topic):
+def partition_count(raw: RawClient, topic: str) -> int:
     return len(raw.call(ApiKey.METADATA, 8, topics=[{"name": topic}]).topics[0].partitions)
 
 
-def grow(raw, topic, count, version=3, **values):
+def grow(raw: RawClient, topic: str, count: int, version: int = 3, **values: Any) -> ErrorCode:
     item = {"name": topic, "count": count, "assignments": None} | values
     answer = raw.call(ApiKey.CREATE_PARTITIONS, version, topics=[item], timeout=TIMEOUT)
-    return answer.results[0].error_code
+    result: ErrorCode = answer.results[0].error_code
+    return result
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_partitions_are_added(any_raw, topic, version):
+def test_partitions_are_added(any_raw: RawClient, topic: str, version: int) -> None:
     assert grow(any_raw, topic, 3, version) is NO_ERROR
     eventually(lambda: partition_count(any_raw, topic), 3)
     assert grow(any_raw, topic, 3, version) is ErrorCode.invalid_partitions
@@ -45,21 +51,24 @@ def test_partitions_are_added(any_raw, topic, version):
     assert grow(any_raw, topic + "-not", 5, version) is ErrorCode.unknown_topic_or_partition
 
 
-def delete(raw, topic, offset, version=2, partition=0):
+def delete(
+    raw: RawClient, topic: str, offset: int, version: int = 2, partition: int = 0
+) -> tuple[ErrorCode, int]:
     item = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
     answer = raw.call(ApiKey.DELETE_RECORDS, version, topics=[item], timeout=TIMEOUT)
     found = answer.topics[0].partitions[0]
     return found.error_code, found.low_watermark
 
 
-def earliest(raw, topic):
+def earliest(raw: RawClient, topic: str) -> int:
     item = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}
     answer = raw.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[item])
-    return answer.topics[0].partitions[0].offset
+    result: int = answer.topics[0].partitions[0].offset
+    return result
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_records_are_deleted(any_raw, topic, version):
+def test_records_are_deleted(any_raw: RawClient, topic: str, version: int) -> None:
     for _ in range(3):
         produce(any_raw, topic, batch(5))
     assert delete(any_raw, topic, 7, version) == (NO_ERROR, 7)
@@ -75,13 +84,13 @@ def test_records_are_deleted(any_raw, topic, version):
     assert earliest(any_raw, topic) == 16
 
 
-def test_records_of_a_compacted_topic_stay(any_raw, unique_topic):
+def test_records_of_a_compacted_topic_stay(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, cleanup_policy="compact")
     produce(any_raw, unique_topic, batch(5))
     assert delete(any_raw, unique_topic, 3) == (ErrorCode.policy_violation, -1)
 
 
-def epoch_end(raw, topic, epoch, **values):
+def epoch_end(raw: RawClient, topic: str, epoch: int, **values: Any) -> tuple[ErrorCode, int, int]:
     asked = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": -1} | values
     topics = [{"topic": topic, "partitions": [asked]}]
     version = values.get("version", 4)
@@ -91,7 +100,7 @@ def epoch_end(raw, topic, epoch, **values):
 
 
 @pytest.mark.parametrize("version", range(2, 5))
-def test_leader_epochs(any_raw, topic, version):
+def test_leader_epochs(any_raw: RawClient, topic: str, version: int) -> None:
     assert epoch_end(any_raw, topic, 0, version=version) == (NO_ERROR, 0, 0)
     produce(any_raw, topic, batch(5))
     assert epoch_end(any_raw, topic, 0, version=version) == (NO_ERROR, 0, 5)
@@ -105,30 +114,39 @@ def test_leader_epochs(any_raw, topic, version):
     assert missing == (ErrorCode.unknown_topic_or_partition, -1, -1)
 
 
-def alter(raw, topic, *changes, version=1, **values):
+def alter(
+    raw: RawClient,
+    topic: str,
+    *changes: tuple[int, str, str | None],
+    version: int = 1,
+    **values: Any,
+) -> ErrorCode:
     configs = [
         {"name": name, "config_operation": operation, "value": value}
         for operation, name, value in changes
     ]
     resource = {"resource_type": TOPIC, "resource_name": topic, "configs": configs}
     request = {"resources": [resource], "validate_only": False} | values
-    return raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, **request).responses[0].error_code
+    result: ErrorCode = (
+        raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, **request).responses[0].error_code
+    )
+    return result
 
 
-def configs_of(raw, topic, **values):
+def configs_of(raw: RawClient, topic: str, **values: Any) -> dict[str, Any]:
     resource = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}
     request = {"resources": [resource], "include_synonyms": False} | values
     result = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
     return {config.name: config for config in result.configs}
 
 
-def config(raw, topic, name):
+def config(raw: RawClient, topic: str, name: str) -> tuple[str | None, int]:
     found = configs_of(raw, topic)[name]
     return found.value, found.config_source
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_configs_are_changed(any_raw, topic, version):
+def test_configs_are_changed(any_raw: RawClient, topic: str, version: int) -> None:
     change = (SET, "flush.ms", "1234")
     assert alter(any_raw, topic, change, version=version, validate_only=True) is NO_ERROR
     assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
@@ -153,17 +171,22 @@ def test_configs_are_changed(any_raw, topic, version):
         ([(9, "flush.ms", "1")], ErrorCode.unknown_server_error),
     ],
 )
-def test_changes_that_are_refused(any_raw, topic, changes, error):
+def test_changes_that_are_refused(
+    any_raw: RawClient,
+    topic: str,
+    changes: list[tuple[int, str, str | None]],
+    error: ErrorCode,
+) -> None:
     assert alter(any_raw, topic, *changes) is error
     assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
 
 
-def test_configs_of_a_topic_that_is_none(any_raw, unique_topic):
+def test_configs_of_a_topic_that_is_none(any_raw: RawClient, unique_topic: str) -> None:
     error = alter(any_raw, unique_topic, (SET, "flush.ms", "1"))
     assert error is ErrorCode.unknown_topic_or_partition
 
 
-def test_every_config_of_a_topic_is_described(any_raw, topic):
+def test_every_config_of_a_topic_is_described(any_raw: RawClient, topic: str) -> None:
     found = configs_of(any_raw, topic)
     assert len(found) == 33
     listed = {name: (one.value, one.config_type) for name, one in found.items()}
@@ -174,13 +197,15 @@ def test_every_config_of_a_topic_is_described(any_raw, topic):
     assert listed["follower.replication.throttled.replicas"] == ("", 7)
 
 
-def test_a_changed_limit_counts_at_once(any_raw, topic):
+def test_a_changed_limit_counts_at_once(any_raw: RawClient, topic: str) -> None:
     assert alter(any_raw, topic, (SET, "max.message.bytes", "100")) is NO_ERROR
     big = batch(1, value=bytes(500))
     eventually(lambda: produce(any_raw, topic, big).error_code, ErrorCode.message_too_large)
 
 
-def described(raw, topics, **values):
+def described(
+    raw: RawClient, topics: Sequence[str], **values: Any
+) -> tuple[dict[str, tuple[ErrorCode, list[int]]], tuple[str, int] | None]:
     items = [{"name": name} for name in topics]
     answer = raw.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=items, **values)
     found = {
@@ -190,13 +215,13 @@ def described(raw, topics, **values):
     return found, cursor and (cursor.topic_name, cursor.partition_index)
 
 
-def test_partitions_are_described_in_pages(any_raw, unique_topic):
+def test_partitions_are_described_in_pages(any_raw: RawClient, unique_topic: str) -> None:
     one, two, none = (f"{unique_topic}-{end}" for end in "abc")
     create(any_raw, one, 3)
     create(any_raw, two, 2)
     names = [two, none, one]
-    missing = {none: (ErrorCode.unknown_topic_or_partition, [])}
-    everything = {one: (0, [0, 1, 2]), two: (0, [0, 1])}
+    missing: dict[str, Any] = {none: (ErrorCode.unknown_topic_or_partition, [])}
+    everything: dict[str, Any] = {one: (0, [0, 1, 2]), two: (0, [0, 1])}
     assert described(any_raw, names) == (everything | missing, None)
     found, cursor = described(any_raw, names, response_partition_limit=2)
     assert (found, cursor) == ({one: (0, [0, 1])}, (one, 2))
@@ -205,7 +230,7 @@ def test_partitions_are_described_in_pages(any_raw, unique_topic):
     assert (found, cursor) == ({one: (0, [2]), two: (0, [0])}, (two, 1))
 
 
-def test_log_dirs_are_described(any_raw, topic):
+def test_log_dirs_are_described(any_raw: RawClient, topic: str) -> None:
     sent = batch(5)
     produce(any_raw, topic, sent)
     for version in range(1, 6):
@@ -216,7 +241,7 @@ def test_log_dirs_are_described(any_raw, topic):
         assert (partition.partition_size, partition.offset_lag) == (len(sent), 0)
 
 
-def test_synonyms_of_a_config(any_raw, unique_topic):
+def test_synonyms_of_a_config(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, flush_messages="77")
     found = configs_of(any_raw, unique_topic, include_synonyms=True)
     synonyms = [(one.name, one.value, one.source) for one in found["flush.messages"].synonyms]
@@ -227,7 +252,7 @@ def test_synonyms_of_a_config(any_raw, unique_topic):
     assert configs_of(any_raw, unique_topic)["flush.messages"].synonyms == ()
 
 
-def test_configs_of_a_broker(any_raw):
+def test_configs_of_a_broker(any_raw: RawClient) -> None:
     node = any_raw.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
     names = ["message.max.bytes", "log.segment.bytes", "node.id", "auto.create.topics.enable"]
     resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,19 +13,24 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import RawClient, batch, create, produce
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE = 0, 1
 NO_ERROR = ErrorCode.none
 
 
-def alter(raw, kind, name, *changes):
+def alter(raw: RawClient, kind: int, name: str, *changes: tuple[int, str, str | None]) -> ErrorCode:
     configs = [{"name": n, "config_operation": o, "value": v} for o, n, v in changes]
     resource = {"resource_type": kind, "resource_name": name, "configs": configs}
     answer = raw.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
-    return answer.responses[0].error_code
+    result: ErrorCode = answer.responses[0].error_code
+    return result
 
 
-def values(raw, kind, name, *names):
+def values(raw: RawClient, kind: int, name: str, *names: str) -> dict[str, tuple[str | None, int]]:
     resource = {
         "resource_type": kind,
         "resource_name": name,
@@ -35,7 +41,7 @@ def values(raw, kind, name, *names):
     return {config.name: (config.value, config.config_source) for config in found.configs}
 
 
-def until(read, wanted):
+def until(read: Callable[[], object], wanted: object) -> None:
     deadline = time.monotonic() + 10
     while (found := read()) != wanted:
         assert time.monotonic() < deadline, found
@@ -43,14 +49,14 @@ def until(read, wanted):
 
 
 @pytest.fixture(params=["", "1"])
-def broker(request, any_raw):
+def broker(request: pytest.FixtureRequest, any_raw: RawClient) -> Iterator[str]:
     """A name under which a broker's configs are set; afterwards nothing is."""
     yield request.param
     alter(any_raw, BROKER, request.param, (DELETE, "message.max.bytes", None))
     until(lambda: values(any_raw, BROKER, "1", "message.max.bytes")["message.max.bytes"][1], 5)
 
 
-def test_a_limit_of_the_broker_counts_at_once(any_raw, topic, broker):
+def test_a_limit_of_the_broker_counts_at_once(any_raw: RawClient, topic: str, broker: str) -> None:
     """For topics that have none of their own."""
     create(any_raw, f"{topic}-own", max_message_bytes="900000")
     big = batch(1, value=bytes(5_000))
@@ -65,7 +71,7 @@ def test_a_limit_of_the_broker_counts_at_once(any_raw, topic, broker):
     until(lambda: produce(any_raw, topic, big).error_code, NO_ERROR)
 
 
-def test_a_config_that_only_a_plugin_would_know(any_raw, broker):
+def test_a_config_that_only_a_plugin_would_know(any_raw: RawClient, broker: str) -> None:
     """Brokers take any name, and hide the value."""
     assert alter(any_raw, BROKER, broker, (SET, "my.plugin", "secret")) is NO_ERROR
     until(lambda: values(any_raw, BROKER, broker, "my.plugin").keys(), {"my.plugin"})
@@ -74,7 +80,7 @@ def test_a_config_that_only_a_plugin_would_know(any_raw, broker):
     until(lambda: values(any_raw, BROKER, broker, "my.plugin"), {})
 
 
-def test_retention_is_shortened_at_once():
+def test_retention_is_shortened_at_once() -> None:
     broker = EmbeddedBroker(topics={"t": 1}, retention_check_ms=20)
     with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
         for _ in range(3):
@@ -84,7 +90,7 @@ def test_retention_is_shortened_at_once():
         until(lambda: kafka.batches("t", 0), [])
 
 
-def test_a_restart_finds_what_was_set(tmp_path):
+def test_a_restart_finds_what_was_set(tmp_path: Path) -> None:
     broker = EmbeddedBroker(topics={"t": 1}, data_dir=str(tmp_path))
     with broker as kafka, RawClient(kafka.bootstrap_servers) as raw:
         alter(raw, BROKER, "", (SET, "log.flush.interval.messages", "5"))
@@ -97,7 +103,7 @@ def test_a_restart_finds_what_was_set(tmp_path):
         assert values(raw, GROUP, "h")["share.auto.offset.reset"] == ("latest", 5)
 
 
-def test_one_of_several_nodes_shapes_no_topic():
+def test_one_of_several_nodes_shapes_no_topic() -> None:
     """Copies are one log here: what counts is what is set for all nodes."""
     name = "log.flush.interval.messages"
     broker = EmbeddedBroker(nodes=2, topics={"t": 1})
@@ -115,7 +121,7 @@ class TestLoggers:
     NAME = "spark_kafka_sink.broker.net.server"
 
     @pytest.fixture
-    def raw(self):
+    def raw(self) -> Iterator[RawClient]:
         with EmbeddedBroker() as kafka, RawClient(kafka.bootstrap_servers) as client:
             yield client
         logging.getLogger(self.NAME).setLevel(logging.NOTSET)
@@ -124,17 +130,17 @@ class TestLoggers:
         ("level", "number"),
         [("FATAL", 50), ("ERROR", 40), ("WARN", 30), ("INFO", 20), ("DEBUG", 10)],
     )
-    def test_a_level_is_set(self, raw, level, number):
+    def test_a_level_is_set(self, raw: RawClient, level: str, number: int) -> None:
         assert alter(raw, LOGGER, "1", (SET, self.NAME, level)) is NO_ERROR
         assert logging.getLogger(self.NAME).level == number
         assert values(raw, LOGGER, "1", self.NAME) == {self.NAME: (level, 6)}
 
-    def test_a_level_is_taken_back(self, raw):
+    def test_a_level_is_taken_back(self, raw: RawClient) -> None:
         alter(raw, LOGGER, "1", (SET, self.NAME, "FATAL"))
         assert alter(raw, LOGGER, "1", (DELETE, self.NAME, None)) is NO_ERROR
         assert logging.getLogger(self.NAME).level == logging.NOTSET
 
-    def test_what_can_not_be(self, raw):
+    def test_what_can_not_be(self, raw: RawClient) -> None:
         for name, level in ((self.NAME, "LOUD"), ("kafka", "INFO"), (f"{self.NAME}.no", "INFO")):
             assert alter(raw, LOGGER, "1", (SET, name, level)) is ErrorCode.invalid_config
         assert alter(raw, LOGGER, "1", (2, self.NAME, "INFO")) is ErrorCode.invalid_request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
@@ -20,6 +21,10 @@ from kafka.structs import TopicPartition as KafkaPythonPartition
 from spark_kafka_sink import EmbeddedBroker
 from tests.support.kafka.java import run_tool
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 REASSIGN = f"{TOOLS}.reassign.ReassignPartitionsCommand"
@@ -27,13 +32,13 @@ CONFIGS = "kafka.admin.ConfigCommand"
 
 
 @pytest.fixture
-def kafka():
+def kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(nodes=3, topics={"t": 2}, replication_factor=2) as broker:
         yield broker
 
 
 @pytest.fixture
-def group(kafka):
+def group(kafka: EmbeddedBroker) -> str:
     """A group that has read everything, and has gone."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for index in range(2):
@@ -47,11 +52,11 @@ def group(kafka):
     return "g"
 
 
-def tool(main, kafka, *arguments):
+def tool(main: str, kafka: EmbeddedBroker, *arguments: str) -> str:
     return run_tool(main, "--bootstrap-server", kafka.bootstrap_servers, *arguments).decode()
 
 
-def until(condition):
+def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
@@ -59,7 +64,7 @@ def until(condition):
 
 
 class TestJava:
-    def test_reassign_partitions(self, kafka, tmp_path):
+    def test_reassign_partitions(self, kafka: EmbeddedBroker, tmp_path: Path) -> None:
         plan = tmp_path / "plan.json"
         moved = {"topic": "t", "partition": 0, "replicas": [3, 2]}
         plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
@@ -71,20 +76,20 @@ class TestJava:
         assert "Reassignment of partition t-0 is completed" in said
         assert "No partition reassignments found" in tool(REASSIGN, kafka, "--list")
 
-    def test_elect_leaders(self, kafka):
+    def test_elect_leaders(self, kafka: EmbeddedBroker) -> None:
         kafka.move_leader("t", 0, 2)
         arguments = ("--election-type", "preferred", "--all-topic-partitions")
         said = tool(f"{TOOLS}.LeaderElectionCommand", kafka, *arguments)
         assert "Successfully completed leader election (PREFERRED) for partitions t-0" in said
         assert kafka.partition_state("t", 0).leader == 1
 
-    def test_delete_offsets(self, kafka, group):
+    def test_delete_offsets(self, kafka: EmbeddedBroker, group: str) -> None:
         arguments = ("--delete-offsets", "--group", group, "--topic", "t:0")
         assert "Successful" in tool(GROUPS, kafka, *arguments)
         said = tool(GROUPS, kafka, "--describe", "--group", group)
         assert [line.split()[2] for line in said.splitlines() if line.startswith(group)] == ["1"]
 
-    def test_configs_of_brokers(self, kafka):
+    def test_configs_of_brokers(self, kafka: EmbeddedBroker) -> None:
         change = ("--alter", "--entity-type", "brokers", "--entity-default")
         tool(CONFIGS, kafka, *change, "--add-config", "log.retention.ms=1234567")
         said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
@@ -93,23 +98,25 @@ class TestJava:
         said = tool(CONFIGS, kafka, "--describe", "--entity-type", "brokers")
         assert "1234567" not in said
 
-    def test_configs_of_groups_are_found(self, kafka):
+    def test_configs_of_groups_are_found(self, kafka: EmbeddedBroker) -> None:
         change = ("--alter", "--entity-type", "groups", "--entity-name", "g")
         tool(CONFIGS, kafka, *change, "--add-config", "consumer.session.timeout.ms=50000")
         said = tool(CONFIGS, kafka, "--describe", "--entity-type", "groups")
         assert "consumer.session.timeout.ms=50000" in said
 
-    def test_hanging_transactions_are_looked_for_on_every_replica(self, kafka):
+    def test_hanging_transactions_are_looked_for_on_every_replica(
+        self, kafka: EmbeddedBroker
+    ) -> None:
         for node in "123":
             tool(f"{TOOLS}.TransactionsCommand", kafka, "find-hanging", "--broker-id", node)
 
 
 class TestConfluent:
     @pytest.fixture
-    def admin(self, kafka):
+    def admin(self, kafka: EmbeddedBroker) -> AdminClient:
         return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
-    def test_elect_leaders(self, kafka, admin):
+    def test_elect_leaders(self, kafka: EmbeddedBroker, admin: AdminClient) -> None:
         kafka.move_leader("t", 0, 2)
         wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
         found = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(20)
@@ -119,7 +126,7 @@ class TestConfluent:
         }
         assert kafka.partition_state("t", 0).leader == 1
 
-    def test_configs_of_a_broker(self, admin):
+    def test_configs_of_a_broker(self, admin: AdminClient) -> None:
         change = ConfigEntry(
             "log.retention.ms", "55555", incremental_operation=AlterConfigOpType.SET
         )
@@ -129,7 +136,7 @@ class TestConfluent:
         found = admin.describe_configs([asked])[asked].result(20)["log.retention.ms"]
         assert (found.value, found.source, found.is_read_only) == ("55555", 2, False)
 
-    def test_authorized_operations(self, admin, group):
+    def test_authorized_operations(self, admin: AdminClient, group: str) -> None:
         cluster = admin.describe_cluster(include_authorized_operations=True).result(20)
         assert AclOperation.ALTER_CONFIGS in cluster.authorized_operations
         described = admin.describe_consumer_groups([group], include_authorized_operations=True)
@@ -138,12 +145,12 @@ class TestConfluent:
 
 class TestKafkaPython:
     @pytest.fixture
-    def admin(self, kafka):
+    def admin(self, kafka: EmbeddedBroker) -> Iterator[KafkaAdminClient]:
         client = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers.split(","))
         yield client
         client.close()
 
-    def test_reassign_and_elect(self, kafka, admin):
+    def test_reassign_and_elect(self, kafka: EmbeddedBroker, admin: KafkaAdminClient) -> None:
         place = KafkaPythonPartition("t", 0)
         admin.alter_partition_reassignments({place: [2, 3]})
         until(lambda: kafka.partition_state("t", 0).replicas == (2, 3))
@@ -152,7 +159,7 @@ class TestKafkaPython:
         admin.elect_leaders(0, {"t": [0]})
         assert kafka.partition_state("t", 0).leader == 2
 
-    def test_delete_group_offsets(self, admin, group):
+    def test_delete_group_offsets(self, admin: KafkaAdminClient, group: str) -> None:
         place = KafkaPythonPartition("t", 0)
         admin.delete_group_offsets(group, [place])
         assert place not in {

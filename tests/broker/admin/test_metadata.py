@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -9,9 +11,12 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import TIMEOUT, RawClient, create
 
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
 
 @pytest.mark.parametrize("version", range(14))
-def test_every_version_of_metadata(any_raw, topic, version):
+def test_every_version_of_metadata(any_raw: RawClient, topic: str, version: int) -> None:
     found = any_raw.call(ApiKey.METADATA, version, topics=[{"name": topic}])
     (described,) = found.topics
     assert (described.name, described.error_code) == (topic, ErrorCode.none)
@@ -20,16 +25,16 @@ def test_every_version_of_metadata(any_raw, topic, version):
     assert topic in {t.name for t in all_topics(any_raw, version)}
 
 
-def all_topics(client, version):
-    everything = [] if version == 0 else None
+def all_topics(client: RawClient, version: int) -> Any:
+    everything: list[object] | None = [] if version == 0 else None
     return client.call(ApiKey.METADATA, version, topics=everything).topics
 
 
-def test_no_topics_asked_for(any_raw, topic):
+def test_no_topics_asked_for(any_raw: RawClient, topic: str) -> None:
     assert any_raw.call(ApiKey.METADATA, 9, topics=[]).topics == ()
 
 
-def test_topics_by_id(any_raw, topic):
+def test_topics_by_id(any_raw: RawClient, topic: str) -> None:
     by_name = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
     asked = [{"topic_id": by_name.topic_id, "name": None}]
     assert any_raw.call(ApiKey.METADATA, 12, topics=asked).topics[0] == by_name
@@ -38,7 +43,7 @@ def test_topics_by_id(any_raw, topic):
     assert missing.error_code is ErrorCode.unknown_topic_id
 
 
-def test_unknown_and_invalid_names(any_raw, topic):
+def test_unknown_and_invalid_names(any_raw: RawClient, topic: str) -> None:
     values = {"allow_auto_topic_creation": False}
     for name, error in (
         (topic + "-not", ErrorCode.unknown_topic_or_partition),
@@ -49,7 +54,7 @@ def test_unknown_and_invalid_names(any_raw, topic):
 
 
 @pytest.mark.parametrize(("enabled", "allowed"), [(True, True), (True, False), (False, True)])
-def test_automatic_topics(enabled, allowed):
+def test_automatic_topics(enabled: bool, allowed: bool) -> None:
     with (
         EmbeddedBroker(auto_create_topics=enabled, default_partitions=3) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -62,7 +67,9 @@ def test_automatic_topics(enabled, allowed):
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_topics_are_created_and_deleted(any_raw, unique_topic, version):
+def test_topics_are_created_and_deleted(
+    any_raw: RawClient, unique_topic: str, version: int
+) -> None:
     new = {"name": unique_topic, "num_partitions": 3, "replication_factor": 1}
     made = any_raw.call(ApiKey.CREATE_TOPICS, version, topics=[new], timeout=TIMEOUT).topics[0]
     assert (made.name, made.error_code) == (unique_topic, ErrorCode.none)
@@ -88,14 +95,19 @@ def test_topics_are_created_and_deleted(any_raw, unique_topic, version):
         ({"configs": [{"name": "max.message.bytes", "value": "-1"}]}, ErrorCode.invalid_config),
     ],
 )
-def test_topics_that_can_not_be(any_raw, unique_topic, changes, error):
+def test_topics_that_can_not_be(
+    any_raw: RawClient,
+    unique_topic: str,
+    changes: dict[str, int] | dict[str, str] | dict[str, list[dict[str, str]]],
+    error: KafkaError | None,
+) -> None:
     new = {"name": unique_topic, "num_partitions": 1, "replication_factor": 1} | changes
     made = any_raw.call(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=TIMEOUT).topics[0]
     assert made.error_code is error
     assert made.error_message
 
 
-def test_validate_only_creates_nothing(any_raw, unique_topic):
+def test_validate_only_creates_nothing(any_raw: RawClient, unique_topic: str) -> None:
     new = {"name": unique_topic, "num_partitions": 1, "replication_factor": 1}
     values = {"topics": [new], "timeout": TIMEOUT, "validate_only": True}
     for _ in range(2):
@@ -104,7 +116,7 @@ def test_validate_only_creates_nothing(any_raw, unique_topic):
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_configs_are_described(any_raw, unique_topic, version):
+def test_configs_are_described(any_raw: RawClient, unique_topic: str, version: int) -> None:
     create(any_raw, unique_topic, retention_ms="5000")
     resource = {"resource_type": 2, "resource_name": unique_topic, "configuration_keys": None}
     result = any_raw.call(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource]).results[0]
@@ -118,14 +130,14 @@ def test_configs_are_described(any_raw, unique_topic, version):
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_cluster_is_described(any_raw, version):
+def test_the_cluster_is_described(any_raw: RawClient, version: int) -> None:
     found = any_raw.call(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=1)
     assert found.error_code is ErrorCode.none
     assert len(found.brokers) == 1
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_api_versions(any_raw, version):
+def test_api_versions(any_raw: RawClient, version: int) -> None:
     software = {"client_software_name": "raw", "client_software_version": "1.0"}
     found = any_raw.call(ApiKey.API_VERSIONS, version, **software)
     ranges = {key.api_key: (key.min_version, key.max_version) for key in found.api_keys}
@@ -134,7 +146,7 @@ def test_api_versions(any_raw, version):
     assert ranges[ApiKey.API_VERSIONS] == (0, 4)
 
 
-def test_api_versions_too_new(any_raw):
+def test_api_versions_too_new(any_raw: RawClient) -> None:
     any_raw.socket.sendall(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\x05\xff\xff\0")
     any_raw._correlation_id = 5
     answer = any_raw.receive(ApiKey.API_VERSIONS, 0)
@@ -142,7 +154,7 @@ def test_api_versions_too_new(any_raw):
     assert [k.max_version for k in answer.api_keys if k.api_key == ApiKey.API_VERSIONS] == [4]
 
 
-def test_software_names_are_checked(any_raw):
+def test_software_names_are_checked(any_raw: RawClient) -> None:
     software = {"client_software_name": "-raw", "client_software_version": ""}
     found = any_raw.call(ApiKey.API_VERSIONS, 3, **software)
     assert found.error_code is ErrorCode.invalid_request

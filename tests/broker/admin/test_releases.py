@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,38 +18,46 @@ from tests.support.clients.readers import by_confluent
 from tests.support.kafka.jars import OLD_KAFKA
 from tests.support.kafka.java import command
 from tools.compat.clients.aio import AIOKAFKA
-from tools.compat.clients.check import Task
+from tools.compat.clients.check import ClientRow, Task
 from tools.compat.clients.confluent import CONFLUENT
 from tools.compat.clients.kafka_python import KAFKA_PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tests.support.kafka.broker import KafkaCluster
+    from tests.support.kafka.zookeeper import ZooKeeperCluster
 
 RELEASES = tuple(releases())
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}
 FEATURES = ("supported_features", "finalized_features", "finalized_features_epoch")
-THREE = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
+THREE: dict[str, Any] = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
 TOO_NEW = (0, 18, 0, 99, 0, 0, 0, 5, 255, 255, 0)
 """A request of ApiVersions 99 with the correlation id 5 and no client id."""
 
 
 @pytest.fixture(params=RELEASES)
-def posing(request):
+def posing(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=request.param) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
-def real(old_kafkas, real_kafka):
+def real(
+    old_kafkas: Mapping[str, ZooKeeperCluster], real_kafka: KafkaCluster
+) -> dict[str, ZooKeeperCluster | KafkaCluster]:
     """A real Kafka by release."""
     old = {".".join(name.split(".")[:2]): kafka for name, kafka in old_kafkas.items()}
     return old | {"4.3": real_kafka}
 
 
-def ranges(servers):
+def ranges(servers: str) -> dict[int, VersionRange]:
     with RawClient(servers) as raw:
         answer = raw.call(ApiKey.API_VERSIONS, 0)
     return {key.api_key: VersionRange(key.min_version, key.max_version) for key in answer.api_keys}
 
 
-def frame_of(servers, request):
+def frame_of(servers: str, request: Sequence[int]) -> bytes:
     with RawClient(servers) as raw:
         raw.socket.sendall(len(request).to_bytes(4, "big") + bytes(request))
         return raw.next_frame()
@@ -56,19 +65,25 @@ def frame_of(servers, request):
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.9", "4.3"])
 class TestBesideTheRealOne:
-    def test_the_table_is_what_it_answers(self, real, release):
+    def test_the_table_is_what_it_answers(
+        self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
+    ) -> None:
         found = ranges(real[release].bootstrap_servers)
         table = releases()[release]
         assert {api: found.get(api) for api in HANDLERS} == {
-            api: table.get(api) for api in HANDLERS
+            api: table.get(ApiKey(api)) for api in HANDLERS
         }
 
-    def test_a_version_too_new_is_refused_alike(self, real, release):
+    def test_a_version_too_new_is_refused_alike(
+        self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
+    ) -> None:
         with EmbeddedBroker(api_versions_of=release) as posing:
             ours = frame_of(posing.bootstrap_servers, TOO_NEW)
         assert ours == frame_of(real[release].bootstrap_servers, TOO_NEW)
 
-    def test_what_it_says_of_transactions_v2(self, real, release):
+    def test_what_it_says_of_transactions_v2(
+        self, real: Mapping[str, ZooKeeperCluster | KafkaCluster], release: str
+    ) -> None:
         version = min(3, releases()[release][ApiKey.API_VERSIONS].highest)
         with EmbeddedBroker(api_versions_of=release) as posing:
             told = []
@@ -81,18 +96,18 @@ class TestBesideTheRealOne:
         assert bool(told[0]) == (release == "4.3")
 
 
-def test_it_announces_what_the_release_has(posing):
-    table = releases()[posing.config.release]
+def test_it_announces_what_the_release_has(posing: EmbeddedBroker) -> None:
+    table = releases()[posing.config.release or ""]
     found = ranges(posing.bootstrap_servers)
     assert len(found) > 25
     for api, span in found.items():
         served = HANDLERS[api].announced or HANDLERS[api].versions
-        assert span == served.common(table[api])
+        assert span == served.common(table[ApiKey(api)])
     missing = HANDLERS.keys() - found.keys()
     assert all(api not in table or api == ApiKey.WRITE_TXN_MARKERS for api in missing)
 
 
-def test_it_serves_what_it_announces_and_nothing_else(posing):
+def test_it_serves_what_it_announces_and_nothing_else(posing: EmbeddedBroker) -> None:
     """As Kafka does, it ends the connection of a client that asks for something else."""
     found = ranges(posing.bootstrap_servers)
     for version in range(14):
@@ -107,46 +122,46 @@ def test_it_serves_what_it_announces_and_nothing_else(posing):
         assert raw.closed() == (ApiKey.DESCRIBE_CLUSTER not in found)
 
 
-def test_our_producer_writes_to_it(posing):
+def test_our_producer_writes_to_it(posing: EmbeddedBroker) -> None:
     servers, values = posing.bootstrap_servers, [b"%d" % number for number in range(300)]
     produce(servers, rows("t", values, partitions=[1] * 300), compression_type="zstd")
     assert [record.value for record in by_confluent(servers, "t")] == values
 
 
-def test_our_client_finds_a_version_of_every_api_it_needs(posing):
+def test_our_client_finds_a_version_of_every_api_it_needs(posing: EmbeddedBroker) -> None:
     found = ranges(posing.bootstrap_servers)
     for api in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE):
         assert negotiate(api, CLIENT_VERSIONS[api], found[api]) <= found[api].highest
 
 
 @pytest.mark.parametrize("text", ["2.8", "2.8.2", "3.9.1"])
-def test_a_release_may_be_named_with_its_last_number(text):
+def test_a_release_may_be_named_with_its_last_number(text: str) -> None:
     with EmbeddedBroker(api_versions_of=text) as posing:
         assert posing.config.release == text[:3]
 
 
 @pytest.mark.parametrize("text", ["", "2", "1.0", "9.9", "newest"])
-def test_a_release_that_nobody_knows(text):
+def test_a_release_that_nobody_knows(text: str) -> None:
     with pytest.raises(ConfigError, match="Releases to choose from: 2"):
         EmbeddedBroker(api_versions_of=text)
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.6"])
 @pytest.mark.parametrize("task", [Task.GROUPS, Task.TOPICS, Task.TRANSACTIONS])
-def test_librdkafka(release, task):
+def test_librdkafka(release: str, task: Any) -> None:
     with EmbeddedBroker(**THREE, api_versions_of=release) as kafka:
         CONFLUENT.checks[task](kafka.bootstrap_servers)
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8"])
 @pytest.mark.parametrize("client", [KAFKA_PYTHON, AIOKAFKA], ids=lambda client: client.name)
-def test_clients_in_python(release, client):
+def test_clients_in_python(release: str, client: ClientRow) -> None:
     with EmbeddedBroker(**THREE, api_versions_of=release) as kafka:
         client.checks[Task.GROUPS](kafka.bootstrap_servers)
 
 
 @pytest.mark.parametrize("release", ["2.1.1", "2.8.2"])
-def test_java_of_that_release(release):
+def test_java_of_that_release(release: str) -> None:
     """The producer and the consumer group of Kafka's own console tools."""
     values = [f"value {number}" for number in range(50)]
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
@@ -157,7 +172,7 @@ def test_java_of_that_release(release):
     assert sorted(printed.split("\n")[:-1]) == sorted(values)
 
 
-def _console(release, tool, *arguments, text=""):
+def _console(release: str, tool: str, *arguments: str, text: str = "") -> str:
     line = command(
         f"kafka.tools.Console{tool}", ["--topic", "t", *arguments], jars=OLD_KAFKA[release]
     )

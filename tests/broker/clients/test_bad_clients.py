@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -22,8 +23,12 @@ from spark_kafka_sink.protocol.frame import MAX_FRAME
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, produce, produce_values
 from tests.unit.protocol.entities import entities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FUZZ = settings(
     max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -31,13 +36,15 @@ FUZZ = settings(
 
 
 @pytest.fixture(scope="module")
-def shared():
+def shared() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}) as broker:
         yield broker
 
 
 @pytest.fixture(autouse=True)
-def _still_serves(request, caplog):
+def _still_serves(
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> Iterator[None]:
     broker = request.getfixturevalue("shared")
     yield
     with RawClient(broker.bootstrap_servers) as client:
@@ -46,7 +53,7 @@ def _still_serves(request, caplog):
     assert [(r.getMessage(), r.exc_info) for r in errors] == []
 
 
-def connect(broker):
+def connect(broker: EmbeddedBroker) -> RawClient:
     return RawClient(broker.bootstrap_servers)
 
 
@@ -66,20 +73,20 @@ def connect(broker):
     ],
     ids=lambda data: data[:10].hex(),
 )
-def test_nonsense_ends_the_connection(shared, data):
+def test_nonsense_ends_the_connection(shared: EmbeddedBroker, data: bytes) -> None:
     with connect(shared) as client:
         client.socket.sendall(data)
         assert client.closed()
 
 
-def test_random_bytes(shared):
+def test_random_bytes(shared: EmbeddedBroker) -> None:
     generator = random.Random(1)
     for _ in range(50):
         with connect(shared) as client:
             client.socket.sendall(generator.randbytes(generator.randrange(1, 300)))
 
 
-def test_half_requests(shared):
+def test_half_requests(shared: EmbeddedBroker) -> None:
     request = build(request_type(ApiKey.PRODUCE, 9), produce_values("t", bytes(batch(5))))
     frame = request_frame(request, 1, "half")
     for size in range(1, len(frame), 7):
@@ -88,11 +95,11 @@ def test_half_requests(shared):
     assert produce_count(shared) == shared.end_offsets("t")[0]
 
 
-def produce_count(broker):
+def produce_count(broker: EmbeddedBroker) -> int:
     return sum(struct.unpack_from(">i", one, 57)[0] for one in broker.batches("t", 0))
 
 
-def test_a_request_a_byte_at_a_time(shared):
+def test_a_request_a_byte_at_a_time(shared: EmbeddedBroker) -> None:
     request = build(request_type(ApiKey.METADATA, 9), {"topics": None})
     with connect(shared) as client:
         for byte in request_frame(request, 0, "slow"):
@@ -100,7 +107,7 @@ def test_a_request_a_byte_at_a_time(shared):
         assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
 
 
-def test_many_requests_at_once_are_answered_in_order(shared):
+def test_many_requests_at_once_are_answered_in_order(shared: EmbeddedBroker) -> None:
     with connect(shared) as client:
         for _ in range(200):
             client.send(ApiKey.METADATA, 9, topics=None)
@@ -109,7 +116,7 @@ def test_many_requests_at_once_are_answered_in_order(shared):
             assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
 
 
-def test_many_connections_opened_and_dropped(shared):
+def test_many_connections_opened_and_dropped(shared: EmbeddedBroker) -> None:
     for _ in range(5):
         opened = [connect(shared) for _ in range(100)]
         for client in opened[::2]:
@@ -122,7 +129,7 @@ def test_many_connections_opened_and_dropped(shared):
     assert shared.open_connections == 0
 
 
-def test_clients_that_leave_while_they_wait(shared):
+def test_clients_that_leave_while_they_wait(shared: EmbeddedBroker) -> None:
     from datetime import timedelta
 
     from tests.broker.support.fetching import fetch_values
@@ -141,7 +148,7 @@ def test_clients_that_leave_while_they_wait(shared):
     assert shared.run(lambda cluster: len(cluster.purgatory)) == 0
 
 
-def test_a_client_that_does_not_read(shared):
+def test_a_client_that_does_not_read(shared: EmbeddedBroker) -> None:
     big = batch(1, value=b"x" * 900_000)
     with connect(shared) as client:
         for _ in range(20):
@@ -159,7 +166,7 @@ def test_a_client_that_does_not_read(shared):
 
 @FUZZ
 @given(data=st.data())
-def test_requests_of_any_content(shared, data):
+def test_requests_of_any_content(shared: EmbeddedBroker, data: st.DataObject) -> None:
     """Well-formed requests with random fields: an answer or the end, never a crash."""
     handler = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda h: h.api)))
     version = data.draw(st.integers(handler.versions.lowest, handler.versions.highest))
@@ -171,7 +178,7 @@ def test_requests_of_any_content(shared, data):
             client.socket.recv(1)
 
 
-def test_strangers_begin_no_groups(shared):
+def test_strangers_begin_no_groups(shared: EmbeddedBroker) -> None:
     with connect(shared) as client:
         for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP):
             answer = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
@@ -179,17 +186,18 @@ def test_strangers_begin_no_groups(shared):
         assert "nobody" not in {g.group_id for g in client.call(ApiKey.LIST_GROUPS, 3).groups}
 
 
-def memory_of(process):
-    return psutil.Process(process.pid).memory_info().rss / (1 << 20)
+def memory_of(process: subprocess.Popen[str]) -> float:
+    size: float = psutil.Process(process.pid).memory_info().rss / (1 << 20)
+    return size
 
 
 @pytest.fixture
-def broker_process():
+def broker_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A broker in a process of its own, whose memory can be measured; its address."""
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     with subprocess.Popen([*command, "--topic", "t"], stdout=subprocess.PIPE, text=True) as process:
         try:
-            address = process.stdout.readline().split()[-1]
+            address = next_line(process).split()[-1]
             with RawClient(address) as client:
                 assert produce(client, "t", batch(1)).error_code == 0
             yield process, address
@@ -199,7 +207,9 @@ def broker_process():
             process.kill()
 
 
-def test_ten_thousand_connections_opened_and_dropped(broker_process):
+def test_ten_thousand_connections_opened_and_dropped(
+    broker_process: tuple[subprocess.Popen[str], str],
+) -> None:
     process, address = broker_process
     before = memory_of(process)
     generator = random.Random(2)
@@ -214,7 +224,9 @@ def test_ten_thousand_connections_opened_and_dropped(broker_process):
     assert memory_of(process) - before < 30
 
 
-def test_frames_of_absurd_lengths_cost_nothing(broker_process):
+def test_frames_of_absurd_lengths_cost_nothing(
+    broker_process: tuple[subprocess.Popen[str], str],
+) -> None:
     """The largest frame that is taken, announced by many and sent by nobody."""
     process, address = broker_process
     before = memory_of(process)
@@ -231,7 +243,9 @@ def test_frames_of_absurd_lengths_cost_nothing(broker_process):
             assert client.closed()
 
 
-def test_readers_that_wait_and_leave_cost_nothing(broker_process):
+def test_readers_that_wait_and_leave_cost_nothing(
+    broker_process: tuple[subprocess.Popen[str], str],
+) -> None:
     from datetime import timedelta
 
     from tests.broker.support.fetching import fetch_values
@@ -247,7 +261,7 @@ def test_readers_that_wait_and_leave_cost_nothing(broker_process):
     assert memory_of(process) - before < 30
 
 
-def test_megabytes_of_random_bytes(broker_process):
+def test_megabytes_of_random_bytes(broker_process: tuple[subprocess.Popen[str], str]) -> None:
     process, address = broker_process
     before = memory_of(process)
     generator = random.Random(3)
@@ -258,7 +272,7 @@ def test_megabytes_of_random_bytes(broker_process):
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP])
-def test_arrays_of_absurd_lengths(shared, api):
+def test_arrays_of_absurd_lengths(shared: EmbeddedBroker, api: ApiKey) -> None:
     """Headers that are right, bodies that promise two thousand million items."""
     version = HANDLERS[api].versions.highest
     for fill in (b"\xff" * 40, b"\x7f" * 40, b"\xfe\xff\xff\xff\x0f" * 8, b"\0" * 3 + b"\xff" * 30):

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from spark_kafka_sink import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 SECONDS = 20
 
 
 @pytest.fixture
-def admin(kafka):
+def admin(kafka: EmbeddedBroker) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.fixture
-def consumer(kafka):
+def consumer(kafka: EmbeddedBroker) -> Iterator[Callable[..., Consumer]]:
     made = []
 
-    def make(group="g", **changes):
+    def make(group: str = "g", **changes: Any) -> Consumer:
         settings = {
             "bootstrap.servers": kafka.bootstrap_servers,
             "group.id": group,
@@ -38,12 +42,12 @@ def consumer(kafka):
         one.close()
 
 
-def producer(kafka, **changes):
+def producer(kafka: EmbeddedBroker, **changes: Any) -> Producer:
     return Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5} | changes)
 
 
-def read(consumer, count):
-    found = []
+def read(consumer: Consumer, count: int) -> list[Message]:
+    found: list[Message] = []
     deadline = time.monotonic() + SECONDS
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
@@ -54,7 +58,7 @@ def read(consumer, count):
     return found
 
 
-def test_topics_are_administered(kafka, admin):
+def test_topics_are_administered(kafka: EmbeddedBroker, admin: AdminClient) -> None:
     new = NewTopic("made", 3, 1, config={"retention.ms": "1000"})
     admin.create_topics([new])["made"].result(SECONDS)
     assert len(kafka.end_offsets("made")) == 3
@@ -68,22 +72,24 @@ def test_topics_are_administered(kafka, admin):
     assert "made" not in admin.list_topics(timeout=SECONDS).topics
 
 
-def test_the_cluster_is_described(kafka, admin):
+def test_the_cluster_is_described(kafka: EmbeddedBroker, admin: AdminClient) -> None:
     found = admin.describe_cluster().result(SECONDS)
     assert (found.cluster_id, len(found.nodes)) == (kafka.config.cluster_id, 1)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_an_idempotent_producer_of_each_codec(kafka, consumer, codec):
+def test_an_idempotent_producer_of_each_codec(
+    kafka: EmbeddedBroker, consumer: Callable[..., Consumer], codec: str
+) -> None:
     sender = producer(kafka, **{"enable.idempotence": True, "compression.type": codec})
     offsets = []
 
-    def delivered(error, message):
+    def delivered(error: KafkaError | None, message: Message) -> None:
         assert error is None
         offsets.append((message.partition(), message.offset()))
 
     for i in range(500):
-        headers = [("h", str(i).encode())]
+        headers: list[tuple[str, str | bytes | None]] = [("h", str(i).encode())]
         sender.produce(
             "t", f"v{i}", f"k{i}", timestamp=1_000 + i, headers=headers, callback=delivered
         )
@@ -93,13 +99,13 @@ def test_an_idempotent_producer_of_each_codec(kafka, consumer, codec):
     found = read(reader, 500)
     assert sorted(offsets) == sorted((m.partition(), m.offset()) for m in found)
     for message in found:
-        number = int(message.value()[1:])
+        number = int((message.value() or b"")[1:])
         assert message.key() == f"k{number}".encode()
         assert message.timestamp()[1] == 1_000 + number
         assert message.headers() == [("h", str(number).encode())]
 
 
-def test_without_a_group(kafka, consumer):
+def test_without_a_group(kafka: EmbeddedBroker, consumer: Callable[..., Consumer]) -> None:
     sender = producer(kafka)
     for i in range(10):
         sender.produce("t", str(i), partition=2)
@@ -110,7 +116,9 @@ def test_without_a_group(kafka, consumer):
     assert reader.get_watermark_offsets(TopicPartition("t", 2), timeout=SECONDS) == (0, 10)
 
 
-def test_two_members_share_the_partitions(kafka, consumer):
+def test_two_members_share_the_partitions(
+    kafka: EmbeddedBroker, consumer: Callable[..., Consumer]
+) -> None:
     first, second = consumer("pair"), consumer("pair")
     first.subscribe(["t"])
     second.subscribe(["t"])
@@ -120,7 +128,7 @@ def test_two_members_share_the_partitions(kafka, consumer):
     wait_for(first, first, lambda: len(first.assignment()) == 4)
 
 
-def wait_for(first, second, done):
+def wait_for(first: Consumer, second: Consumer, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
     while not done() and time.monotonic() < deadline:
         first.poll(0.05)
@@ -128,7 +136,9 @@ def wait_for(first, second, done):
     assert done()
 
 
-def test_commits_are_kept(kafka, consumer, admin):
+def test_commits_are_kept(
+    kafka: EmbeddedBroker, consumer: Callable[..., Consumer], admin: AdminClient
+) -> None:
     reader = consumer("committing")
     reader.commit(offsets=[TopicPartition("t", 1, 42)], asynchronous=False)
     committed = reader.committed([TopicPartition("t", 1), TopicPartition("t", 0)], SECONDS)
@@ -141,7 +151,7 @@ def test_commits_are_kept(kafka, consumer, admin):
     assert admin.list_consumer_groups().result(SECONDS).valid == []
 
 
-def test_a_cluster_of_three_nodes():
+def test_a_cluster_of_three_nodes() -> None:
     with EmbeddedBroker(topics={"t": 6}, nodes=3) as kafka:
         sender = producer(kafka, **{"enable.idempotence": True})
         for i in range(600):
@@ -151,5 +161,5 @@ def test_a_cluster_of_three_nodes():
         settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"}
         reader = Consumer(settings | {"auto.offset.reset": "earliest"})
         reader.subscribe(["t"])
-        assert {int(m.value()) for m in read(reader, 600)} == set(range(600))
+        assert {int(m.value() or b"") for m in read(reader, 600)} == set(range(600))
         reader.close()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
 
 LINES = [f"k{i}:v{i}" for i in range(100)]
 
 
-def kcat(kafka, *arguments, text=None):
+def kcat(kafka: EmbeddedBroker, *arguments: str, text: str | None = None) -> str:
     done = subprocess.run(
         ["kcat", "-b", kafka.bootstrap_servers, *arguments],
         input=text,
@@ -23,7 +27,7 @@ def kcat(kafka, *arguments, text=None):
     return done.stdout
 
 
-def test_the_cluster_is_listed(kafka):
+def test_the_cluster_is_listed(kafka: EmbeddedBroker) -> None:
     listed = json.loads(kcat(kafka, "-L", "-J"))
     assert [broker["name"] for broker in listed["brokers"]] == [kafka.bootstrap_servers]
     (topic,) = listed["topics"]
@@ -31,7 +35,7 @@ def test_the_cluster_is_listed(kafka):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_produced_lines_are_consumed(kafka, codec):
+def test_produced_lines_are_consumed(kafka: EmbeddedBroker, codec: str) -> None:
     settings = ["-z", codec, "-X", "enable.idempotence=true"]
     kcat(kafka, "-P", "-t", "t", "-K:", *settings, text="\n".join(LINES))
     assert sum(kafka.end_offsets("t")) == 100
@@ -39,7 +43,7 @@ def test_produced_lines_are_consumed(kafka, codec):
     assert sorted(out.splitlines()) == sorted(LINES)
 
 
-def test_a_group_goes_on_where_it_was(kafka):
+def test_a_group_goes_on_where_it_was(kafka: EmbeddedBroker) -> None:
     group = ["-X", "auto.offset.reset=earliest", "-e", "-q", "-G", "g", "t"]
     kcat(kafka, "-P", "-t", "t", text="\n".join(LINES))
     assert sorted(kcat(kafka, *group).splitlines()) == sorted(LINES)
@@ -48,7 +52,7 @@ def test_a_group_goes_on_where_it_was(kafka):
     assert kcat(kafka, *group) == "one more\n"
 
 
-def test_offsets_by_time(kafka):
+def test_offsets_by_time(kafka: EmbeddedBroker) -> None:
     kcat(kafka, "-P", "-t", "t", "-p", "0", text="\n".join(LINES))
     assert kcat(kafka, "-Q", "-t", "t:0:-1").split()[-1] == "100"
     assert kcat(kafka, "-Q", "-t", "t:0:-2").split()[-1] == "0"

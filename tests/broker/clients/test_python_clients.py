@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -11,12 +12,15 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+
 COUNT = 200
 VALUES = {str(i).encode() for i in range(COUNT)}
 
 
 @pytest.mark.parametrize(("codec", "idempotent"), [(None, True), ("gzip", False), ("lz4", True)])
-def test_kafka_python(kafka, codec, idempotent):
+def test_kafka_python(kafka: EmbeddedBroker, codec: str | None, idempotent: bool) -> None:
     servers = kafka.bootstrap_servers
     admin = KafkaAdminClient(bootstrap_servers=servers)
     admin.create_topics([NewTopic("made", 3, 1)])
@@ -42,11 +46,11 @@ def test_kafka_python(kafka, codec, idempotent):
         assert found[0].headers == [("h", b"x")]
 
 
-def test_aiokafka(kafka):
+def test_aiokafka(kafka: EmbeddedBroker) -> None:
     asyncio.run(asyncio.wait_for(aio(kafka.bootstrap_servers), 40))
 
 
-async def aio(servers):
+async def aio(servers: str) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     await admin.start()
     await admin.create_topics([AioNewTopic("made", 3, 1)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -24,29 +25,32 @@ from tests.broker.support.raw import (
     produce_values,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def cluster(**options):
-    defaults = {"nodes": 3, "topics": {"t": 3}, "replication_factor": 3}
+
+def cluster(**options: Any) -> EmbeddedBroker:
+    defaults: dict[str, Any] = {"nodes": 3, "topics": {"t": 3}, "replication_factor": 3}
     return EmbeddedBroker(**(defaults | options))
 
 
-def client(kafka, node=1):
+def client(kafka: EmbeddedBroker, node: int = 1) -> RawClient:
     return RawClient(kafka.bootstrap_servers.split(",")[node - 1])
 
 
-def produce_for(raw, timeout_ms, records, acks=-1):
+def produce_for(raw: RawClient, timeout_ms: int, records: bytes | bytearray, acks: int = -1) -> Any:
     values = produce_values("t", records, acks) | {"timeout": timedelta(milliseconds=timeout_ms)}
     return raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
 
 
-def wait_until(condition):
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_copies_without_lag_are_there_at_once():
+def test_copies_without_lag_are_there_at_once() -> None:
     with cluster() as kafka, client(kafka) as raw:
         assert produce(raw, "t", batch(3)).error_code is ErrorCode.none
         state = kafka.partition_state("t", 0)
@@ -54,7 +58,7 @@ def test_copies_without_lag_are_there_at_once():
         assert (state.high_watermark, state.end_offset) == (3, 3)
 
 
-def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark():
+def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark() -> None:
     with cluster(follower_lag_ms=1_500) as kafka, client(kafka) as raw:
         started = time.monotonic()
         assert produce_for(raw, 10_000, batch(2), acks=1).error_code is ErrorCode.none
@@ -67,7 +71,7 @@ def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark():
         assert offsets(fetch(raw, "t", 0).records) == [0, 1, 2]
 
 
-def test_a_reader_waits_for_the_high_watermark():
+def test_a_reader_waits_for_the_high_watermark() -> None:
     with cluster(follower_lag_ms=200) as kafka, client(kafka) as raw:
         produce_for(raw, 0, batch(1), acks=1)
         started = time.monotonic()
@@ -76,7 +80,7 @@ def test_a_reader_waits_for_the_high_watermark():
         assert time.monotonic() - started < 3
 
 
-def test_followers_that_take_too_long():
+def test_followers_that_take_too_long() -> None:
     with cluster(follower_lag_ms=5_000) as kafka, client(kafka) as raw:
         started = time.monotonic()
         answer = produce_for(raw, 200, batch(1))
@@ -85,7 +89,7 @@ def test_followers_that_take_too_long():
         assert kafka.end_offsets("t")[0] == 1
 
 
-def test_a_late_follower_leaves_the_replicas_in_sync_and_comes_back():
+def test_a_late_follower_leaves_the_replicas_in_sync_and_comes_back() -> None:
     options = {"follower_lag_ms": 0, "replica_lag_time_max_ms": 200}
     with cluster(**options) as kafka, client(kafka) as raw:
         kafka.set_follower_lag(60_000, node=3)
@@ -96,7 +100,7 @@ def test_a_late_follower_leaves_the_replicas_in_sync_and_comes_back():
         wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1, 2, 3))
 
 
-def test_too_few_replicas_in_sync():
+def test_too_few_replicas_in_sync() -> None:
     configs = {"t": {"min.insync.replicas": "2"}}
     with cluster(topic_configs=configs) as kafka, client(kafka) as raw:
         kafka.stop_node(2)
@@ -109,7 +113,7 @@ def test_too_few_replicas_in_sync():
         wait_until(lambda: kafka.partition_state("t", 0).high_watermark == 2)
 
 
-def test_replicas_that_are_lost_after_the_append():
+def test_replicas_that_are_lost_after_the_append() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
     response = {"error_code": ErrorCode.none}
     waiting = Unconfirmed(partition=partition, required_offset=1, leader=1, response=response)
@@ -120,7 +124,7 @@ def test_replicas_that_are_lost_after_the_append():
     assert response["error_code"] is ErrorCode.not_enough_replicas_after_append
 
 
-def test_a_waiting_producer_hears_of_a_new_leader():
+def test_a_waiting_producer_hears_of_a_new_leader() -> None:
     with cluster(follower_lag_ms=60_000) as kafka, client(kafka) as raw:
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         wait_until(lambda: kafka.end_offsets("t")[0] == 1)
@@ -130,7 +134,7 @@ def test_a_waiting_producer_hears_of_a_new_leader():
 
 
 class TestNodesThatStop:
-    def test_leadership_moves_and_comes_back_when_asked(self):
+    def test_leadership_moves_and_comes_back_when_asked(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
             produce(first, "t", batch(2))
             kafka.stop_node(1)
@@ -149,7 +153,7 @@ class TestNodesThatStop:
             with client(kafka) as again:
                 assert offsets(fetch(again, "t", 0).records) == [0, 1, 2]
 
-    def test_what_only_the_old_leader_had_is_lost(self):
+    def test_what_only_the_old_leader_had_is_lost(self) -> None:
         with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
             producer = new_producer_id(first)
             produce(first, "t", batch(2, producer=(producer, 0, 0)))
@@ -162,7 +166,7 @@ class TestNodesThatStop:
             answer = produce(second, "t", batch(2, producer=(producer, 0, 2)))
             assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 2)
 
-    def test_a_partition_without_copies_is_down_with_its_node(self):
+    def test_a_partition_without_copies_is_down_with_its_node(self) -> None:
         with cluster(replication_factor=1) as kafka, client(kafka, 2) as second:
             with client(kafka) as first:
                 produce(first, "t", batch(2))
@@ -176,7 +180,7 @@ class TestNodesThatStop:
             with client(kafka) as first:
                 assert offsets(fetch(first, "t", 0).records) == [0, 1]
 
-    def test_a_follower_behind_does_not_lead(self):
+    def test_a_follower_behind_does_not_lead(self) -> None:
         with cluster(replica_lag_time_max_ms=50) as kafka, client(kafka) as first:
             kafka.set_follower_lag(60_000)
             produce(first, "t", batch(1))
@@ -185,7 +189,7 @@ class TestNodesThatStop:
             state = kafka.partition_state("t", 0)
             assert (state.leader, state.in_sync, state.end_offset) == (-1, (1,), 1)
 
-    def test_waiting_readers_are_sent_to_the_new_leader(self):
+    def test_waiting_readers_are_sent_to_the_new_leader(self) -> None:
         with cluster() as kafka, client(kafka) as raw:
             timer = threading.Timer(0.2, lambda: kafka.move_leader("t", 0, 3))
             timer.start()
@@ -194,7 +198,7 @@ class TestNodesThatStop:
             assert got.error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_node_that_hangs_is_fenced_and_answers_when_it_is_back():
+def test_a_node_that_hangs_is_fenced_and_answers_when_it_is_back() -> None:
     with cluster(session_timeout_ms=200) as kafka, client(kafka) as first:
         kafka.pause_node(1)
         first.send(ApiKey.METADATA, 9, topics=[{"name": "t"}])
@@ -205,7 +209,7 @@ def test_a_node_that_hangs_is_fenced_and_answers_when_it_is_back():
         assert len(first.receive(ApiKey.METADATA, 9).brokers) == 3
 
 
-def test_leaders_are_moved():
+def test_leaders_are_moved() -> None:
     with cluster(replication_factor=1) as kafka, client(kafka, 3) as third:
         kafka.move_leader("t", 0, 3)
         state = kafka.partition_state("t", 0)
@@ -218,14 +222,14 @@ def test_leaders_are_moved():
             kafka.move_leader("t", 99, 1)
 
 
-def test_groups_move_to_a_node_that_lives():
+def test_groups_move_to_a_node_that_lives() -> None:
     with cluster() as kafka:
         owner = kafka.run(lambda c: c.coordinator("g").id)
         kafka.stop_node(owner)
         assert kafka.run(lambda c: c.coordinator("g").id) != owner
 
 
-def test_topics_that_clients_make_have_copies():
+def test_topics_that_clients_make_have_copies() -> None:
     with cluster(topics={}, replication_factor=1) as kafka, client(kafka) as raw:
         new = {"name": "made", "num_partitions": 3, "replication_factor": 3}
         made = raw.call(ApiKey.CREATE_TOPICS, 5, topics=[new], timeout=timedelta(seconds=5))
@@ -244,6 +248,8 @@ def test_topics_that_clients_make_have_copies():
         {"faults": ["produce:nothing"]},
     ],
 )
-def test_options_that_can_not_be(options):
+def test_options_that_can_not_be(
+    options: dict[str, int] | dict[str, dict[str, int]] | dict[str, list[str]],
+) -> None:
     with pytest.raises(ConfigError):
         cluster(**options)

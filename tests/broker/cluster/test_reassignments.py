@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,28 +13,35 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.fetching import fetch, offsets
 from tests.broker.support.raw import TIMEOUT, RawClient, batch, produce
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.kafka.broker import KafkaCluster
+
 NO_ERROR = ErrorCode.none
 
 
 @pytest.fixture(scope="module")
-def three_nodes():
+def three_nodes() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(nodes=3, replication_factor=3) as kafka:
         yield kafka
 
 
 @pytest.fixture(params=["kafka", "embedded"])
-def cluster(request):
+def cluster(request: pytest.FixtureRequest) -> KafkaCluster | EmbeddedBroker:
     name = "real_kafka3" if request.param == "kafka" else "three_nodes"
-    return request.getfixturevalue(name)
+    result: KafkaCluster | EmbeddedBroker = request.getfixturevalue(name)
+    return result
 
 
 @pytest.fixture
-def raw(cluster):
+def raw(cluster: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(cluster.bootstrap_servers) as client:
         yield client
 
 
-def create_on(raw, name, assignments):
+def create_on(raw: RawClient, name: str, assignments: list[list[int]]) -> None:
     given = [{"partition_index": i, "broker_ids": nodes} for i, nodes in enumerate(assignments)]
     new = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": given}
     answer = raw.call(ApiKey.CREATE_TOPICS, 7, topics=[new], timeout=TIMEOUT)
@@ -41,7 +49,7 @@ def create_on(raw, name, assignments):
     until(lambda: len(places(raw, name)) == len(assignments))
 
 
-def places(raw, name):
+def places(raw: RawClient, name: str) -> dict[int, tuple[list[int], list[int], int]]:
     """Replicas, sorted replicas in sync, and the leader, by partition."""
     topic = raw.call(ApiKey.METADATA, 12, topics=[{"name": name}]).topics[0]
     return {
@@ -50,22 +58,30 @@ def places(raw, name):
     }
 
 
-def until(condition):
+def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def reassign(raw, name, index, replicas, version=1, **values):
+def reassign(
+    raw: RawClient,
+    name: str,
+    index: int,
+    replicas: list[int] | None,
+    version: int = 1,
+    **values: Any,
+) -> ErrorCode:
     asked = [{"partition_index": index, "replicas": replicas}]
     topics = [{"name": name, "partitions": asked}]
     values = {"topics": topics, "timeout": TIMEOUT} | values
     answer = raw.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **values)
-    return answer.responses[0].partitions[0].error_code
+    result: ErrorCode = answer.responses[0].partitions[0].error_code
+    return result
 
 
-def ongoing(raw):
+def ongoing(raw: RawClient) -> dict[tuple[str, int], tuple[tuple[int, ...], ...]]:
     found = raw.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=TIMEOUT)
     return {
         (topic.name, p.partition_index): (p.replicas, p.adding_replicas, p.removing_replicas)
@@ -74,15 +90,16 @@ def ongoing(raw):
     }
 
 
-def elect(raw, name, index, kind=0):
+def elect(raw: RawClient, name: str, index: int, kind: int = 0) -> ErrorCode:
     asked = [{"topic": name, "partitions": [index]}]
     answer = raw.call(
         ApiKey.ELECT_LEADERS, 2, topic_partitions=asked, election_type=kind, timeout=TIMEOUT
     )
-    return answer.replica_election_results[0].partition_result[0].error_code
+    result: ErrorCode = answer.replica_election_results[0].partition_result[0].error_code
+    return result
 
 
-def test_new_partitions_lie_where_they_are_wanted(raw, unique_topic):
+def test_new_partitions_lie_where_they_are_wanted(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[2, 3]])
     wanted = [{"broker_ids": [3, 1]}, {"broker_ids": [1, 2]}]
     item = {"name": unique_topic, "count": 3, "assignments": wanted}
@@ -97,7 +114,9 @@ def test_new_partitions_lie_where_they_are_wanted(raw, unique_topic):
 
 
 @pytest.mark.parametrize("wrong", [[3, 77], [], [3, 3], [3], [1, 2, 3]])
-def test_new_partitions_on_nodes_that_can_not_be(raw, unique_topic, wrong):
+def test_new_partitions_on_nodes_that_can_not_be(
+    raw: RawClient, unique_topic: str, wrong: list[int]
+) -> None:
     create_on(raw, unique_topic, [[2, 3]])
     wanted = [{"broker_ids": [3, 1]}, {"broker_ids": wrong}]
     item = {"name": unique_topic, "count": 3, "assignments": wanted}
@@ -109,7 +128,13 @@ def test_new_partitions_on_nodes_that_can_not_be(raw, unique_topic, wrong):
 @pytest.mark.parametrize(
     ("before", "after"), [([1, 2], [3, 2]), ([1], [2]), ([1, 2, 3], [2]), ([1], [3, 1, 2])]
 )
-def test_a_partition_moves_with_its_records(cluster, raw, unique_topic, before, after):
+def test_a_partition_moves_with_its_records(
+    cluster: KafkaCluster | EmbeddedBroker,
+    raw: RawClient,
+    unique_topic: str,
+    before: list[int],
+    after: list[int],
+) -> None:
     create_on(raw, unique_topic, [before])
     until(lambda: produce(raw, unique_topic, batch(3)).error_code is NO_ERROR)
     assert reassign(raw, unique_topic, 0, after) is NO_ERROR
@@ -124,7 +149,7 @@ def test_a_partition_moves_with_its_records(cluster, raw, unique_topic, before, 
         assert produce(at_leader, unique_topic, batch(1)).base_offset == 3
 
 
-def test_the_number_of_replicas_can_be_kept(raw, unique_topic):
+def test_the_number_of_replicas_can_be_kept(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[1, 2]])
     values = {"allow_replication_factor_change": False}
     error = reassign(raw, unique_topic, 0, [1, 2, 3], **values)
@@ -132,7 +157,7 @@ def test_the_number_of_replicas_can_be_kept(raw, unique_topic):
     assert reassign(raw, unique_topic, 0, [1, 3], **values) is NO_ERROR
 
 
-def test_the_preferred_leader_leads_again(raw, unique_topic):
+def test_the_preferred_leader_leads_again(raw: RawClient, unique_topic: str) -> None:
     create_on(raw, unique_topic, [[1, 2]])
     assert elect(raw, unique_topic, 0) is ErrorCode.election_not_needed
     assert elect(raw, unique_topic, 0, kind=1) is ErrorCode.election_not_needed
@@ -147,18 +172,20 @@ class TestSlowCopies:
     """What lasts too short a time on a real Kafka."""
 
     @pytest.fixture
-    def slow(self):
+    def slow(self) -> Iterator[EmbeddedBroker]:
         with EmbeddedBroker(nodes=3, follower_lag_ms=60_000) as kafka:
             yield kafka
 
     @pytest.fixture
-    def client(self, slow):
+    def client(self, slow: EmbeddedBroker) -> Iterator[RawClient]:
         with RawClient(slow.bootstrap_servers) as raw:
             create_on(raw, "t", [[1], [1]])
             produce(raw, "t", batch(3))
             yield raw
 
-    def test_a_reassignment_is_listed_until_it_ends(self, slow, client):
+    def test_a_reassignment_is_listed_until_it_ends(
+        self, slow: EmbeddedBroker, client: RawClient
+    ) -> None:
         assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
         assert ongoing(client) == {("t", 0): ((3, 2, 1), (3, 2), (1,))}
         assert places(client, "t")[0] == ([3, 2, 1], [1], 1)
@@ -170,13 +197,13 @@ class TestSlowCopies:
         until(lambda: not ongoing(client))
         assert places(client, "t")[0] == ([3, 2], [2, 3], 3)
 
-    def test_it_can_be_taken_back(self, client):
+    def test_it_can_be_taken_back(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, None) is ErrorCode.no_reassignment_in_progress
         assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
         assert reassign(client, "t", 0, None) is NO_ERROR
         assert (places(client, "t")[0], ongoing(client)) == (([1], [1], 1), {})
 
-    def test_it_can_be_changed(self, slow, client):
+    def test_it_can_be_changed(self, slow: EmbeddedBroker, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3]) is NO_ERROR
         assert reassign(client, "t", 0, [2]) is NO_ERROR
         assert ongoing(client)["t", 0][1] == (2,)
@@ -184,18 +211,18 @@ class TestSlowCopies:
         until(lambda: not ongoing(client))
         assert places(client, "t")[0] == ([2], [2], 2)
 
-    def test_a_topic_that_goes_takes_it_along(self, client):
+    def test_a_topic_that_goes_takes_it_along(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3]) is NO_ERROR
         client.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
         until(lambda: not ongoing(client))
 
-    def test_a_preferred_leader_that_is_not_in_sync(self, client):
+    def test_a_preferred_leader_that_is_not_in_sync(self, client: RawClient) -> None:
         assert reassign(client, "t", 0, [3, 1]) is NO_ERROR
         assert elect(client, "t", 0) is ErrorCode.preferred_leader_not_available
 
 
-def test_a_restart_ends_a_reassignment(tmp_path):
-    options = {"nodes": 3, "data_dir": str(tmp_path)}
+def test_a_restart_ends_a_reassignment(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"nodes": 3, "data_dir": str(tmp_path)}
     slow = EmbeddedBroker(**options, follower_lag_ms=60_000)
     with slow as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[1]])
@@ -206,7 +233,7 @@ def test_a_restart_ends_a_reassignment(tmp_path):
         assert (state.replicas, state.leader, state.end_offset) == ((3, 2), 3, 3)
 
 
-def test_an_unclean_election_takes_who_lives():
+def test_an_unclean_election_takes_who_lives() -> None:
     """The records that the new leader lacks are lost, as in Kafka."""
     with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[2, 3]])
@@ -224,7 +251,7 @@ def test_an_unclean_election_takes_who_lives():
         assert kafka.end_offsets("t") == [3]
 
 
-def test_all_partitions_are_looked_at_where_none_are_named():
+def test_all_partitions_are_looked_at_where_none_are_named() -> None:
     with EmbeddedBroker(nodes=2) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[1, 2], [1, 2]])
         kafka.move_leader("t", 1, 2)
@@ -234,7 +261,7 @@ def test_all_partitions_are_looked_at_where_none_are_named():
         assert places(raw, "t")[1][2] == 1
 
 
-def test_nodes_that_are_down_may_hold_new_partitions():
+def test_nodes_that_are_down_may_hold_new_partitions() -> None:
     """They are registered still; a node that lives leads."""
     with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         kafka.stop_node(3)

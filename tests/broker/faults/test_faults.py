@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,12 +21,16 @@ from spark_kafka_sink.broker.handlers.registry import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.fetching import fetch, offsets
+from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOT_LEADER = ErrorCode.not_leader_or_follower
 
 
-def produce_to(*partitions):
+def produce_to(*partitions: int) -> RequestInfo:
     return RequestInfo(
         api=ApiKey.PRODUCE,
         node=1,
@@ -61,7 +66,7 @@ class TestSpec:
             ("*:error=-1", Fault(effect=Effect.ERROR, value=-1)),
         ],
     )
-    def test_it_is_read(self, text, fault):
+    def test_it_is_read(self, text: str, fault: Fault) -> None:
         assert parse_fault(text) == fault
 
     @pytest.mark.parametrize(
@@ -77,13 +82,13 @@ class TestSpec:
             ("produce:close:probability=0", "probability is 0"),
         ],
     )
-    def test_what_is_wrong_is_said(self, text, said):
+    def test_what_is_wrong_is_said(self, text: str, said: str) -> None:
         with pytest.raises(ConfigError, match=said):
             parse_fault(text)
 
 
 class TestMatching:
-    def test_by_place(self):
+    def test_by_place(self) -> None:
         fault = parse_fault("produce:topic=t:partition=1:close")
         assert fault.matches(produce_to(0, 1))
         assert not fault.matches(produce_to(0, 2))
@@ -93,7 +98,7 @@ class TestMatching:
         assert not fault.matches(other)
         assert not fault.matches(RequestInfo(api=ApiKey.METADATA, node=1, client_id="c"))
 
-    def test_next_and_after(self):
+    def test_next_and_after(self) -> None:
         faults = Faults()
         active = faults.add("produce:close:next=2:after=3")
         struck = [bool(faults.triggered_by(produce_to(0))) for _ in range(10)]
@@ -102,7 +107,7 @@ class TestMatching:
 
     @settings(max_examples=20, deadline=None)
     @given(st.floats(0.05, 0.95), st.integers(0, 100))
-    def test_the_dice_are_the_seeds(self, probability, seed):
+    def test_the_dice_are_the_seeds(self, probability: float, seed: int) -> None:
         spec = f"produce:close:probability={probability}:seed={seed}"
         runs = []
         for _ in range(2):
@@ -114,25 +119,25 @@ class TestMatching:
 
 
 @pytest.fixture
-def kafka():
+def kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 2}, nodes=2) as broker:
         yield broker
 
 
 @pytest.fixture
-def raw(kafka):
+def raw(kafka: EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(kafka.bootstrap_servers) as client:
         yield client
 
 
-def both(records, acks=-1):
+def both(records: bytes | bytearray, acks: int = -1) -> Any:
     values = produce_values("t", records, acks)
     values["topic_data"][0]["partition_data"].append({"index": 1, "records": records})
     return values
 
 
 class TestEffects:
-    def test_an_error_of_one_partition(self, kafka, raw):
+    def test_an_error_of_one_partition(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.move_leader("t", 1, 1)
         active = kafka.faults.add("produce:partition=1:error=NOT_LEADER_OR_FOLLOWER:next=1")
         answer = raw.call(ApiKey.PRODUCE, 9, **both(batch(2)))
@@ -143,7 +148,7 @@ class TestEffects:
         answer = raw.call(ApiKey.PRODUCE, 9, **both(batch(2)))
         assert {p.error_code for p in answer.responses[0].partition_responses} == {0}
 
-    def test_an_error_of_a_topic_by_its_id(self, kafka, raw):
+    def test_an_error_of_a_topic_by_its_id(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         described = raw.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
         kafka.faults.add("produce:topic=t:error=KAFKA_STORAGE_ERROR")
         values = produce_values("t", batch(1))
@@ -152,18 +157,18 @@ class TestEffects:
         assert answer.partition_responses[0].error_code is ErrorCode.kafka_storage_error
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_an_error_without_an_answer(self, kafka, raw):
+    def test_an_error_without_an_answer(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:error=CORRUPT_MESSAGE")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1), acks=0))
         assert raw.closed()
 
-    def test_a_fetch_that_fails(self, kafka, raw):
+    def test_a_fetch_that_fails(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("fetch:error=OFFSET_OUT_OF_RANGE:next=1")
         got = fetch(raw, "t", 0, max_wait=timedelta(seconds=10))
         assert (got.error_code, got.high_watermark) == (ErrorCode.offset_out_of_range, -1)
 
     @pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: h.api.name)
-    def test_every_api_at_every_version_can_fail(self, kafka, handler):
+    def test_every_api_at_every_version_can_fail(self, kafka: EmbeddedBroker, handler: Any) -> None:
         """The error is somewhere in the answer."""
         kafka.faults.add(Fault(api=handler.api, effect=Effect.ERROR, value=29))
         for version in range(handler.versions.lowest, handler.versions.highest + 1):
@@ -172,7 +177,7 @@ class TestEffects:
                 answer = client.call(handler.api, version, **values)
                 assert "topic_authorization_failed" in repr(answer)
 
-    def test_a_lost_request(self, kafka, raw):
+    def test_a_lost_request(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:lose-request:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         raw.socket.settimeout(0.2)
@@ -180,7 +185,7 @@ class TestEffects:
             raw.socket.recv(1)
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_a_lost_response(self, kafka, raw):
+    def test_a_lost_response(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:lose-response:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         raw.send(ApiKey.METADATA, 9, topics=[])
@@ -190,13 +195,13 @@ class TestEffects:
         assert kafka.end_offsets("t") == [1, 0]
 
     @pytest.mark.parametrize("effect", ["delay=300", "delay=200:next=1"])
-    def test_a_delay(self, kafka, raw, effect):
+    def test_a_delay(self, kafka: EmbeddedBroker, raw: RawClient, effect: str) -> None:
         kafka.faults.add(f"produce:{effect}")
         started = time.monotonic()
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
         assert 0.15 < time.monotonic() - started < 2
 
-    def test_a_delayed_end(self, kafka, raw):
+    def test_a_delayed_end(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:delay=100")
         broken = batch(1)
         broken[-1] ^= 0xFF
@@ -204,30 +209,30 @@ class TestEffects:
         assert raw.closed()
 
     @pytest.mark.parametrize("size", [0, 2, 9])
-    def test_a_cut_frame(self, kafka, raw, size):
+    def test_a_cut_frame(self, kafka: EmbeddedBroker, raw: RawClient, size: int) -> None:
         kafka.faults.add(f"produce:cut={size}:next=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert len(raw._exactly(size)) == size
         assert raw.closed()
         assert kafka.end_offsets("t") == [1, 0]
 
-    def test_a_closed_connection(self, kafka, raw):
+    def test_a_closed_connection(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:close")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert raw.closed()
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_a_throttle_time(self, kafka, raw):
+    def test_a_throttle_time(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("metadata:throttle=750")
         answer = raw.call(ApiKey.METADATA, 9, topics=[])
         assert answer.throttle_time == timedelta(milliseconds=750)
 
-    def test_a_moved_leader(self, kafka, raw):
+    def test_a_moved_leader(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:partition=0:move:next=1")
         assert produce(raw, "t", batch(1)).error_code is NOT_LEADER
         assert kafka.partition_state("t", 0).leader == 2
 
-    def test_a_lost_producer_state(self, kafka, raw):
+    def test_a_lost_producer_state(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         producer = new_producer_id(raw)
         records = batch(1, producer=(producer, 0, 0))
         assert produce(raw, "t", records).base_offset == 0
@@ -235,19 +240,19 @@ class TestEffects:
         kafka.faults.add("produce:forget-producers:next=1")
         assert produce(raw, "t", records).base_offset == 1
 
-    def test_a_dead_node_and_its_return(self, kafka, raw):
+    def test_a_dead_node_and_its_return(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("metadata:stop=2:next=1")
         kafka.faults.add("metadata:after=1:start=2:next=1")
         counts = [len(raw.call(ApiKey.METADATA, 9, topics=[]).brokers) for _ in range(3)]
         assert counts == [1, 2, 2]
 
-    def test_a_node_that_stops_itself(self, kafka, raw):
+    def test_a_node_that_stops_itself(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:stop=1")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
         assert raw.closed()
         assert kafka.end_offsets("t") == [0, 0]
 
-    def test_a_slow_node(self, kafka, raw):
+    def test_a_slow_node(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("*:node=2:delay=1000")
         started = time.monotonic()
         raw.call(ApiKey.METADATA, 9, topics=[])
@@ -257,19 +262,19 @@ class TestEffects:
             second.call(ApiKey.METADATA, 9, topics=[])
         assert time.monotonic() - started > 0.99
 
-    def test_a_jumped_clock(self, kafka, raw):
+    def test_a_jumped_clock(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:clock=-86400000:next=1")
         answer = produce(raw, "t", batch(1))
         assert answer.error_code is ErrorCode.invalid_timestamp
 
-    def test_lagging_followers(self):
-        options = {"topics": {"t": 1}, "nodes": 2, "replication_factor": 2}
+    def test_lagging_followers(self) -> None:
+        options: dict[str, Any] = {"topics": {"t": 1}, "nodes": 2, "replication_factor": 2}
         with EmbeddedBroker(**options) as kafka, RawClient(kafka.bootstrap_servers) as raw:
             kafka.faults.add("produce:lag=60000:next=1")
             assert produce(raw, "t", batch(1), acks=1).error_code is ErrorCode.none
             assert fetch(raw, "t", 0).high_watermark == 0
 
-    def test_they_can_be_taken_back(self, kafka, raw):
+    def test_they_can_be_taken_back(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         active = kafka.faults.add("produce:error=UNKNOWN_SERVER_ERROR")
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.unknown_server_error
         kafka.faults.remove(active)
@@ -279,7 +284,7 @@ class TestEffects:
         assert offsets(fetch(raw, "t", 0).records) == [0]
 
 
-def _by(**item):
+def _by(**item: Any) -> dict[str, Any]:
     return {"topics": [item]}
 
 
@@ -328,7 +333,7 @@ REQUESTS = {
 }
 
 
-def test_faults_from_the_command_line():
+def test_faults_from_the_command_line() -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += [
         "--nodes",
@@ -340,7 +345,7 @@ def test_faults_from_the_command_line():
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            address = process.stdout.readline().split()[-1]
+            address = next_line(process).split()[-1]
             with RawClient(address) as client:
                 found = client.call(ApiKey.METADATA, 9, topics=[{"name": "a"}]).topics[0]
                 assert {len(p.replica_nodes) for p in found.partitions} == {2}
@@ -349,14 +354,14 @@ def test_faults_from_the_command_line():
             process.kill()
 
 
-def test_a_fault_that_is_none_on_the_command_line():
+def test_a_fault_that_is_none_on_the_command_line() -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--fault", "produce:x"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "x is not one of" in done.stderr
 
 
-def test_a_broker_is_up_within_200_ms():
+def test_a_broker_is_up_within_200_ms() -> None:
     code = """
 import socket, time
 from spark_kafka_sink import EmbeddedBroker

@@ -5,13 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.faults.fault import Effect
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 DAY_MS = 86_400_000
 FAULTS = {
@@ -34,24 +39,24 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def address():
+def address() -> Iterator[str]:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--nodes", "2", "--session-timeout-ms", "600000"]
     for topic, fault in FAULTS.items():
         command += ["--topic", f"{topic}:1:2", "--fault", f"produce:topic={topic}:{fault}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield process.stdout.readline().split()[-1]
+            yield next_line(process).split()[-1]
         finally:
             process.kill()
 
 
 @pytest.fixture
-def leader(address):
+def leader(address: str) -> Iterator[Callable[[str], RawClient]]:
     """Makes a client of the node that leads a topic; all of them are closed at the end."""
     clients = []
 
-    def connect(topic):
+    def connect(topic: str) -> RawClient:
         with RawClient(address) as any_node:
             found = any_node.call(ApiKey.METADATA, 9, topics=[{"name": topic}])
         leads = found.topics[0].partitions[0].leader_id
@@ -64,79 +69,83 @@ def leader(address):
         client.socket.close()
 
 
-def code(client, topic, records=None):
-    return produce(client, topic, records or batch(1)).error_code
+def code(client: RawClient, topic: str, records: bytes | bytearray | None = None) -> ErrorCode:
+    result: ErrorCode = produce(client, topic, records or batch(1)).error_code
+    return result
 
 
-def next_offset(client, topic):
-    return produce(client, topic, batch(1)).base_offset
+def next_offset(client: RawClient, topic: str) -> int:
+    result: int = produce(client, topic, batch(1)).base_offset
+    return result
 
 
-def send(client, topic):
+def send(client: RawClient, topic: str) -> None:
     client.send(ApiKey.PRODUCE, 9, **produce_values(topic, batch(1)))
 
 
-def is_silent(client):
+def is_silent(client: RawClient) -> bool:
     client.socket.settimeout(0.2)
     with pytest.raises(TimeoutError):
         client.socket.recv(1)
     return True
 
 
-def test_there_is_one_of_each_kind():
+def test_there_is_one_of_each_kind() -> None:
     named = [text.partition(":")[0].partition("=")[0] for text in FAULTS.values()]
     assert set(named) == {str(effect) for effect in Effect}
 
 
-def test_errors_of_a_partition(leader):
+def test_errors_of_a_partition(leader: Callable[[str], RawClient]) -> None:
     client = leader("error")
     codes = [code(client, "error") for _ in range(3)]
     wrong = ErrorCode.not_leader_or_follower
     assert codes == [wrong, wrong, ErrorCode.none]
 
 
-def test_errors_by_probability(leader):
+def test_errors_by_probability(leader: Callable[[str], RawClient]) -> None:
     client = leader("dice")
     codes = {code(client, "dice") for _ in range(40)}
     assert codes == {ErrorCode.none, ErrorCode.not_leader_or_follower}
 
 
 @pytest.mark.parametrize(("topic", "written"), [("lost", 0), ("answerless", 1)])
-def test_a_lost_request_and_a_lost_response(leader, topic, written):
+def test_a_lost_request_and_a_lost_response(
+    leader: Callable[[str], RawClient], topic: str, written: int
+) -> None:
     client = leader(topic)
     send(client, topic)
     assert is_silent(client)
     assert next_offset(leader(topic), topic) == written
 
 
-def test_a_delay(leader):
+def test_a_delay(leader: Callable[[str], RawClient]) -> None:
     client, started = leader("slow"), time.monotonic()
     assert code(client, "slow") is ErrorCode.none
     assert time.monotonic() - started > 0.29
 
 
-def test_a_throttle_time(leader):
+def test_a_throttle_time(leader: Callable[[str], RawClient]) -> None:
     answer = leader("throttled").call(
         ApiKey.PRODUCE, 9, **produce_values("throttled", bytes(batch(1)))
     )
     assert answer.throttle_time.total_seconds() == 0.07
 
 
-def test_a_cut_frame(leader):
+def test_a_cut_frame(leader: Callable[[str], RawClient]) -> None:
     client = leader("cut")
     send(client, "cut")
     assert len(client._exactly(6)) == 6
     assert client.closed()
 
 
-def test_a_closed_connection(leader):
+def test_a_closed_connection(leader: Callable[[str], RawClient]) -> None:
     client = leader("closed")
     send(client, "closed")
     assert client.closed()
     assert next_offset(leader("closed"), "closed") == 0
 
 
-def test_a_moved_leader(leader):
+def test_a_moved_leader(leader: Callable[[str], RawClient]) -> None:
     client = leader("moved")
     assert code(client, "moved") is ErrorCode.not_leader_or_follower
     other = leader("moved")
@@ -144,14 +153,14 @@ def test_a_moved_leader(leader):
     assert code(other, "moved") is ErrorCode.none
 
 
-def test_a_lost_producer_state(leader):
+def test_a_lost_producer_state(leader: Callable[[str], RawClient]) -> None:
     client = leader("forgotten")
     records = batch(1, producer=(new_producer_id(client), 0, 0))
     offsets = [produce(client, "forgotten", records).base_offset for _ in range(3)]
     assert offsets == [0, 0, 1]
 
 
-def living(leader):
+def living(leader: Callable[[str], RawClient]) -> int:
     """How many nodes there are, as the one that outlives the others says."""
     return len(leader("error").call(ApiKey.METADATA, 9, topics=[]).brokers)
 
@@ -159,12 +168,12 @@ def living(leader):
 class TestAtTheEnd:
     """Faults after which the cluster is of little use to others, in this order."""
 
-    def test_followers_that_lag(self, leader):
+    def test_followers_that_lag(self, leader: Callable[[str], RawClient]) -> None:
         client = leader("lagging")
         send(client, "lagging")
         assert is_silent(client)
 
-    def test_a_node_that_dies_and_comes_back(self, leader):
+    def test_a_node_that_dies_and_comes_back(self, leader: Callable[[str], RawClient]) -> None:
         send(leader("dead"), "dead")
         deadline = time.monotonic() + 10
         while living(leader) == 2 and time.monotonic() < deadline:
@@ -175,10 +184,10 @@ class TestAtTheEnd:
             time.sleep(0.01)
         assert living(leader) == 2
 
-    def test_a_jumped_clock(self, leader):
+    def test_a_jumped_clock(self, leader: Callable[[str], RawClient]) -> None:
         assert code(leader("jumped"), "jumped") is ErrorCode.invalid_timestamp
 
-    def test_a_node_that_hangs(self, address, leader):
+    def test_a_node_that_hangs(self, address: str, leader: Callable[[str], RawClient]) -> None:
         send(leader("hanging"), "hanging")
         with RawClient(address) as paused:
             paused.send(ApiKey.METADATA, 9, topics=[])

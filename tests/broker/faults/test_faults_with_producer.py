@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,12 +13,14 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.report.task_report import TaskInfo
+from tests.broker.support.looking import log_in
 from tests.integration.support.producing import numbered, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink import DeliveryReport
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
 
 PARTITIONS = 4
 ROWS = 40
@@ -36,7 +38,7 @@ QUICK = {
 
 
 def cluster(**options: object) -> EmbeddedBroker:
-    defaults = {"nodes": 3, "topics": {"t": PARTITIONS}, "replication_factor": 3}
+    defaults: dict[str, Any] = {"nodes": 3, "topics": {"t": PARTITIONS}, "replication_factor": 3}
     return EmbeddedBroker(**(defaults | options))
 
 
@@ -50,9 +52,9 @@ def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> Deliv
 
 
 def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
-    def read(cluster: object) -> list[int]:
-        log = cluster.topics.named("t").partition(partition).log
-        return [int(record.value) for one in log for record in read_records(one.data)]
+    def read(cluster: Cluster) -> list[int]:
+        log = log_in(cluster, "t", partition)
+        return [int(record.value or b"") for one in log for record in read_records(one.data)]
 
     return kafka.run(read)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from tests.broker.support.raw import SOCKET_SECONDS
+from tests.broker.support.raw import SOCKET_SECONDS, RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SESSION = timedelta(seconds=10)
 LATEST = {
@@ -35,15 +39,15 @@ LOADING = {
 class GroupMember:
     """A group's only member, speaking the version `level` of every API as far as it exists."""
 
-    def __init__(self, raw, group, level):
+    def __init__(self, raw: RawClient, group: str, level: int) -> None:
         self.raw, self.group, self.level = raw, group, level
         self.id, self.generation = "", -1
 
-    def call(self, api, **values):
+    def call(self, api: ApiKey, **values: Any) -> Any:
         version = min(max(self.level, OLDEST.get(api, 0)), LATEST[api])
         return self.raw.call(api, version, group_id=self.group, **values)
 
-    def find_coordinator(self):
+    def find_coordinator(self) -> Any:
         deadline = time.monotonic() + SOCKET_SECONDS
         while time.monotonic() < deadline:
             found = self.call(
@@ -55,7 +59,7 @@ class GroupMember:
             time.sleep(0.1)
         raise TimeoutError
 
-    def join(self):
+    def join(self) -> Any:
         values = {
             "session_timeout": SESSION,
             "rebalance_timeout": SESSION,
@@ -69,13 +73,13 @@ class GroupMember:
         self.id, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def as_member(self, api, **values):
+    def as_member(self, api: ApiKey, **values: Any) -> Any:
         changes = {"member_id": self.id, "generation_id": self.generation} | values
         return self.call(api, generation_id_or_member_epoch=changes["generation_id"], **changes)
 
 
 @pytest.fixture(params=range(10))
-def member(request, any_raw, topic):
+def member(request: pytest.FixtureRequest, any_raw: RawClient, topic: str) -> GroupMember:
     member = GroupMember(any_raw, f"group-{topic}", request.param)
     member.find_coordinator()
     first = member.join()
@@ -87,7 +91,7 @@ def member(request, any_raw, topic):
     return member
 
 
-def test_the_life_of_a_member(member, topic):
+def test_the_life_of_a_member(member: GroupMember, topic: str) -> None:
     mine = [{"member_id": member.id, "assignment": b"mine"}]
     values = {"protocol_type": "consumer", "protocol_name": "range", "assignments": mine}
     synced = member.as_member(ApiKey.SYNC_GROUP, **values)
@@ -104,7 +108,7 @@ def test_the_life_of_a_member(member, topic):
     assert [result.error_code for result in deleted.results] == [ErrorCode.none]
 
 
-def check_offsets(member, topic):
+def check_offsets(member: GroupMember, topic: str) -> None:
     partition = {
         "partition_index": 0,
         "committed_offset": 42,
@@ -124,13 +128,13 @@ def check_offsets(member, topic):
     assert missing.topics[0].partitions[0].committed_offset == -1
 
 
-def fetch_offsets(member, topics):
+def fetch_offsets(member: GroupMember, topics: Sequence[dict[str, Any]] | None) -> Any:
     group = {"group_id": member.group, "topics": topics, "member_epoch": -1}
     found = member.call(ApiKey.OFFSET_FETCH, topics=topics, groups=[group])
     return found if member.level < 8 else found.groups[0]
 
 
-def check_described(member, state, members):
+def check_described(member: GroupMember, state: str, members: int) -> None:
     (found,) = member.call(ApiKey.DESCRIBE_GROUPS, groups=[member.group]).groups
     assert (found.error_code, found.group_state) == (ErrorCode.none, state)
     assert len(found.members) == members
@@ -138,7 +142,7 @@ def check_described(member, state, members):
     assert member.group in {group.group_id for group in listed}
 
 
-def check_refusals(member):
+def check_refusals(member: GroupMember) -> None:
     answer = member.as_member(ApiKey.HEARTBEAT, generation_id=member.generation + 5)
     assert answer.error_code is ErrorCode.illegal_generation
     answer = member.as_member(ApiKey.HEARTBEAT, member_id="stranger")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -14,24 +15,27 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import RawClient
 from tests.support.kafka.java import command
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 @pytest.fixture
-def kafka():
+def kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}) as broker:
         yield broker
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_the_heartbeat_is_refused_with_a_sentence(kafka, version):
+def test_the_heartbeat_is_refused_with_a_sentence(kafka: EmbeddedBroker, version: int) -> None:
     with RawClient(kafka.bootstrap_servers) as raw:
         answer = raw.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, group_id="g", member_id="m")
     assert answer.error_code is ErrorCode.unsupported_version
     assert "group.protocol=classic" in answer.error_message
 
 
-def test_librdkafka_fails_at_once(kafka):
+def test_librdkafka_fails_at_once(kafka: EmbeddedBroker) -> None:
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"}
     consumer = Consumer(settings | {"group.protocol": "consumer"})
     consumer.subscribe(["t"])
@@ -39,12 +43,14 @@ def test_librdkafka_fails_at_once(kafka):
     message = consumer.poll(20)
     consumer.close()
     assert message is not None
-    assert message.error().code() == KafkaError._FATAL
-    assert "ConsumerGroupHeartbeat" in message.error().str()
+    error = message.error()
+    assert error is not None
+    assert error.code() == KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in error.str()
     assert time.monotonic() - started < 10
 
 
-def test_java_fails_at_once(kafka):
+def test_java_fails_at_once(kafka: EmbeddedBroker) -> None:
     arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "t"]
     arguments += ["--command-property", "group.protocol=consumer", "--max-messages", "1"]
     done = subprocess.run(

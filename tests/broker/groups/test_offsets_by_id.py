@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from tests.broker.support.raw import RawClient
 
 STRANGER = UUID(int=77)
 NOT_YET = {
@@ -17,7 +21,9 @@ NOT_YET = {
 }
 
 
-def commit(raw, group, topic_id, offset, metadata="m"):
+def commit(
+    raw: RawClient, group: str, topic_id: UUID, offset: int, metadata: str = "m"
+) -> ErrorCode:
     """Commit as nobody's member; Kafka's coordinator may need a moment, and a look-up first."""
     partition = {
         "partition_index": 0,
@@ -39,10 +45,11 @@ def commit(raw, group, topic_id, offset, metadata="m"):
             break
         raw.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=[group], key_type=0)
         time.sleep(0.1)
-    return found.partitions[0].error_code
+    result: ErrorCode = found.partitions[0].error_code
+    return result
 
 
-def fetch(raw, group, *topic_ids):
+def fetch(raw: RawClient, group: str, *topic_ids: UUID) -> dict[UUID, tuple[ErrorCode, int, str]]:
     topics = [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids] or None
     groups = [{"group_id": group, "topics": topics}]
     answer = raw.call(ApiKey.OFFSET_FETCH, 10, groups=groups)
@@ -56,7 +63,7 @@ def fetch(raw, group, *topic_ids):
     }
 
 
-def test_offsets_by_id(any_raw, topic):
+def test_offsets_by_id(any_raw: RawClient, topic: str) -> None:
     group = f"group-{topic}"
     topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
     assert commit(any_raw, group, topic_id, 5) is ErrorCode.none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -14,6 +15,11 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import RawClient, batch, produce
 from tests.support.pace import pace
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.kafka.broker import KafkaCluster
+
 SHORT = 0.5
 NO_ERROR = ErrorCode.none
 
@@ -21,22 +27,29 @@ NO_ERROR = ErrorCode.none
 class GroupMember:
     """A member on a connection of its own, so that several can wait at once."""
 
-    def __init__(self, kafka, group, instance=None, session=10.0):
+    def __init__(
+        self,
+        kafka: KafkaCluster | EmbeddedBroker,
+        group: str,
+        instance: str | None = None,
+        session: float = 10.0,
+    ) -> None:
         self.raw = RawClient(kafka.bootstrap_servers)
         self.group, self.instance, self.session = group, instance, session
-        self.id, self.generation, self.answer = "", -1, None
+        self.id, self.generation = "", -1
+        self.answer: Any = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.raw.socket.close()
 
-    def values(self, **changes):
+    def values(self, **changes: Any) -> dict[str, Any]:
         own = {"group_id": self.group, "group_instance_id": self.instance, "member_id": self.id}
         return own | {"generation_id": self.generation} | changes
 
-    def start_join(self):
+    def start_join(self) -> Self:
         values = self.values(
             session_timeout=timedelta(seconds=self.session),
             rebalance_timeout=timedelta(seconds=20),
@@ -46,12 +59,12 @@ class GroupMember:
         self.raw.send(ApiKey.JOIN_GROUP, 9, **values)
         return self
 
-    def end_join(self):
+    def end_join(self) -> Any:
         self.answer = self.raw.receive(ApiKey.JOIN_GROUP, 9)
         self.id, self.generation = self.answer.member_id, self.answer.generation_id
         return self.answer
 
-    def join(self):
+    def join(self) -> Any:
         retried = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
         retried |= {ErrorCode.coordinator_load_in_progress, ErrorCode.member_id_required}
         while (answer := self.start_join().end_join()).error_code in retried:
@@ -60,20 +73,21 @@ class GroupMember:
                 self.id = ""
         return answer
 
-    def sync(self, **assignments):
+    def sync(self, **assignments: dict[str, bytes]) -> Any:
         given = [{"member_id": k, "assignment": v} for k, v in assignments.get("all", {}).items()]
         named = {"protocol_type": "consumer", "protocol_name": "range", "assignments": given}
         return self.raw.call(ApiKey.SYNC_GROUP, 5, **self.values(**named))
 
-    def heartbeat(self):
-        return self.raw.call(ApiKey.HEARTBEAT, 4, **self.values()).error_code
+    def heartbeat(self) -> ErrorCode:
+        result: ErrorCode = self.raw.call(ApiKey.HEARTBEAT, 4, **self.values()).error_code
+        return result
 
-    def state(self):
+    def state(self) -> tuple[str, list[str | None]]:
         (found,) = self.raw.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[self.group]).groups
         return found.group_state, [one.group_instance_id for one in found.members]
 
 
-def ready(kafka):
+def ready(kafka: KafkaCluster | EmbeddedBroker) -> None:
     """Have the coordinator's topic made, where there is one."""
     with RawClient(kafka.bootstrap_servers) as raw:
         deadline = time.monotonic() + 20
@@ -83,7 +97,9 @@ def ready(kafka):
 
 
 @pytest.fixture
-def pair(any_kafka, unique_topic):
+def pair(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> Iterator[tuple[GroupMember, GroupMember]]:
     """A stable group of the static members `i`, which leads, and `j`."""
     ready(any_kafka)
     with (
@@ -102,7 +118,9 @@ def pair(any_kafka, unique_topic):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_restart_keeps_place_and_generation(any_kafka, pair, number):
+def test_a_restart_keeps_place_and_generation(
+    any_kafka: KafkaCluster | EmbeddedBroker, pair: tuple[GroupMember, GroupMember], number: int
+) -> None:
     former, other = pair[number], pair[1 - number]
     with GroupMember(any_kafka, former.group, former.instance) as back:
         answer = back.join()
@@ -117,7 +135,9 @@ def test_a_restart_keeps_place_and_generation(any_kafka, pair, number):
         assert back.state()[0] == "Stable"
 
 
-def test_a_join_that_waits_is_fenced(any_kafka, pair):
+def test_a_join_that_waits_is_fenced(
+    any_kafka: KafkaCluster | EmbeddedBroker, pair: tuple[GroupMember, GroupMember]
+) -> None:
     """Whichever of both comes first, the request of the displaced member ends."""
     group = pair[0].group
     with GroupMember(any_kafka, group, "k") as newcomer, GroupMember(any_kafka, group, "j") as back:
@@ -133,14 +153,18 @@ def test_a_join_that_waits_is_fenced(any_kafka, pair):
 
 
 @pytest.mark.parametrize("milliseconds", [1_000, 5_999, 1_800_001])
-def test_session_timeouts_out_of_bounds(any_kafka, unique_topic, milliseconds):
+def test_session_timeouts_out_of_bounds(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, milliseconds: int
+) -> None:
     ready(any_kafka)
     with GroupMember(any_kafka, unique_topic, session=milliseconds / 1000) as member:
         assert member.join().error_code is ErrorCode.invalid_session_timeout
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_a_session_ends_on_time(any_kafka, unique_topic, instance):
+def test_a_session_ends_on_time(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, instance: str | None
+) -> None:
     ready(any_kafka)
     with GroupMember(any_kafka, unique_topic, instance, session=6.0) as member, pace() as machine:
         member.join()
@@ -154,8 +178,11 @@ def test_a_session_ends_on_time(any_kafka, unique_topic, instance):
         assert member.heartbeat() is ErrorCode.unknown_member_id
 
 
-def test_bounds_of_sessions_are_options(unique_topic):
-    bounds = {"group_min_session_timeout_ms": 300, "group_max_session_timeout_ms": 1_000}
+def test_bounds_of_sessions_are_options(unique_topic: str) -> None:
+    bounds: dict[str, Any] = {
+        "group_min_session_timeout_ms": 300,
+        "group_max_session_timeout_ms": 1_000,
+    }
     with EmbeddedBroker(**bounds) as kafka, pace() as machine:
         for session, error in ((0.299, 26), (1.001, 26), (0.3, 0)):
             with GroupMember(kafka, unique_topic, session=session) as member:
@@ -167,7 +194,7 @@ def test_bounds_of_sessions_are_options(unique_topic):
         assert 0.25 < time.monotonic() - started < 0.45 + machine.slack_s
 
 
-def consume(kafka, topic, **changes):
+def consume(kafka: KafkaCluster | EmbeddedBroker, topic: str, **changes: Any) -> Any:
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": f"g-{topic}",
@@ -181,7 +208,9 @@ def consume(kafka, topic, **changes):
     return consumer
 
 
-def test_librdkafka_fences_the_older_of_two(any_kafka, any_raw, topic):
+def test_librdkafka_fences_the_older_of_two(
+    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
+) -> None:
     """Two consumers of one instance id: the second has the partition at once, the first fails."""
     produce(any_raw, topic, batch(1))
     first, second = consume(any_kafka, topic), None
@@ -195,7 +224,7 @@ def test_librdkafka_fences_the_older_of_two(any_kafka, any_raw, topic):
             consumer.close()
 
 
-def first_error(consumer):
+def first_error(consumer: Any) -> Any:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         message = consumer.poll(0.2)

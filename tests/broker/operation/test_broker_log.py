@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -15,24 +16,31 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.repeat_log import QUIET_SECONDS, RepeatLog
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient, batch, old_messages, produce, produce_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 LOGGER = "spark_kafka_sink.broker"
 
 
 @pytest.fixture
-def kafka(caplog):
+def kafka(caplog: pytest.LogCaptureFixture) -> Iterator[EmbeddedBroker]:
     caplog.set_level(logging.INFO, LOGGER)
     configs = {"c": {"cleanup.policy": "compact"}, "small": {"max.message.bytes": "100"}}
     with EmbeddedBroker(topics={"t": 1, "c": 1, "small": 1}, topic_configs=configs) as broker:
         yield broker
 
 
-def warnings(caplog):
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-def test_a_refused_batch_is_told_once_with_its_reason(kafka, caplog):
+def test_a_refused_batch_is_told_once_with_its_reason(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         for _ in range(50):
             produce(client, "c", batch(2, key=None))
@@ -44,14 +52,18 @@ def test_a_refused_batch_is_told_once_with_its_reason(kafka, caplog):
     assert "PRODUCE at small-0 of /127.0.0.1 was refused: MESSAGE_TOO_LARGE: The batch" in said[1]
 
 
-def test_a_refused_administrative_request_is_told(kafka, caplog):
+def test_a_refused_administrative_request_is_told(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic("no/name", 1)])["no/name"].result(20)
     assert any("no/name" in said and "INVALID_TOPIC" in said for said in warnings(caplog))
 
 
-def test_an_api_that_is_not_served_is_told(kafka, caplog):
+def test_an_api_that_is_not_served_is_told(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     host, port = kafka.bootstrap_servers.rsplit(":", 1)
     with socket.create_connection((host, int(port)), 20) as client:
         client.sendall(b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\x01\xff\xff")
@@ -60,7 +72,9 @@ def test_an_api_that_is_not_served_is_told(kafka, caplog):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_old_message_format_is_told_once(kafka, caplog, magic):
+def test_an_old_message_format_is_told_once(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture, magic: int
+) -> None:
     """With and without an answer, which ends the connection."""
     for acks in (-1, 0, 1):
         with RawClient(kafka.bootstrap_servers) as client:
@@ -75,7 +89,9 @@ def test_an_old_message_format_is_told_once(kafka, caplog, magic):
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_client_too_old_for_kafka_is_told(kafka, caplog, version):
+def test_a_client_too_old_for_kafka_is_told(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture, version: int
+) -> None:
     for _ in range(3):
         with RawClient(kafka.bootstrap_servers) as client:
             header = struct.pack(">hhih", ApiKey.PRODUCE, version, 1, -1)
@@ -86,7 +102,7 @@ def test_a_client_too_old_for_kafka_is_told(kafka, caplog, version):
     assert "only versions 3-13: the client is too old for Kafka 4" in told[0]
 
 
-def test_good_requests_say_nothing(kafka, caplog):
+def test_good_requests_say_nothing(kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for number in range(100):
         producer.produce("t", str(number))
@@ -94,7 +110,7 @@ def test_good_requests_say_nothing(kafka, caplog):
     assert warnings(caplog) == []
 
 
-def test_what_is_repeated_is_counted(caplog):
+def test_what_is_repeated_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     log = RepeatLog(logging.getLogger("repeat"), lambda: now[0])
     for number in range(4):
@@ -106,7 +122,7 @@ def test_what_is_repeated_is_counted(caplog):
 
 
 @pytest.mark.parametrize(("level", "said"), [("warning", True), ("error", False)])
-def test_the_level_is_an_option(level, said, tmp_path):
+def test_the_level_is_an_option(level: str, said: bool, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--topic", "c", "--topic-config", "c:cleanup.policy=compact", "--log-level", level]
     log = tmp_path / "log"
@@ -115,7 +131,7 @@ def test_the_level_is_an_option(level, said, tmp_path):
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
     ):
         try:
-            producer = Producer({"bootstrap.servers": process.stdout.readline().split()[-1]})
+            producer = Producer({"bootstrap.servers": next_line(process).split()[-1]})
             producer.produce("c", b"no key")
             producer.flush(20)
         finally:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -18,23 +19,27 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskInfo
+from tests.broker.support.looking import next_line
 from tests.broker.support.raw import RawClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
 
 
-def run(*arguments):
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*KAFKAPROD, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_broker_runs_until_a_signal(number):
+def test_the_broker_runs_until_a_signal(number: int) -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", "--topic", "a:3", "--topic", "b"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            ready = process.stdout.readline()
+            ready = next_line(process)
             assert ready.startswith("kafkaprod broker ready on 127.0.0.1:")
             address = ready.split()[-1]
             topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20).topics
@@ -55,11 +60,11 @@ OPTIONS = {
 }
 
 
-def test_the_broker_does_what_its_options_say():
+def test_the_broker_does_what_its_options_say() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", *chain.from_iterable(OPTIONS.items())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            with RawClient(process.stdout.readline().split()[-1]) as raw:
+            with RawClient(next_line(process).split()[-1]) as raw:
                 asked = {"transactional_id": "x", "transaction_timeout": timedelta(seconds=6)}
                 refused = raw.call(ApiKey.INIT_PRODUCER_ID, 4, **asked)
                 assert refused.error_code is ErrorCode.invalid_transaction_timeout
@@ -78,23 +83,23 @@ def test_the_broker_does_what_its_options_say():
             process.kill()
 
 
-def test_the_broker_poses_as_an_older_release():
+def test_the_broker_poses_as_an_older_release() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", "--api-versions-of", "2.8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            with RawClient(process.stdout.readline().split()[-1]) as raw:
+            with RawClient(next_line(process).split()[-1]) as raw:
                 said = raw.call(ApiKey.API_VERSIONS, 0).api_keys
                 assert [k.max_version for k in said if k.api_key == ApiKey.METADATA] == [11]
         finally:
             process.kill()
 
 
-def test_every_option_of_the_broker_is_on_the_command_line():
+def test_every_option_of_the_broker_is_on_the_command_line() -> None:
     assert BrokerArguments().options().keys() == BrokerOptions.__annotations__.keys()
 
 
 @pytest.mark.parametrize("text", ["a", "a:", "a:retention.ms", ":retention.ms=1"])
-def test_a_config_that_is_none(text):
+def test_a_config_that_is_none(text: str) -> None:
     done = run("broker", "--topic-config", text)
     assert done.returncode == 1
     assert "Write it as topic:name=value" in done.stderr
@@ -112,20 +117,20 @@ def test_a_config_that_is_none(text):
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
     ],
 )
-def test_what_can_not_be_is_said(options, said):
+def test_what_can_not_be_is_said(options: list[str], said: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_topic_that_is_none():
+def test_a_topic_that_is_none() -> None:
     done = run("broker", "--topic", "a:many")
     assert done.returncode == 1
     assert "Write it as name:partitions" in done.stderr
 
 
-def test_a_report_is_shown(tmp_path):
+def test_a_report_is_shown(tmp_path: Path) -> None:
     builder = ReportBuilder()
     done = BatchDone(
         topic="events", partition=3, records=1234, raw_bytes=5 << 20, wire_bytes=1 << 20
@@ -141,7 +146,7 @@ def test_a_report_is_shown(tmp_path):
         assert text in shown.stdout
 
 
-def test_a_report_is_shown_with_advice(tmp_path):
+def test_a_report_is_shown_with_advice(tmp_path: Path) -> None:
     builder = ReportBuilder()
     builder.meters.settings = (("batch.size", "16384"),)
     builder.throttled(900)
@@ -156,7 +161,7 @@ def test_a_report_is_shown_with_advice(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
-def test_a_report_that_is_none(tmp_path, content):
+def test_a_report_that_is_none(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)
@@ -166,5 +171,5 @@ def test_a_report_that_is_none(tmp_path, content):
     assert "Traceback" not in done.stderr
 
 
-def test_the_version():
+def test_the_version() -> None:
     assert run("--version").stdout.startswith("kafkaprod")

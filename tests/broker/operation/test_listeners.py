@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -14,14 +15,17 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError
 from tests.support.kafka.node import free_port
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 
 @contextmanager
-def port_forward(target):
+def port_forward(target: Callable[[], tuple[str, int]]) -> Iterator[int]:
     """A door in front of the broker, as NAT or a container's port mapping is one."""
     door = socket.create_server(("127.0.0.1", 0))
     sockets = [door]
 
-    def copy(source, sink):
+    def copy(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
@@ -29,7 +33,7 @@ def port_forward(target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def serve():
+    def serve() -> None:
         while True:
             try:
                 client, _ = door.accept()
@@ -51,7 +55,7 @@ def port_forward(target):
         thread.join(10)
 
 
-def test_clients_come_through_a_door_that_only_they_know():
+def test_clients_come_through_a_door_that_only_they_know() -> None:
     inside = free_port()
     with port_forward(lambda: ("127.0.0.1", inside)) as outside:
         told = f"localhost:{outside}"
@@ -60,7 +64,8 @@ def test_clients_come_through_a_door_that_only_they_know():
         ) as kafka:
             assert kafka.bootstrap_servers == f"127.0.0.1:{inside}"
             listed = AdminClient({"bootstrap.servers": told}).list_topics(timeout=20)
-            assert [(b.host, b.port) for b in listed.brokers.values()] == [("localhost", outside)]
+            brokers: list[Any] = list(listed.brokers.values())
+            assert [(b.host, b.port) for b in brokers] == [("localhost", outside)]
             producer = Producer({"bootstrap.servers": told})
             producer.produce("t", b"through")
             assert producer.flush(20) == 0
@@ -74,7 +79,7 @@ def test_clients_come_through_a_door_that_only_they_know():
             assert message.value() == b"through"
 
 
-def test_a_stopped_node_comes_back_where_it_listened():
+def test_a_stopped_node_comes_back_where_it_listened() -> None:
     ports = [free_port(), free_port()]
     told = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
     with EmbeddedBroker(nodes=2, advertised_listeners=told) as kafka:
@@ -88,7 +93,7 @@ def test_a_stopped_node_comes_back_where_it_listened():
         assert [f"{node.host}:{node.port}" for node in kafka.nodes] == told.split(",")
 
 
-def _split(address):
+def _split(address: str) -> tuple[str, int]:
     host, port = address.rsplit(":", 1)
     return host, int(port)
 
@@ -104,7 +109,7 @@ def _split(address):
         ({"advertised_listeners": ""}, "names no broker"),
     ],
 )
-def test_addresses_that_can_not_be(options, said):
+def test_addresses_that_can_not_be(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as raised:
         EmbeddedBroker(**options)
     assert raised.value.hint

@@ -35,7 +35,7 @@ TESTS = """
 """
 
 
-def test_the_fixture_and_its_marker(pytester):
+def test_the_fixture_and_its_marker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("--strict-markers", *PLUGIN)
     result.assert_outcomes(passed=3)
@@ -45,7 +45,7 @@ def test_the_fixture_and_its_marker(pytester):
     ("marker", "message"),
     [("3", "takes keywords only"), ("nodes=0", "nodes is 0"), ("nods=3", "nods")],
 )
-def test_markers_that_are_wrong(pytester, marker, message):
+def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, message: str) -> None:
     pytester.makepyfile(
         f"""
         import pytest
@@ -60,19 +60,19 @@ def test_markers_that_are_wrong(pytester, marker, message):
     result.stdout.fnmatch_lines([f"*{message}*"])
 
 
-def test_the_marker_is_explained(pytester):
+def test_the_marker_is_explained(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--markers", *PLUGIN)
     result.stdout.fnmatch_lines(["@pytest.mark.kafka_broker(**options)*"])
 
 
-def test_pytest_finds_it_by_its_entry_point():
+def test_pytest_finds_it_by_its_entry_point() -> None:
     from importlib.metadata import distribution
 
     found = [e for e in distribution("spark-kafka-sink").entry_points if e.group == "pytest11"]
     assert [entry.value for entry in found] == ["spark_kafka_sink.pytest_plugin"]
 
 
-def test_the_plugin_costs_nothing_until_it_is_used():
+def test_the_plugin_costs_nothing_until_it_is_used() -> None:
     code = (
         "import sys, spark_kafka_sink.pytest_plugin; "
         "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.net.server'} & set(sys.modules)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -15,9 +16,14 @@ from spark_kafka_sink.records.record_batch import BatchHeader, checksum
 from tests.broker.support.fetching import batches, fetch, fetch_values, list_offset, offsets
 from tests.broker.support.raw import RawClient, batch, create, produce
 
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tests.support.kafka.broker import KafkaCluster
+
 
 @pytest.mark.parametrize("version", range(4, 18))
-def test_every_version(any_raw, topic, version):
+def test_every_version(any_raw: RawClient, topic: str, version: int) -> None:
     sent = batch(3)
     produce(any_raw, topic, sent)
     found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
@@ -27,7 +33,7 @@ def test_every_version(any_raw, topic, version):
     assert bytes(got.records)[16:] == bytes(sent)[16:]
 
 
-def test_batches_are_stamped_and_whole(any_raw, topic):
+def test_batches_are_stamped_and_whole(any_raw: RawClient, topic: str) -> None:
     for _ in range(3):
         produce(any_raw, topic, batch(2))
     got = batches(fetch(any_raw, topic, 3).records)
@@ -37,7 +43,7 @@ def test_batches_are_stamped_and_whole(any_raw, topic):
     assert all(header.crc == checksum(one) for header, one in zip(headers, got, strict=True))
 
 
-def test_the_first_batch_comes_whatever_its_size(any_raw, topic):
+def test_the_first_batch_comes_whatever_its_size(any_raw: RawClient, topic: str) -> None:
     for _ in range(3):
         produce(any_raw, topic, batch(1, value=b"x" * 500))
     assert offsets(fetch(any_raw, topic, 1, max_bytes=10).records) == [1]
@@ -45,28 +51,28 @@ def test_the_first_batch_comes_whatever_its_size(any_raw, topic):
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 99])
-def test_offsets_out_of_range(any_raw, topic, offset):
+def test_offsets_out_of_range(any_raw: RawClient, topic: str, offset: int) -> None:
     produce(any_raw, topic, batch(2))
     assert fetch(any_raw, topic, offset).error_code is ErrorCode.offset_out_of_range
 
 
-def test_nothing_at_the_end(any_raw, topic):
+def test_nothing_at_the_end(any_raw: RawClient, topic: str) -> None:
     produce(any_raw, topic, batch(2))
     got = fetch(any_raw, topic, 2)
     assert (got.error_code, got.records, got.high_watermark) == (0, b"", 2)
 
 
-def test_leader_epochs(any_raw, topic):
+def test_leader_epochs(any_raw: RawClient, topic: str) -> None:
     assert fetch(any_raw, topic, 0, epoch=0).error_code is ErrorCode.none
     assert fetch(any_raw, topic, 0, epoch=5).error_code is ErrorCode.unknown_leader_epoch
 
 
-def test_places_that_do_not_exist(any_raw, topic):
+def test_places_that_do_not_exist(any_raw: RawClient, topic: str) -> None:
     error = fetch(any_raw, topic + "-not", 0).error_code
     assert error is ErrorCode.unknown_topic_or_partition
 
 
-def test_a_session_that_nobody_opened(any_raw, topic):
+def test_a_session_that_nobody_opened(any_raw: RawClient, topic: str) -> None:
     values = fetch_values(topic, 0, session_id=77) | {"session_epoch": 3}
     answer = any_raw.call(ApiKey.FETCH, 11, **values)
     assert answer.error_code is ErrorCode.fetch_session_id_not_found
@@ -74,7 +80,9 @@ def test_a_session_that_nobody_opened(any_raw, topic):
 
 @pytest.mark.parametrize("session_id", [0, 77, -1])
 @pytest.mark.parametrize("version", [7, 11, 17])
-def test_a_fetch_of_the_final_epoch_has_no_session(any_raw, topic, version, session_id):
+def test_a_fetch_of_the_final_epoch_has_no_session(
+    any_raw: RawClient, topic: str, version: int, session_id: int
+) -> None:
     """KIP-227: epoch -1 ends whatever session the id names, and everything asked for comes."""
     produce(any_raw, topic, batch(2))
     found = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
@@ -85,7 +93,9 @@ def test_a_fetch_of_the_final_epoch_has_no_session(any_raw, topic, version, sess
 
 
 @pytest.mark.parametrize("session_id", [77, 0])
-def test_a_fetch_that_opens_a_session_closes_the_former(any_raw, topic, session_id):
+def test_a_fetch_that_opens_a_session_closes_the_former(
+    any_raw: RawClient, topic: str, session_id: int
+) -> None:
     produce(any_raw, topic, batch(2))
     values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": 0}
     answer = any_raw.call(ApiKey.FETCH, 11, **values)
@@ -95,21 +105,25 @@ def test_a_fetch_that_opens_a_session_closes_the_former(any_raw, topic, session_
 
 @pytest.mark.parametrize("session_id", [77, 0])
 @pytest.mark.parametrize("epoch", [1, -7])
-def test_a_session_goes_on_only_where_there_is_one(any_raw, topic, session_id, epoch):
+def test_a_session_goes_on_only_where_there_is_one(
+    any_raw: RawClient, topic: str, session_id: int, epoch: int
+) -> None:
     values = fetch_values(topic, 0, session_id=session_id) | {"session_epoch": epoch}
     answer = any_raw.call(ApiKey.FETCH, 11, **values)
     assert answer.error_code is ErrorCode.fetch_session_id_not_found
 
 
-def test_it_waits_no_longer_than_max_wait(any_raw, topic):
+def test_it_waits_no_longer_than_max_wait(any_raw: RawClient, topic: str) -> None:
     started = time.monotonic()
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300))
     assert 0.25 < time.monotonic() - started < 2
     assert got.records == b""
 
 
-def test_it_waits_for_new_records(any_kafka, any_raw, topic):
-    def later():
+def test_it_waits_for_new_records(
+    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
+) -> None:
+    def later() -> None:
         time.sleep(0.3)
         with RawClient(any_kafka.bootstrap_servers) as other:
             produce(other, topic, batch(1))
@@ -123,7 +137,7 @@ def test_it_waits_for_new_records(any_kafka, any_raw, topic):
     assert 0.2 < time.monotonic() - started < 5
 
 
-def test_it_waits_for_min_bytes(any_raw, topic):
+def test_it_waits_for_min_bytes(any_raw: RawClient, topic: str) -> None:
     produce(any_raw, topic, batch(1))
     started = time.monotonic()
     got = fetch(any_raw, topic, 0, max_wait=timedelta(milliseconds=300), min_bytes=100_000)
@@ -132,7 +146,7 @@ def test_it_waits_for_min_bytes(any_raw, topic):
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_offsets_by_time(any_raw, topic, version):
+def test_offsets_by_time(any_raw: RawClient, topic: str, version: int) -> None:
     for timestamp in (1_000, 3_000, 2_000):
         produce(any_raw, topic, batch(2, timestamp=timestamp))
     assert list_offset(any_raw, topic, -1, version) == (6, -1)
@@ -144,13 +158,13 @@ def test_offsets_by_time(any_raw, topic, version):
         assert list_offset(any_raw, topic, -3, version) == (2, 3_000)
 
 
-def test_a_timestamp_inside_a_compressed_batch(any_raw, topic):
+def test_a_timestamp_inside_a_compressed_batch(any_raw: RawClient, topic: str) -> None:
     produce(any_raw, topic, batch(4, timestamp=1_000, codec=1))
     produce(any_raw, topic, batch(4, timestamp=2_000, codec=3))
     assert list_offset(any_raw, topic, 1_500) == (4, 2_000)
 
 
-def test_large_records_arrive_whole(any_raw, unique_topic):
+def test_large_records_arrive_whole(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, max_message_bytes="20000000")
     sent = [batch(1, value=bytes([i]) * 6_000_000) for i in range(2)]
     for one in sent:
@@ -160,7 +174,7 @@ def test_large_records_arrive_whole(any_raw, unique_topic):
 
 
 class TestNodes:
-    def test_only_the_leader_answers_and_names_itself(self):
+    def test_only_the_leader_answers_and_names_itself(self) -> None:
         with EmbeddedBroker(topics={"t": 3}, nodes=3) as kafka:
             addresses = kafka.bootstrap_servers.split(",")
             assert len(set(addresses)) == 3
@@ -175,5 +189,5 @@ class TestNodes:
         assert [f"{node.host}:{node.port}" for node in got.node_endpoints] == addresses[:1]
 
 
-def by_id(topic_id):
+def by_id(topic_id: UUID) -> dict[str, Any]:
     return fetch_values(None, 0, topic_id=topic_id)

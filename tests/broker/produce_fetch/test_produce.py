@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import (
+    RawClient,
     batch,
     create,
     new_producer_id,
@@ -18,10 +20,13 @@ from tests.broker.support.raw import (
     produce_values,
 )
 
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
 MAX_SEQUENCE = 2**31 - 1
 
 
-def test_offsets_count_records(any_raw, topic):
+def test_offsets_count_records(any_raw: RawClient, topic: str) -> None:
     assert produce(any_raw, topic, batch(3)).base_offset == 0
     assert produce(any_raw, topic, batch(2), acks=1).base_offset == 3
     answer = produce(any_raw, topic, batch(1))
@@ -30,13 +35,13 @@ def test_offsets_count_records(any_raw, topic):
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_every_version_by_name(any_raw, topic, version):
+def test_every_version_by_name(any_raw: RawClient, topic: str, version: int) -> None:
     answer = any_raw.call(ApiKey.PRODUCE, version, **produce_values(topic, batch(2)))
     assert answer.responses[0].name == topic
     assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
-def test_version_13_by_id(any_raw, topic):
+def test_version_13_by_id(any_raw: RawClient, topic: str) -> None:
     described = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0]
     values = produce_values(topic, batch(2))
     values["topic_data"][0]["topic_id"] = described.topic_id
@@ -48,7 +53,7 @@ def test_version_13_by_id(any_raw, topic):
     assert answer.partition_responses[0].error_code is ErrorCode.unknown_topic_id
 
 
-def test_a_corrupt_batch(any_raw, topic):
+def test_a_corrupt_batch(any_raw: RawClient, topic: str) -> None:
     broken = batch(2)
     broken[-1] ^= 0xFF
     assert produce(any_raw, topic, broken).error_code is ErrorCode.corrupt_message
@@ -56,24 +61,24 @@ def test_a_corrupt_batch(any_raw, topic):
 
 
 @pytest.mark.parametrize("acks", [2, -2, 7])
-def test_acks_that_do_not_exist(any_raw, topic, acks):
+def test_acks_that_do_not_exist(any_raw: RawClient, topic: str, acks: int) -> None:
     answer = produce(any_raw, topic, batch(1), acks)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_required_acks, -1)
 
 
-def test_no_answer_to_acks_0(any_raw, topic):
+def test_no_answer_to_acks_0(any_raw: RawClient, topic: str) -> None:
     any_raw.send(ApiKey.PRODUCE, 9, **produce_values(topic, batch(3), acks=0))
     assert produce(any_raw, topic, batch(1)).base_offset == 3
 
 
-def test_acks_0_that_fails_ends_the_connection(any_raw, topic):
+def test_acks_0_that_fails_ends_the_connection(any_raw: RawClient, topic: str) -> None:
     broken = batch(3)
     broken[-1] ^= 0xFF
     any_raw.send(ApiKey.PRODUCE, 9, **produce_values(topic, broken, acks=0))
     assert any_raw.closed()
 
 
-def test_places_that_do_not_exist(any_raw, topic):
+def test_places_that_do_not_exist(any_raw: RawClient, topic: str) -> None:
     missing = ErrorCode.unknown_topic_or_partition
     assert produce(any_raw, topic + "-not", batch(1)).error_code is missing
     values = produce_values(topic, batch(1), partition=1)
@@ -81,7 +86,7 @@ def test_places_that_do_not_exist(any_raw, topic):
     assert answer.error_code is missing
 
 
-def test_of_a_partition_named_twice_the_last_records_count(any_raw, topic):
+def test_of_a_partition_named_twice_the_last_records_count(any_raw: RawClient, topic: str) -> None:
     values = produce_values(topic, batch(1))
     values["topic_data"][0]["partition_data"].append({"index": 0, "records": batch(2)})
     values["topic_data"] *= 2
@@ -91,7 +96,7 @@ def test_of_a_partition_named_twice_the_last_records_count(any_raw, topic):
     assert produce(any_raw, topic, batch(1)).base_offset == 2
 
 
-def test_too_large(any_raw, unique_topic):
+def test_too_large(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, max_message_bytes="1000")
     fits = batch(1, value=b"x" * (1000 - len(batch(1, value=b"x" * 900)) + 900))
     assert len(fits) == 1000
@@ -100,7 +105,7 @@ def test_too_large(any_raw, unique_topic):
     assert answer.error_code is ErrorCode.message_too_large
 
 
-def changed(offset, layout, value, *, fix_crc=True):
+def changed(offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytearray:
     """A batch of two records with one header field changed."""
     import crc32c
 
@@ -126,19 +131,23 @@ def changed(offset, layout, value, *, fix_crc=True):
     ],
     ids=["magic", "length", "count", "negative", "delta", "base", "control", "two", "none"],
 )
-def test_batches_that_are_wrong(any_raw, topic, records, error):
+def test_batches_that_are_wrong(
+    any_raw: RawClient, topic: str, records: bytes | bytearray, error: KafkaError | None
+) -> None:
     assert produce(any_raw, topic, records).error_code is error
     assert produce(any_raw, topic, batch(1)).base_offset == 0
 
 
-def test_zstd_needs_version_7(any_raw, topic):
+def test_zstd_needs_version_7(any_raw: RawClient, topic: str) -> None:
     values = produce_values(topic, batch(5, codec=4))
     answer = any_raw.call(ApiKey.PRODUCE, 6, **values).responses[0].partition_responses[0]
     assert answer.error_code is ErrorCode.unsupported_compression_type
     assert produce(any_raw, topic, batch(5, codec=4)).error_code is ErrorCode.none
 
 
-def test_a_compacted_topic_names_the_records_without_key(any_raw, unique_topic):
+def test_a_compacted_topic_names_the_records_without_key(
+    any_raw: RawClient, unique_topic: str
+) -> None:
     create(any_raw, unique_topic, cleanup_policy="compact")
     answer = produce(any_raw, unique_topic, batch(3, key=None))
     assert answer.error_code is ErrorCode.invalid_record
@@ -146,14 +155,14 @@ def test_a_compacted_topic_names_the_records_without_key(any_raw, unique_topic):
     assert produce(any_raw, unique_topic, batch(3)).error_code is ErrorCode.none
 
 
-def test_a_record_of_tomorrow(any_raw, topic):
+def test_a_record_of_tomorrow(any_raw: RawClient, topic: str) -> None:
     tomorrow = int(time.time() * 1000) + 86_400_000
     answer = produce(any_raw, topic, batch(2, timestamp=tomorrow))
     assert answer.error_code is ErrorCode.invalid_timestamp
     assert [error.batch_index for error in answer.record_errors] == [0, 1]
 
 
-def test_log_append_time(any_raw, unique_topic):
+def test_log_append_time(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, message_timestamp_type="LogAppendTime")
     before = time.time()
     answer = produce(any_raw, unique_topic, batch(2, timestamp=5))
@@ -161,7 +170,7 @@ def test_log_append_time(any_raw, unique_topic):
 
 
 class TestIdempotence:
-    def test_a_repeated_batch_has_its_first_offset(self, any_raw, topic):
+    def test_a_repeated_batch_has_its_first_offset(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         for sequence in range(5):
             records = batch(2, producer=(producer, 0, 2 * sequence))
@@ -172,7 +181,7 @@ class TestIdempotence:
             assert (answer.error_code, answer.base_offset) == (0, 2 * sequence)
         assert produce(any_raw, topic, batch(1)).base_offset == 10
 
-    def test_only_five_batches_are_remembered(self, any_raw, topic):
+    def test_only_five_batches_are_remembered(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         for sequence in range(6):
             produce(any_raw, topic, batch(1, producer=(producer, 0, sequence)))
@@ -180,27 +189,29 @@ class TestIdempotence:
         assert answer.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 1))).base_offset == 1
 
-    def test_content_is_not_compared(self, any_raw, topic):
+    def test_content_is_not_compared(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(2, producer=(producer, 0, 0)))
         answer = produce(any_raw, topic, batch(2, producer=(producer, 0, 0), value=b"other"))
         assert (answer.error_code, answer.base_offset) == (0, 0)
 
     @pytest.mark.parametrize(("sequence", "count"), [(3, 1), (1, 1), (0, 1), (1, 2), (0, 3)])
-    def test_gaps_and_other_cuts(self, any_raw, topic, sequence, count):
+    def test_gaps_and_other_cuts(
+        self, any_raw: RawClient, topic: str, sequence: int, count: int
+    ) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(2, producer=(producer, 0, 0)))
         answer = produce(any_raw, topic, batch(count, producer=(producer, 0, sequence)))
         assert answer.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 2))).base_offset == 2
 
-    def test_an_old_epoch(self, any_raw, topic):
+    def test_an_old_epoch(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(1, producer=(producer, 3, 0)))
         answer = produce(any_raw, topic, batch(1, producer=(producer, 2, 1)))
         assert answer.error_code is ErrorCode.invalid_producer_epoch
 
-    def test_a_new_epoch_begins_at_0(self, any_raw, topic):
+    def test_a_new_epoch_begins_at_0(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         produce(any_raw, topic, batch(1, producer=(producer, 0, 0)))
         answer = produce(any_raw, topic, batch(1, producer=(producer, 1, 1)))
@@ -209,12 +220,12 @@ class TestIdempotence:
         answer = produce(any_raw, topic, batch(1, producer=(producer, 0, 1)))
         assert answer.error_code is ErrorCode.invalid_producer_epoch
 
-    def test_an_unknown_producer_may_begin_anywhere(self, any_raw, topic):
+    def test_an_unknown_producer_may_begin_anywhere(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         answer = produce(any_raw, topic, batch(1, producer=(producer, 5, 77)))
         assert (answer.error_code, answer.base_offset) == (0, 0)
 
-    def test_sequences_wrap(self, any_raw, topic):
+    def test_sequences_wrap(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         records = batch(3, producer=(producer, 0, MAX_SEQUENCE - 1))
         assert produce(any_raw, topic, records).base_offset == 0
@@ -223,14 +234,14 @@ class TestIdempotence:
         assert answer.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 1))).base_offset == 3
 
-    def test_a_refused_batch_leaves_no_trace(self, any_raw, topic):
+    def test_a_refused_batch_leaves_no_trace(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         broken = batch(1, producer=(producer, 0, 0))
         broken[-1] ^= 0xFF
         assert produce(any_raw, topic, broken).error_code is ErrorCode.corrupt_message
         assert produce(any_raw, topic, batch(1, producer=(producer, 0, 0))).base_offset == 0
 
-    def test_a_producer_id_needs_a_sequence(self, any_raw, topic):
+    def test_a_producer_id_needs_a_sequence(self, any_raw: RawClient, topic: str) -> None:
         producer = new_producer_id(any_raw)
         answer = produce(any_raw, topic, batch(1, producer=(producer, 0, -1)))
         assert answer.error_code is ErrorCode.invalid_record
@@ -239,7 +250,9 @@ class TestIdempotence:
 @pytest.mark.parametrize("version", [3, 7, 8, 12])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_formats_are_refused(any_raw, topic, magic, count, version):
+def test_old_message_formats_are_refused(
+    any_raw: RawClient, topic: str, magic: int, count: int, version: int
+) -> None:
     values = produce_values(topic, old_messages(magic, count))
     answer = any_raw.call(ApiKey.PRODUCE, version, **values).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_record, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecords
@@ -11,12 +12,15 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import checksum
-from tests.broker.support.raw import batch, create, new_producer_id, produce
+from tests.broker.support.raw import RawClient, batch, create, new_producer_id, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 
-def fetch(raw, topic, offset=0):
+def fetch(raw: RawClient, topic: str, offset: int = 0) -> bytes:
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     asked = {"topic": topic, "partitions": [partition]}
     values = {"max_bytes": 1 << 20, "min_bytes": 0, "topics": [asked], "replica_id": -1}
@@ -24,7 +28,7 @@ def fetch(raw, topic, offset=0):
     return bytes(answer.responses[0].partitions[0].records or b"")
 
 
-def batches(data):
+def batches(data: bytes) -> Iterator[Any]:
     memory = MemoryRecords(data)
     while memory.has_next():
         one = memory.next_batch()
@@ -33,7 +37,7 @@ def batches(data):
 
 
 @pytest.mark.parametrize("wanted", CODECS)
-def test_the_topic_chooses_the_codec(any_raw, unique_topic, wanted):
+def test_the_topic_chooses_the_codec(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
     create(any_raw, unique_topic, compression_type=wanted)
     producer = new_producer_id(any_raw)
     for codec in range(5):
@@ -48,7 +52,7 @@ def test_the_topic_chooses_the_codec(any_raw, unique_topic, wanted):
     assert records == [(offset, b"key", b"x" * 500) for offset in range(20)]
 
 
-def test_what_does_not_decompress_is_refused(any_raw, unique_topic):
+def test_what_does_not_decompress_is_refused(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, compression_type="lz4")
     broken = batch(3, codec=1, value=b"x" * 500)
     broken[70:90] = bytes(20)
@@ -58,7 +62,7 @@ def test_what_does_not_decompress_is_refused(any_raw, unique_topic):
 
 
 @pytest.mark.parametrize("wanted", ["producer", "gzip"])
-def test_the_broker_stamps_the_time(any_raw, unique_topic, wanted):
+def test_the_broker_stamps_the_time(any_raw: RawClient, unique_topic: str, wanted: str) -> None:
     create(any_raw, unique_topic, message_timestamp_type="LogAppendTime", compression_type=wanted)
     before = int(time.time() * 1000)
     answer = produce(any_raw, unique_topic, batch(3, timestamp=12345))
@@ -70,13 +74,13 @@ def test_the_broker_stamps_the_time(any_raw, unique_topic, wanted):
     assert [record.timestamp for record in found] == [stamped] * 3
 
 
-def test_a_batch_larger_than_a_segment(any_raw, unique_topic):
+def test_a_batch_larger_than_a_segment(any_raw: RawClient, unique_topic: str) -> None:
     create(any_raw, unique_topic, internal_segment_bytes="1000")
     answer = produce(any_raw, unique_topic, batch(3, value=bytes(500)))
     assert answer.error_code is ErrorCode.record_list_too_large
     assert produce(any_raw, unique_topic, batch(3, value=bytes(50))).base_offset == 0
 
 
-def test_small_segments_need_the_internal_config(any_raw, unique_topic):
+def test_small_segments_need_the_internal_config(any_raw: RawClient, unique_topic: str) -> None:
     with pytest.raises(AssertionError, match=r"segment\.bytes"):
         create(any_raw, unique_topic, segment_bytes="1000")

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.versions import ApiKey
-from spark_kafka_sink.records.decoder import read_records
+from spark_kafka_sink.records.decoder import Record, read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
+if TYPE_CHECKING:
+    from tests.broker.support.raw import RawClient
+    from tests.broker.support.redis_server import RedisServer
 
-def list_offset(raw, timestamp):
+
+def list_offset(raw: RawClient, timestamp: int) -> int:
     topic = {"name": "t", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
     response = raw.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[topic])
     found = response.topics[0].partitions[0]
     assert found.error_code is ErrorCode.none
-    return found.offset
+    result: int = found.offset
+    return result
 
 
-def fetch(raw, offset, max_bytes=1 << 20):
+def fetch(raw: RawClient, offset: int, max_bytes: int = 1 << 20) -> Any:
     asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
     response = raw.call(
         ApiKey.FETCH,
@@ -33,14 +39,19 @@ def fetch(raw, offset, max_bytes=1 << 20):
     return response.responses[0].partitions[0]
 
 
-def batches_of(data):
-    data, found = memoryview(data or b""), []
-    while data:
-        size = BatchHeader.parse(data).size
-        found.append(list(read_records(data[:size])))
-        data = data[size:]
+def batches_of(data: memoryview | bytes | None) -> list[list[Record]]:
+    rest, found = memoryview(data or b""), []
+    while rest:
+        size = BatchHeader.parse(rest).size
+        found.append(list(read_records(rest[:size])))
+        rest = rest[size:]
     return found
 
 
-def values(server, key="korvet:t:0"):
-    return [fields[b"value"] for _, fields in server.client.xrange(key)]
+def entries(server: RedisServer, key: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Ids and fields of a stream."""
+    return cast("list[tuple[bytes, dict[bytes, bytes]]]", server.client.xrange(key))
+
+
+def values(server: RedisServer, key: str = "korvet:t:0") -> list[bytes]:
+    return [fields[b"value"] for _, fields in entries(server, key)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -11,19 +12,28 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.broker.redis.reading import entries
 from tests.integration.support.producing import produce, rows
 from tests.support.clients.readers import by_confluent, by_kafka_python, by_kcat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.broker.support.redis_server import RedisServer
+    from tests.support.clients.foreign import ForeignRecord
 
 HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))
 COUNT = 500
 
 
-def content(records):
+def content(records: list[ForeignRecord]) -> list[tuple[object, ...]]:
     return [(one.partition, one.key, one.value, one.headers, one.timestamp) for one in records]
 
 
 @pytest.mark.parametrize("reader", [by_confluent, by_kafka_python, by_kcat])
-def test_what_librdkafka_writes_everybody_reads(redis_kafka, reader):
+def test_what_librdkafka_writes_everybody_reads(
+    redis_kafka: EmbeddedBroker, reader: Callable[[str, str], list[ForeignRecord]]
+) -> None:
     servers = redis_kafka.bootstrap_servers
     sender = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
     sent = []
@@ -32,7 +42,7 @@ def test_what_librdkafka_writes_everybody_reads(redis_kafka, reader):
         value = None if number % 7 == 0 else b"v%d" % number
         headers = HEADERS[: number % 5]
         stamp = 1_700_000_000_000 + number
-        place = {"partition": number % 4, "timestamp": stamp}
+        place: dict[str, Any] = {"partition": number % 4, "timestamp": stamp}
         sender.produce("t", value, key, headers=list(headers), **place)
         sent.append((number % 4, key, value, headers, stamp))
         if number % 100 == 99:
@@ -41,7 +51,7 @@ def test_what_librdkafka_writes_everybody_reads(redis_kafka, reader):
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "lz4"])
-def test_kafka_python_writes(redis_kafka, codec):
+def test_kafka_python_writes(redis_kafka: EmbeddedBroker, codec: str | None) -> None:
     servers = redis_kafka.bootstrap_servers
     sender = KafkaProducer(bootstrap_servers=servers, compression_type=codec)
     sent = [sender.send("t", b"%d" % number, partition=0) for number in range(COUNT)]
@@ -53,8 +63,8 @@ def test_kafka_python_writes(redis_kafka, codec):
     ]
 
 
-def test_aiokafka_and_its_group_across_a_restart(redis_url):
-    async def write_and_read(servers, value):
+def test_aiokafka_and_its_group_across_a_restart(redis_url: str) -> None:
+    async def write_and_read(servers: str, value: bytes) -> bytes:
         sender = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
         await sender.start()
         await sender.send_and_wait("t", value)
@@ -63,7 +73,7 @@ def test_aiokafka_and_its_group_across_a_restart(redis_url):
             "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest"
         )
         await reader.start()
-        found = (await reader.getone()).value
+        found: bytes = (await reader.getone()).value
         await reader.stop()
         return found
 
@@ -73,7 +83,9 @@ def test_aiokafka_and_its_group_across_a_restart(redis_url):
             assert asyncio.run(asyncio.wait_for(task, 40)) == value
 
 
-def test_a_consumer_that_waits_on_an_empty_topic_gets_the_first_record(redis_kafka):
+def test_a_consumer_that_waits_on_an_empty_topic_gets_the_first_record(
+    redis_kafka: EmbeddedBroker,
+) -> None:
     """Its offset is 0, and the first record's is far above."""
     command = ["kcat", "-b", redis_kafka.bootstrap_servers, "-C", "-t", "t", "-p", "0", "-q"]
     command += ["-o", "0", "-c", "1", "-f", "%s"]
@@ -86,7 +98,7 @@ def test_a_consumer_that_waits_on_an_empty_topic_gets_the_first_record(redis_kaf
             reader.kill()
 
 
-def test_transactions(redis_kafka):
+def test_transactions(redis_kafka: EmbeddedBroker) -> None:
     servers = redis_kafka.bootstrap_servers
     sender = Producer({"bootstrap.servers": servers, "transactional.id": "x"})
     sender.init_transactions(20)
@@ -101,7 +113,9 @@ def test_transactions(redis_kafka):
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_our_producer_writes_into_redis_streams(redis_kafka, redis_server, unique_topic, codec):
+def test_our_producer_writes_into_redis_streams(
+    redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str, codec: str | None
+) -> None:
     values = [b"value %d" % number for number in range(5000)]
     keys = [b"key %d" % (number % 100) for number in range(5000)]
     headers = [HEADERS[: number % 5] for number in range(5000)]
@@ -112,11 +126,12 @@ def test_our_producer_writes_into_redis_streams(redis_kafka, redis_server, uniqu
         compression_type=codec,
     )
     assert report.records == 5000
-    client, found = redis_server.client, {}
+    found: dict[bytes, int] = {}
+    stored: list[bytes] = []
     for partition in range(4):
-        for _, fields in client.xrange(f"{unique_topic}:t:{partition}"):
+        for _, fields in entries(redis_server, f"{unique_topic}:t:{partition}"):
             assert found.setdefault(fields[b"key"], partition) == partition
-            found.setdefault("values", []).append(fields[b"value"])
-    assert sorted(found.pop("values")) == sorted(values)
+            stored.append(fields[b"value"])
+    assert sorted(stored) == sorted(values)
     assert len(found) == 100
     assert len(by_kafka_python(redis_kafka.bootstrap_servers, "t")) == 5000

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -15,6 +16,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from tests.broker.redis.reading import fetch, list_offset, values
+from tests.broker.support.looking import next_line
 from tests.broker.support.raw import (
     TIMEOUT,
     RawClient,
@@ -26,19 +28,22 @@ from tests.broker.support.raw import (
 from tests.broker.support.redis_proxy import Loss, RedisProxy
 from tests.broker.support.redis_server import RedisServer
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SECONDS = 20
 
 
-def stored(kafka):
+def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
     return [one.value for data in kafka.batches("t", 0) for one in read_records(data)]
 
 
-def warned(caplog):
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     name = "spark_kafka_sink.broker.redis.connection"
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 
-def produce_until_good(raw, records):
+def produce_until_good(raw: RawClient, records: bytes | bytearray) -> Any:
     deadline = time.monotonic() + SECONDS
     while (answer := produce(raw, "t", records)).error_code is not ErrorCode.none:
         assert answer.error_code is ErrorCode.kafka_storage_error
@@ -47,7 +52,7 @@ def produce_until_good(raw, records):
     return answer
 
 
-def test_a_redis_that_dies(own_redis, caplog):
+def test_a_redis_that_dies(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -68,14 +73,14 @@ def test_a_redis_that_dies(own_redis, caplog):
         assert raw.closed()
 
 
-def test_a_broker_without_redis(own_redis):
+def test_a_broker_without_redis(own_redis: RedisServer) -> None:
     url = own_redis.url()
     own_redis.stop()
     with pytest.raises(BrokerUnavailableError, match="Start Redis"):
         EmbeddedBroker(storage=url).start()
 
 
-def test_a_redis_that_hangs_holds_nobody_for_long(own_redis):
+def test_a_redis_that_hangs_holds_nobody_for_long(own_redis: RedisServer) -> None:
     """What it was sent while it hung is applied late, unless the broker has fenced it off."""
     with (
         EmbeddedBroker(storage=own_redis.url(timeout_ms=300), topics={"t": 1}) as kafka,
@@ -96,7 +101,9 @@ def test_a_redis_that_hangs_holds_nobody_for_long(own_redis):
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_a_lost_connection_neither_loses_nor_doubles(redis_server, unique_topic, loss):
+def test_a_lost_connection_neither_loses_nor_doubles(
+    redis_server: RedisServer, unique_topic: str, loss: Loss
+) -> None:
     with (
         RedisProxy(redis_server.port) as proxy,
         EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
@@ -117,7 +124,7 @@ def test_a_lost_connection_neither_loses_nor_doubles(redis_server, unique_topic,
         assert found == stored(kafka) == [b"1", b"2", b"2"]
 
 
-def test_a_full_redis(own_redis, caplog):
+def test_a_full_redis(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -132,7 +139,7 @@ def test_a_full_redis(own_redis, caplog):
         assert values(own_redis) == stored(kafka) == [b"1", b"3", b"3"]
 
 
-def test_another_writer_is_in_the_way_once(own_redis):
+def test_another_writer_is_in_the_way_once(own_redis: RedisServer) -> None:
     """Its entry is nobody's: it has no batch, and offsets go on behind it."""
     with (
         EmbeddedBroker(storage=own_redis.url(), topics={"t": 1}) as kafka,
@@ -151,12 +158,14 @@ def test_another_writer_is_in_the_way_once(own_redis):
 
 class TestReplicas:
     @pytest.fixture
-    def replica(self, own_redis, tmp_path_factory):
+    def replica(
+        self, own_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[RedisServer]:
         with RedisServer(tmp_path_factory.mktemp("replica"), replica_of=own_redis) as server:
             yield server
 
     @pytest.fixture
-    def raw(self, own_redis, replica):
+    def raw(self, own_redis: RedisServer, replica: RedisServer) -> Iterator[RawClient]:
         assert replica.client.ping()
         with (
             EmbeddedBroker(storage=own_redis.url(replicas=1), topics={"t": 1}) as kafka,
@@ -164,13 +173,15 @@ class TestReplicas:
         ):
             yield client
 
-    def test_acks_all_wait_for_them(self, raw, replica):
+    def test_acks_all_wait_for_them(self, raw: RawClient, replica: RedisServer) -> None:
         for number in range(20):
             value = b"%d" % number
             assert produce(raw, "t", batch(1, value=value)).error_code is ErrorCode.none
             assert values(replica)[-1] == value
 
-    def test_a_replica_that_hangs_is_waited_for_without_stopping_the_broker(self, raw, replica):
+    def test_a_replica_that_hangs_is_waited_for_without_stopping_the_broker(
+        self, raw: RawClient, replica: RedisServer
+    ) -> None:
         replica.pause()
         assert produce(raw, "t", batch(1), acks=1).error_code is ErrorCode.none
         started = time.monotonic()
@@ -182,7 +193,9 @@ class TestReplicas:
         assert 0.5 <= time.monotonic() - started < SECONDS
         assert len(values(replica)) == 2
 
-    def test_without_it_acks_all_time_out(self, own_redis, raw, replica):
+    def test_without_it_acks_all_time_out(
+        self, own_redis: RedisServer, raw: RawClient, replica: RedisServer
+    ) -> None:
         replica.stop()
         records = produce_values("t", batch(1), acks=-1)
         records["timeout"] /= 20
@@ -192,13 +205,13 @@ class TestReplicas:
         assert len(values(own_redis)) == 1
 
 
-def test_the_command_line(own_redis):
+def test_the_command_line(own_redis: RedisServer) -> None:
     command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
     command += ["--topic", "t:1", "--storage", own_redis.url()]
     for expected in ([b"1"], [b"1", b"1"]):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
-                address = process.stdout.readline().split()[-1]
+                address = next_line(process).split()[-1]
                 with RawClient(address) as raw:
                     answer = produce(raw, "t", batch(1, value=b"1"))
                     assert answer.error_code is ErrorCode.none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,20 +13,32 @@ from spark_kafka_sink.broker.cluster.new_topic import NewTopic
 from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.record_batch import BatchHeader
-from tests.broker.redis.reading import batches_of, fetch, list_offset
+from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
+from tests.broker.support.looking import log_in, topic_in
 from tests.broker.support.raw import RawClient, batch, new_producer_id, produce, produce_values
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+    from tests.broker.support.redis_server import RedisServer
+
+T = TypeVar("T")
 IDS = EntryIds()
 
 
 @pytest.fixture
-def stream(redis_server, unique_topic):
+def stream(
+    redis_server: RedisServer, unique_topic: str
+) -> Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]:
     """Entries of partition 0 of topic t, as redis-py has them: ids and fields."""
-    client = redis_server.client
-    return lambda partition=0: client.xrange(f"{unique_topic}:t:{partition}")
+    return lambda partition=0: entries(redis_server, f"{unique_topic}:t:{partition}")
 
 
-def test_one_entry_per_record(redis_raw, stream):
+def test_one_entry_per_record(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
+) -> None:
     before = int(time.time() * 1000)
     answer = produce(redis_raw, "t", batch(3, timestamp=before, value=b"v"))
     after = int(time.time() * 1000)
@@ -40,12 +53,16 @@ def test_one_entry_per_record(redis_raw, stream):
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_compressed_batches_are_unfolded(redis_raw, stream, codec):
+def test_compressed_batches_are_unfolded(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]], codec: int
+) -> None:
     produce(redis_raw, "t", batch(100, codec=codec, value=b"x" * 50))
     assert [fields[b"value"] for _, fields in stream()] == [b"x" * 50] * 100
 
 
-def test_offsets_are_contiguous_in_a_batch_and_carry_beyond_a_millisecond(redis_raw, stream):
+def test_offsets_are_contiguous_in_a_batch_and_carry_beyond_a_millisecond(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
+) -> None:
     answers = [produce(redis_raw, "t", batch(3000)) for _ in range(3)]
     offsets = [IDS.read(entry_id) for entry_id, _ in stream()]
     expected = [answer.base_offset + n for answer in answers for n in range(3000)]
@@ -53,7 +70,7 @@ def test_offsets_are_contiguous_in_a_batch_and_carry_beyond_a_millisecond(redis_
     assert offsets == sorted(set(offsets))
 
 
-def test_a_clock_that_goes_back(redis_kafka, redis_raw):
+def test_a_clock_that_goes_back(redis_kafka: EmbeddedBroker, redis_raw: RawClient) -> None:
     first = produce(redis_raw, "t", batch(5)).base_offset
     redis_kafka.run(lambda cluster: cluster.clock.jump(-60_000))
     assert produce(redis_raw, "t", batch(5)).base_offset == first + 5
@@ -61,19 +78,19 @@ def test_a_clock_that_goes_back(redis_kafka, redis_raw):
     assert produce(redis_raw, "t", batch(5)).base_offset >= first + (59_000 << 10)
 
 
-def test_other_sequence_bits(redis_server, unique_topic):
+def test_other_sequence_bits(redis_server: RedisServer, unique_topic: str) -> None:
     url = redis_server.url(prefix=unique_topic, sequence_bits=4)
     with (
         EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
     ):
         base = produce(raw, "t", batch(40)).base_offset
-    entries = redis_server.client.xrange(f"{unique_topic}:t:0")
-    assert [EntryIds(4).read(entry_id) for entry_id, _ in entries] == list(range(base, base + 40))
-    assert {entry_id.split(b"-")[1] for entry_id, _ in entries} == {b"%d" % n for n in range(16)}
+    stored = entries(redis_server, f"{unique_topic}:t:0")
+    assert [EntryIds(4).read(entry_id) for entry_id, _ in stored] == list(range(base, base + 40))
+    assert {entry_id.split(b"-")[1] for entry_id, _ in stored} == {b"%d" % n for n in range(16)}
 
 
-def test_a_reader_gets_over_the_gaps(redis_raw):
+def test_a_reader_gets_over_the_gaps(redis_raw: RawClient) -> None:
     bases = []
     for _ in range(3):
         bases.append(produce(redis_raw, "t", batch(2)).base_offset)
@@ -91,14 +108,14 @@ def test_a_reader_gets_over_the_gaps(redis_raw):
     assert fetch(redis_raw, bases[-1] + 3).error_code is ErrorCode.offset_out_of_range
 
 
-def test_a_fetch_is_bounded_but_never_empty(redis_raw):
+def test_a_fetch_is_bounded_but_never_empty(redis_raw: RawClient) -> None:
     for _ in range(4):
         produce(redis_raw, "t", batch(10, value=b"x" * 100))
     assert len(batches_of(fetch(redis_raw, 0, max_bytes=1).records)) == 1
     assert len(batches_of(fetch(redis_raw, 0, max_bytes=3000).records)) == 2
 
 
-def test_offsets_by_time(redis_raw):
+def test_offsets_by_time(redis_raw: RawClient) -> None:
     bases = [produce(redis_raw, "t", batch(2, timestamp=t)).base_offset for t in (100, 300, 200)]
     assert list_offset(redis_raw, 0) == bases[0]
     assert list_offset(redis_raw, 101) == bases[1]
@@ -106,9 +123,13 @@ def test_offsets_by_time(redis_raw):
     assert list_offset(redis_raw, -3) == bases[1]
 
 
-def test_log_append_time(redis_kafka, redis_raw, stream):
-    def stamp(cluster):
-        topic = cluster.topics.named("t")
+def test_log_append_time(
+    redis_kafka: EmbeddedBroker,
+    redis_raw: RawClient,
+    stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+) -> None:
+    def stamp(cluster: Cluster) -> None:
+        topic = topic_in(cluster)
         cluster.topics.configure(topic, {"message.timestamp.type": "LogAppendTime"})
 
     redis_kafka.run(stamp)
@@ -120,7 +141,7 @@ def test_log_append_time(redis_kafka, redis_raw, stream):
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 9), ("t", -1)])
-def test_what_is_not_there(redis_raw, topic, partition):
+def test_what_is_not_there(redis_raw: RawClient, topic: str, partition: int) -> None:
     values = produce_values(topic, batch(1), partition=partition)
     response = redis_raw.call(ApiKey.PRODUCE, 9, **values)
     (answer,) = response.responses[0].partition_responses
@@ -128,18 +149,24 @@ def test_what_is_not_there(redis_raw, topic, partition):
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_acks(redis_raw, stream, acks):
+def test_acks(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]], acks: int
+) -> None:
     assert produce(redis_raw, "t", batch(1), acks).error_code is ErrorCode.none
     assert len(stream()) == 1
 
 
-def test_acks_0_have_no_answer(redis_raw, stream):
+def test_acks_0_have_no_answer(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
+) -> None:
     redis_raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(2), acks=0))
     assert list_offset(redis_raw, -1) > 0
     assert len(stream()) == 2
 
 
-def test_records_that_can_not_be_read(redis_raw, stream):
+def test_records_that_can_not_be_read(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
+) -> None:
     good = batch(3)
     header = BatchHeader.parse(bytes(good))
     section = bytes(good[61:-1])
@@ -149,7 +176,9 @@ def test_records_that_can_not_be_read(redis_raw, stream):
     assert produce(redis_raw, "t", good).error_code is ErrorCode.none
 
 
-def test_a_repeated_batch_is_known(redis_raw, stream):
+def test_a_repeated_batch_is_known(
+    redis_raw: RawClient, stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]]
+) -> None:
     producer = new_producer_id(redis_raw)
     records = batch(2, producer=(producer, 0, 0))
     first = produce(redis_raw, "t", records)
@@ -159,7 +188,7 @@ def test_a_repeated_batch_is_known(redis_raw, stream):
     assert len(stream()) == 2
 
 
-def test_a_restart_finds_everything(redis_url, unique_topic):
+def test_a_restart_finds_everything(redis_url: str, unique_topic: str) -> None:
     with (
         EmbeddedBroker(storage=redis_url, topics={"t": 2}) as kafka,
         RawClient(kafka.bootstrap_servers) as raw,
@@ -168,9 +197,9 @@ def test_a_restart_finds_everything(redis_url, unique_topic):
         repeated = batch(2, producer=(producer, 0, 0), codec=3)
         base = produce(raw, "t", repeated).base_offset
         ends, stored = kafka.end_offsets("t"), kafka.batches("t", 0)
-        topic_id = kafka.run(lambda cluster: cluster.topics.named("t").id)
+        topic_id = kafka.run(lambda cluster: topic_in(cluster).id)
     with EmbeddedBroker(storage=redis_url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        assert kafka.run(lambda cluster: cluster.topics.named("t").id) == topic_id
+        assert kafka.run(lambda cluster: topic_in(cluster).id) == topic_id
         assert (kafka.end_offsets("t"), kafka.batches("t", 0)) == (ends, stored)
         assert produce(raw, "t", repeated).base_offset == base
         assert produce(raw, "t", batch(1, producer=(producer, 0, 2))).base_offset >= ends[0]
@@ -178,7 +207,7 @@ def test_a_restart_finds_everything(redis_url, unique_topic):
         assert list_offset(raw, -2) == 0
 
 
-def test_a_restart_far_in_the_past(redis_url):
+def test_a_restart_far_in_the_past(redis_url: str) -> None:
     """Offsets go on behind the last one, whatever the clock says."""
     with EmbeddedBroker(storage=redis_url, topics={"t": 1}) as kafka:
         kafka.run(lambda cluster: cluster.clock.jump(1_000_000))
@@ -189,24 +218,32 @@ def test_a_restart_far_in_the_past(redis_url):
         assert produce(raw, "t", batch(1)).base_offset == end
 
 
-def test_a_topic_is_deleted_with_its_streams(redis_kafka, redis_server, unique_topic):
+def test_a_topic_is_deleted_with_its_streams(
+    redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str
+) -> None:
     redis_kafka.run(lambda cluster: cluster.topics.create(NewTopic(name="gone", partitions=2)))
     keys = redis_server.client.keys(f"{unique_topic}:*gone*")
     assert len(keys) == 4
-    redis_kafka.run(lambda cluster: cluster.topics.delete(cluster.topics.named("gone")))
+    redis_kafka.run(lambda cluster: cluster.topics.delete(topic_in(cluster, "gone")))
     assert redis_server.client.keys(f"{unique_topic}:*gone*") == []
 
 
 class TestWhatIsDropped:
     @pytest.fixture
-    def three(self, redis_raw):
+    def three(self, redis_raw: RawClient) -> list[int]:
         """Base offsets of three batches, two records each, of the times 100, 200 and 300."""
         return [produce(redis_raw, "t", batch(2, timestamp=t)).base_offset for t in (100, 200, 300)]
 
-    def on_log(self, kafka, action):
-        return kafka.run(lambda cluster: action(cluster.topics.named("t").partition(0).log))
+    def on_log(self, kafka: EmbeddedBroker, action: Callable[[UnifiedLog], T]) -> T:
+        return kafka.run(lambda cluster: action(log_in(cluster)))
 
-    def test_records_before_an_offset(self, redis_kafka, redis_raw, three, stream):
+    def test_records_before_an_offset(
+        self,
+        redis_kafka: EmbeddedBroker,
+        redis_raw: RawClient,
+        three: list[int],
+        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+    ) -> None:
         self.on_log(redis_kafka, lambda log: log.delete_records(three[1] + 1))
         assert len(stream()) == 4
         assert self.on_log(redis_kafka, lambda log: log.start_offset) == three[1] + 1
@@ -216,7 +253,9 @@ class TestWhatIsDropped:
         assert list_offset(redis_raw, 250) == -1
         assert produce(redis_raw, "t", batch(1)).base_offset >= three[2] + 2
 
-    def test_a_restart_knows_the_start(self, redis_kafka, three, redis_url):
+    def test_a_restart_knows_the_start(
+        self, redis_kafka: EmbeddedBroker, three: list[int], redis_url: str
+    ) -> None:
         self.on_log(redis_kafka, lambda log: log.storage.delete_before(three[1]))
         end = self.on_log(redis_kafka, lambda log: log.end_offset)
         redis_kafka.stop()
@@ -228,29 +267,43 @@ class TestWhatIsDropped:
             assert self.on_log(kafka, lambda log: log.end_offset) == end
 
     @pytest.mark.usefixtures("three")
-    def test_what_is_too_old(self, redis_kafka, stream):
-        def expire(cluster):
-            topic = cluster.topics.named("t")
+    def test_what_is_too_old(
+        self,
+        redis_kafka: EmbeddedBroker,
+        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+    ) -> None:
+        def expire(cluster: Cluster) -> None:
+            topic = topic_in(cluster)
             cluster.topics.configure(topic, {"retention.ms": "50"})
-            topic.partition(0).log.storage.expire(300)
+            log_in(cluster).storage.expire(300)
 
         redis_kafka.run(expire)
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
 
     @pytest.mark.usefixtures("three")
-    def test_what_is_too_much(self, redis_kafka, stream):
+    def test_what_is_too_much(
+        self,
+        redis_kafka: EmbeddedBroker,
+        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+    ) -> None:
         size = self.on_log(redis_kafka, lambda log: log.size)
 
-        def expire(cluster):
-            topic = cluster.topics.named("t")
+        def expire(cluster: Cluster) -> None:
+            topic = topic_in(cluster)
             cluster.topics.configure(topic, {"retention.bytes": str(size * 2 // 3)})
-            topic.partition(0).log.storage.expire(300)
+            log_in(cluster).storage.expire(300)
 
         redis_kafka.run(expire)
         assert [int(fields[b"timestamp"]) for _, fields in stream()] == [200, 200, 300, 300]
         assert self.on_log(redis_kafka, lambda log: log.size) == size * 2 // 3
 
-    def test_the_tail(self, redis_kafka, redis_raw, three, stream):
+    def test_the_tail(
+        self,
+        redis_kafka: EmbeddedBroker,
+        redis_raw: RawClient,
+        three: list[int],
+        stream: Callable[..., list[tuple[bytes, dict[bytes, bytes]]]],
+    ) -> None:
         self.on_log(redis_kafka, lambda log: log.truncate(three[1] + 1))
         assert len(stream()) == 2
         assert self.on_log(redis_kafka, lambda log: log.end_offset) == three[0] + 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -18,18 +19,25 @@ from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player
 from tools.compat.scenarios.plain import batches
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.broker.support.redis_server import RedisServer
+
 
 @pytest.fixture
-def started(redis_url):
+def started(redis_url: str) -> Callable[..., EmbeddedBroker]:
     """Starts a broker on the same Redis again and again."""
 
-    def start(**options):
+    def start(**options: Any) -> EmbeddedBroker:
         return EmbeddedBroker(storage=redis_url, topics={"t": 4}, **options)
 
     return start
 
 
-def play(kafka, steps, former=None):
+def play(
+    kafka: EmbeddedBroker, steps: str, former: Player | None = None
+) -> tuple[list[str], Player]:
     """The answers to steps of txn_player.py, without offsets."""
     with RawClient(kafka.bootstrap_servers) as client:
         player = Player(client, "t")
@@ -40,14 +48,14 @@ def play(kafka, steps, former=None):
     return [re.sub(r"@\d+", "@n", answer) for answer in answers], player
 
 
-def visible(kafka, *, committed=True):
+def visible(kafka: EmbeddedBroker, *, committed: bool = True) -> int:
     """How many records a fetch of partition 0 brings."""
     with RawClient(kafka.bootstrap_servers) as client:
         data = Player(client, "t").fetched(0, 0, committed=committed).records
     return sum(one["count"] for one in batches(bytes(data or b"")))
 
 
-def test_commits_and_aborts(redis_kafka):
+def test_commits_and_aborts(redis_kafka: EmbeddedBroker) -> None:
     sender = transactional(redis_kafka)
     for turn in range(4):
         sender.begin_transaction()
@@ -61,7 +69,9 @@ def test_commits_and_aborts(redis_kafka):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_restart_finds_decided_transactions(started, version):
+def test_a_restart_finds_decided_transactions(
+    started: Callable[..., EmbeddedBroker], version: int
+) -> None:
     with started(transaction_version=version) as kafka:
         sender = transactional(kafka)
         for value in ("kept", "dropped"):
@@ -81,7 +91,9 @@ def test_a_restart_finds_decided_transactions(started, version):
         assert values(kafka, "t") == ["kept", "later"]
 
 
-def test_an_open_transaction_goes_on_after_a_restart(started):
+def test_an_open_transaction_goes_on_after_a_restart(
+    started: Callable[..., EmbeddedBroker],
+) -> None:
     with started() as kafka:
         answers, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1")
         assert answers == ["0 P0:0", "0 @n", "0", "0 @n"]
@@ -107,7 +119,7 @@ def test_an_open_transaction_goes_on_after_a_restart(started):
         assert len(values(kafka, "t")) == 5
 
 
-def test_a_transaction_times_out(started):
+def test_a_transaction_times_out(started: Callable[..., EmbeddedBroker]) -> None:
     with started() as kafka:
         answers, _ = play(kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0")
         assert answers[2:] == ["CompleteAbort", "48 none:-1"]
@@ -115,7 +127,7 @@ def test_a_transaction_times_out(started):
         assert len(values(kafka, "t", "read_uncommitted")) == 1
 
 
-def retried(kafka, step, player):
+def retried(kafka: EmbeddedBroker, step: str, player: Player) -> str:
     """The answer to a step, as soon as there is one: Redis is left alone for a moment."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
@@ -125,7 +137,7 @@ def retried(kafka, step, player):
     raise TimeoutError(step)
 
 
-def test_a_decision_without_redis_is_asked_for_again(own_redis):
+def test_a_decision_without_redis_is_asked_for_again(own_redis: RedisServer) -> None:
     """The connection ends, as after a crash of the coordinator; the repetition succeeds."""
     url = own_redis.url(timeout_ms=300)
     with EmbeddedBroker(storage=url, topics={"t": 4}) as kafka:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -13,23 +14,28 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.redis.reading import values
 from tests.broker.support.raw import RawClient, batch, produce, produce_values
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.broker.support.redis_server import RedisServer
+
 HANGS_MS = 4000
 """How long Redis would hold whoever waits for it."""
 QUICK = 1.5
 
 
 @pytest.fixture
-def kafka(own_redis):
+def kafka(own_redis: RedisServer) -> Iterator[EmbeddedBroker]:
     url = own_redis.url(timeout_ms=HANGS_MS)
     with EmbeddedBroker(storage=url, topics={"t": 1}, auto_create_topics=True) as broker:
         yield broker
 
 
-def metadata(raw):
+def metadata(raw: RawClient) -> Any:
     return raw.call(ApiKey.METADATA, 9, topics=[{"name": "t"}])
 
 
-def test_others_are_served_while_redis_hangs(kafka, own_redis):
+def test_others_are_served_while_redis_hangs(kafka: EmbeddedBroker, own_redis: RedisServer) -> None:
     with RawClient(kafka.bootstrap_servers) as writer, RawClient(kafka.bootstrap_servers) as other:
         produce(writer, "t", batch(1, value=b"1"))
         own_redis.pause()
@@ -47,7 +53,7 @@ def test_others_are_served_while_redis_hangs(kafka, own_redis):
     assert values(own_redis) == [b"1", b"2"]
 
 
-def test_acks_0_do_not_wait(kafka, own_redis):
+def test_acks_0_do_not_wait(kafka: EmbeddedBroker, own_redis: RedisServer) -> None:
     with RawClient(kafka.bootstrap_servers) as raw:
         own_redis.pause()
         started = time.monotonic()
@@ -61,7 +67,7 @@ def test_acks_0_do_not_wait(kafka, own_redis):
     assert values(own_redis) == [b"%d" % number for number in range(20)] + [b"last"]
 
 
-def test_acks_0_that_fail_end_the_connection(kafka, own_redis):
+def test_acks_0_that_fail_end_the_connection(kafka: EmbeddedBroker, own_redis: RedisServer) -> None:
     with RawClient(kafka.bootstrap_servers) as raw:
         produce(raw, "t", batch(1))
         own_redis.stop()
@@ -69,7 +75,7 @@ def test_acks_0_that_fail_end_the_connection(kafka, own_redis):
         assert raw.closed()
 
 
-def test_answers_keep_the_order_of_their_requests(kafka):
+def test_answers_keep_the_order_of_their_requests(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as raw:
         expected = []
         for number in range(200):
@@ -82,7 +88,7 @@ def test_answers_keep_the_order_of_their_requests(kafka):
     assert len(kafka.batches("t", 0)) == 200
 
 
-def test_nodes_go_and_come_while_redis_is_asked(own_redis):
+def test_nodes_go_and_come_while_redis_is_asked(own_redis: RedisServer) -> None:
     with EmbeddedBroker(storage=own_redis.url(), topics={"t": 2}, nodes=2) as kafka:
         first, second = kafka.bootstrap_servers.split(",")
         with RawClient(first) as one, RawClient(second) as two:

@@ -6,33 +6,41 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.looking import log_in, topic_in
 from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, new_producer_id, produce
 from tests.support.clients.console import dump, dumped_batches, dumped_records
 from tests.support.kafka.java import run_tool
 
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from tests.support.kafka.broker import KafkaCluster
+
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-CONFIGS = {"internal_segment_bytes": "20000", "index_interval_bytes": "700"}
+CONFIGS: dict[str, Any] = {"internal_segment_bytes": "20000", "index_interval_bytes": "700"}
 FILES = ("*.log", "*.index", "*.timeindex")
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> str:
     return str(tmp_path / "data")
 
 
-def client_of(kafka):
+def client_of(kafka: EmbeddedBroker | KafkaCluster) -> RawClient:
     return RawClient(kafka.bootstrap_servers)
 
 
-def write_many(client, topic):
+def write_many(client: RawClient, topic: str) -> int:
     """Batches of many sizes whose times go up and down, some from an idempotent producer."""
     now = int(time.time() * 1000)
     for number in range(120):
@@ -42,11 +50,13 @@ def write_many(client, topic):
     return now
 
 
-def files_in(folder, pattern):
+def files_in(folder: Path, pattern: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob(pattern))}
 
 
-def test_segments_and_indexes_are_those_of_kafka(real_kafka, folder, unique_topic):
+def test_segments_and_indexes_are_those_of_kafka(
+    real_kafka: KafkaCluster, folder: str, unique_topic: str
+) -> None:
     """The same batches make the same files, byte by byte, in all segments that are complete."""
     broker = EmbeddedBroker(data_dir=folder)
     with broker, client_of(broker) as ours, client_of(real_kafka) as theirs:
@@ -70,11 +80,11 @@ def test_segments_and_indexes_are_those_of_kafka(real_kafka, folder, unique_topi
             assert active[1].startswith(own_active[1])
 
 
-def broker_folder(folder, topic, partition=0):
+def broker_folder(folder: str, topic: str, partition: int = 0) -> Path:
     return Path(folder) / f"{topic}-{partition}"
 
 
-def test_dump_log_segments_reads_them(folder):
+def test_dump_log_segments_reads_them(folder: str) -> None:
     configs = {"internal.segment.bytes": "3000", "index.interval.bytes": "300"}
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
         with client_of(kafka) as client:
@@ -91,7 +101,7 @@ def test_dump_log_segments_reads_them(folder):
     check_indexes(place)
 
 
-def check_indexes(place):
+def check_indexes(place: Path) -> None:
     indexes = [str(path) for pattern in FILES[1:] for path in sorted(place.glob(pattern))]
     assert len(indexes) > 8
     files = ",".join(indexes)
@@ -106,7 +116,7 @@ def check_indexes(place):
     assert len(times) >= len(indexes) // 2
 
 
-def test_a_restart_finds_everything(folder):
+def test_a_restart_finds_everything(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
         topic_id = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].topic_id
         create(client, "other", 3, retention_ms="777")
@@ -133,11 +143,11 @@ def test_a_restart_finds_everything(folder):
         gap = produce(client, "t", batch(3, producer=(producer, 0, 24)))
         assert gap.error_code is ErrorCode.out_of_order_sequence_number
         assert produce(client, "t", batch(3, producer=(producer, 0, 21))).base_offset == 21
-        other = kafka.run(lambda cluster: cluster.topics.named("other"))
+        other = kafka.run(lambda cluster: topic_in(cluster, "other"))
         assert (len(other.partitions), other.config["retention.ms"]) == (3, "777")
 
 
-def commit(client, group, offset):
+def commit(client: RawClient, group: str, offset: int) -> None:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "m"}
     topic = {"name": "t", "partitions": [partition]}
     answer = client.call(
@@ -151,14 +161,15 @@ def commit(client, group, offset):
     assert answer.topics[0].partitions[0].error_code is ErrorCode.none
 
 
-def committed(client, group):
+def committed(client: RawClient, group: str) -> int:
     asked = [{"name": "t", "partition_indexes": [0]}]
     answer = client.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=asked)
-    return answer.topics[0].partitions[0].committed_offset
+    result: int = answer.topics[0].partitions[0].committed_offset
+    return result
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "garbage", "zeros"])
-def test_a_torn_tail_is_cut_off(folder, damage):
+def test_a_torn_tail_is_cut_off(folder: str, damage: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         for _ in range(5):
             produce(client, "t", batch(4))
@@ -180,7 +191,7 @@ def test_a_torn_tail_is_cut_off(folder, damage):
         assert produce(client, "t", batch(1)).base_offset == 4 * len(kept)
 
 
-def test_segments_behind_a_torn_one_go(folder):
+def test_segments_behind_a_torn_one_go(folder: str) -> None:
     configs = {"internal.segment.bytes": "300"}
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
         with client_of(kafka) as client:
@@ -197,7 +208,7 @@ def test_segments_behind_a_torn_one_go(folder):
     assert sorted(place.glob("*.log")) == paths[:3]
 
 
-def test_two_brokers_can_not_share_a_folder(folder):
+def test_two_brokers_can_not_share_a_folder(folder: str) -> None:
     with (
         EmbeddedBroker(data_dir=folder),
         pytest.raises(ConfigError, match="another broker uses"),
@@ -207,15 +218,19 @@ def test_two_brokers_can_not_share_a_folder(folder):
         pass
 
 
-def test_a_folder_that_can_not_be(tmp_path):
+def test_a_folder_that_can_not_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="can't be used"):
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
 
 
-def test_retention_runs_by_itself(folder):
+def test_retention_runs_by_itself(folder: str) -> None:
     configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
-    options = {"topics": {"t": 1}, "topic_configs": {"t": configs}, "retention_check_ms": 20}
+    options: dict[str, Any] = {
+        "topics": {"t": 1},
+        "topic_configs": {"t": configs},
+        "retention_check_ms": 20,
+    }
     with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
         for _ in range(6):
             answer = produce(client, "t", batch(2, value=bytes(100)))
@@ -227,9 +242,13 @@ def test_retention_runs_by_itself(folder):
         assert len(list(broker_folder(folder, "t").glob("*.log"))) == 4
 
 
-def test_retention_by_time_runs_by_itself(folder):
+def test_retention_by_time_runs_by_itself(folder: str) -> None:
     configs = {"internal.segment.bytes": "300", "retention.ms": "60000"}
-    options = {"topics": {"t": 1}, "topic_configs": {"t": configs}, "retention_check_ms": 20}
+    options: dict[str, Any] = {
+        "topics": {"t": 1},
+        "topic_configs": {"t": configs},
+        "retention_check_ms": 20,
+    }
     with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
         hour_ago = int(time.time() * 1000) - 3_600_000
         for _ in range(3):
@@ -241,7 +260,7 @@ def test_retention_by_time_runs_by_itself(folder):
         assert produce(client, "t", batch(1)).log_start_offset == 6
 
 
-def test_a_disk_that_does_not_take_it(folder):
+def test_a_disk_that_does_not_take_it(folder: str) -> None:
     with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
         produce(client, "t", batch(2))
         swap_file(kafka, os.O_RDONLY)
@@ -251,11 +270,19 @@ def test_a_disk_that_does_not_take_it(folder):
         assert produce(client, "t", batch(2)).base_offset == 2
 
 
-def swap_file(kafka, flags):
+def newest_segment(cluster: Cluster) -> DiskSegment:
+    storage = log_in(cluster).storage
+    assert isinstance(storage, SegmentedStorage)
+    segment = storage.segments[-1]
+    assert isinstance(segment, DiskSegment)
+    return segment
+
+
+def swap_file(kafka: EmbeddedBroker, flags: int) -> None:
     """Let the active segment write through a descriptor that may not, or that may again."""
 
-    def swap(cluster):
-        segment = cluster.topics.named("t").partition(0).log.storage.segments[-1]
+    def swap(cluster: Cluster) -> None:
+        segment = newest_segment(cluster)
         other = os.open(segment.path, flags)
         os.dup2(other, segment._handles.get(segment.path))
         os.close(other)

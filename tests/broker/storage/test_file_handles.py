@@ -7,16 +7,22 @@ import re
 import subprocess
 import sys
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from spark_kafka_sink.broker.storage.file_handles import FileHandles
+from tests.broker.support.looking import next_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 PARTITIONS = 200
 
 
-def test_the_least_used_is_closed_first(tmp_path):
+def test_the_least_used_is_closed_first(tmp_path: Path) -> None:
     handles = FileHandles(limit=2)
     one, two, three = (tmp_path / name for name in "123")
     first = handles.get(one)
@@ -32,7 +38,7 @@ def test_the_least_used_is_closed_first(tmp_path):
     assert len(handles) == 0
 
 
-def test_where_the_system_has_no_room_a_file_gives_way(tmp_path):
+def test_where_the_system_has_no_room_a_file_gives_way(tmp_path: Path) -> None:
     code = """
 import resource, sys, os
 from pathlib import Path
@@ -54,7 +60,7 @@ print(kept, len(list(folder.iterdir())))
 
 
 @pytest.fixture
-def narrow_broker(tmp_path):
+def narrow_broker(tmp_path: Path) -> Iterator[str]:
     """A broker on disk whose process may open 256 files."""
     command = (
         f"ulimit -n 256 && exec {sys.executable} -m spark_kafka_sink.cli.main broker --port 0 "
@@ -65,13 +71,13 @@ def narrow_broker(tmp_path):
         ["/bin/bash", "-c", command], stdout=subprocess.PIPE, stderr=log, text=True
     ) as process:
         try:
-            yield process.stdout.readline().split()[-1]
+            yield next_line(process).split()[-1]
         finally:
             process.kill()
             log.close()
 
 
-def test_a_broker_with_few_files_takes_and_gives_every_partition(narrow_broker):
+def test_a_broker_with_few_files_takes_and_gives_every_partition(narrow_broker: str) -> None:
     producer = Producer({"bootstrap.servers": narrow_broker, "linger.ms": 5})
     for turn in range(3):
         for partition in range(PARTITIONS):
@@ -81,18 +87,18 @@ def test_a_broker_with_few_files_takes_and_gives_every_partition(narrow_broker):
     assert found == {partition: ["0", "1", "2"] for partition in range(PARTITIONS)}
 
 
-def read_all(address):
+def read_all(address: str) -> dict[int, list[str]]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "g"})
     consumer.assign([TopicPartition("t", number, 0) for number in range(PARTITIONS)])
     found: dict[int, list[str]] = {}
     for message in consumer.consume(3 * PARTITIONS, timeout=60):
         assert message.error() is None
-        found.setdefault(message.partition(), []).append(message.value().decode())
+        found.setdefault(message.partition() or 0, []).append((message.value() or b"").decode())
     consumer.close()
     return found
 
 
-def test_more_connections_than_files_wait_and_are_told_of(tmp_path):
+def test_more_connections_than_files_wait_and_are_told_of(tmp_path: Path) -> None:
     """Connections above what the process may open are taken up when others have gone."""
     import socket
     import time
@@ -109,7 +115,7 @@ def test_more_connections_than_files_wait_and_are_told_of(tmp_path):
         ) as process,
     ):
         try:
-            host, port = process.stdout.readline().split()[-1].rsplit(":", 1)
+            host, port = next_line(process).split()[-1].rsplit(":", 1)
             with ExitStack() as stack:
                 for _ in range(100):
                     stack.enter_context(socket.create_connection((host, int(port)), 20))

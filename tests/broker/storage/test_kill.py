@@ -8,13 +8,21 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.broker.support.looking import next_line
 from tests.support.clients.console import dump, dumped_batches
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.node import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 READY = "kafkaprod broker ready on"
 
@@ -22,31 +30,43 @@ READY = "kafkaprod broker ready on"
 class BrokerProcess:
     """`kafkaprod broker` on a data folder."""
 
-    def __init__(self, folder, port):
+    def __init__(self, folder: Path, port: int) -> None:
         command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker"]
         options = ["--port", str(port), "--data-dir", str(folder), "--topic", "t:2"]
         self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
+        line = next_line(self.process)
         assert line.startswith(READY), line
 
-    def kill(self):
+    def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(20)
+        assert self.process.stdout is not None
         self.process.stdout.close()
 
 
-@pytest.fixture
-def started(tmp_path):
-    """Starts brokers on one folder and port; kills what is left."""
-    port, all_of_them = free_port(), []
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Starts brokers on one address and folder."""
 
-    def start():
+    address: str
+    folder: Path
+    start: Callable[[], BrokerProcess]
+
+    def __call__(self) -> BrokerProcess:
+        return self.start()
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Starter]:
+    """Starts brokers on one folder and port; kills what is left."""
+    port = free_port()
+    all_of_them: list[BrokerProcess] = []
+
+    def start() -> BrokerProcess:
         all_of_them.append(BrokerProcess(tmp_path / "data", port))
         return all_of_them[-1]
 
-    start.address = f"127.0.0.1:{port}"
-    start.folder = tmp_path / "data"
-    yield start
+    yield Starter(f"127.0.0.1:{port}", tmp_path / "data", start)
     for broker in all_of_them:
         broker.kill()
 
@@ -54,7 +74,7 @@ def started(tmp_path):
 class Writer:
     """An idempotent librdkafka producer that writes numbers until it is told to stop."""
 
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         settings = {
             "bootstrap.servers": address,
             "enable.idempotence": True,
@@ -63,12 +83,14 @@ class Writer:
             "reconnect.backoff.max.ms": 200,
         }
         self.producer = Producer(settings)
-        self.acked, self.failed, self.sent = [], [], 0
+        self.acked: list[Any] = []
+        self.failed: list[Any] = []
+        self.sent = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def _run(self):
+    def _run(self) -> None:
         while not self._stop.is_set():
             for _ in range(100 if len(self.producer) < 2_000 else 0):
                 value = str(self.sent).encode()
@@ -76,22 +98,22 @@ class Writer:
                 self.sent += 1
             self.producer.poll(0.002)
 
-    def _done(self, error, message):
+    def _done(self, error: KafkaError | None, message: Message) -> None:
         (self.failed if error else self.acked).append((message.value(), message.offset()))
 
-    def wait_for(self, acked):
+    def wait_for(self, acked: int) -> None:
         deadline = time.monotonic() + 30
         while len(self.acked) < acked and time.monotonic() < deadline:
             time.sleep(0.005)
         assert len(self.acked) >= acked
 
-    def finish(self):
+    def finish(self) -> None:
         self._stop.set()
         self._thread.join()
         assert self.producer.flush(60) == 0
 
 
-def test_nothing_is_lost_or_doubled(started):
+def test_nothing_is_lost_or_doubled(started: Starter) -> None:
     broker = started()
     writer = Writer(started.address)
     for turn in range(1, 3):
@@ -111,7 +133,7 @@ def test_nothing_is_lost_or_doubled(started):
         assert sum(one.count for one in batches) == len([k for k in found if k[0] == partition])
 
 
-def test_committed_offsets_stay(started):
+def test_committed_offsets_stay(started: Starter) -> None:
     broker = started()
     writer = Writer(started.address)
     writer.wait_for(500)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from tests.broker.support.raw import batch
 QUICK = settings(max_examples=40, deadline=None, database=None)
 
 
-def header(first, count, epoch=0):
+def header(first: int, count: int, epoch: int = 0) -> BatchHeader:
     return BatchHeader(
         last_offset_delta=count - 1,
         base_timestamp=0,
@@ -38,11 +39,12 @@ def header(first, count, epoch=0):
 
 @QUICK
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=12), data=st.data())
-def test_a_log_reads_as_its_batches(counts, data):
-    log, model, ends = UnifiedLog(), [], []
+def test_a_log_reads_as_its_batches(counts: list[int], data: st.DataObject) -> None:
+    log, ends = UnifiedLog(), []
+    model: list[bytes] = []
     for count in counts:
-        one = batch(count, timestamp=len(model))
-        base = log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=7))
+        one = bytes(batch(count, timestamp=len(model)))
+        base = log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=7))
         assert base == sum(counts[: len(model)])
         model.append(one)
         ends.append(base + count)
@@ -58,9 +60,9 @@ def test_a_log_reads_as_its_batches(counts, data):
     assert log.bytes_from(offset, 1 << 20) == sum(len(one) + 16 for one in rest)
 
 
-def test_append_time_is_stamped_with_its_checksum():
-    log, one = UnifiedLog(), batch(3, timestamp=5)
-    log.append(one, BatchHeader.parse(bytes(one)), Stamp(leader_epoch=0, append_time=99))
+def test_append_time_is_stamped_with_its_checksum() -> None:
+    log, one = UnifiedLog(), bytes(batch(3, timestamp=5))
+    log.append(one, BatchHeader.parse(one), Stamp(leader_epoch=0, append_time=99))
     (stored,) = log
     found = BatchHeader.parse(stored.data)
     assert (found.max_timestamp, found.is_log_append_time) == (99, True)
@@ -69,7 +71,7 @@ def test_append_time_is_stamped_with_its_checksum():
 
 @QUICK
 @given(start=st.integers(0, MAX_SEQUENCE), counts=st.lists(st.integers(1, 9), max_size=12))
-def test_sequences_in_order_pass_and_the_last_five_are_known(start, counts):
+def test_sequences_in_order_pass_and_the_last_five_are_known(start: int, counts: list[int]) -> None:
     table, sent, sequence, offset = ProducerStateManager(), [], start, 0
     for count in counts:
         one = header(sequence, count)
@@ -86,7 +88,7 @@ def test_sequences_in_order_pass_and_the_last_five_are_known(start, counts):
         assert table.check_sequence(one) is ErrorCode.out_of_order_sequence_number
 
 
-def test_it_starts_and_stops_fast_and_leaves_nothing():
+def test_it_starts_and_stops_fast_and_leaves_nothing() -> None:
     before = threading.active_count()
     started = time.perf_counter()
     for _ in range(5):
@@ -96,7 +98,7 @@ def test_it_starts_and_stops_fast_and_leaves_nothing():
     assert threading.active_count() == before
 
 
-def test_a_taken_port_is_said():
+def test_a_taken_port_is_said() -> None:
     with (
         EmbeddedBroker() as kafka,
         pytest.raises(BrokerUnavailableError, match="can't listen on"),
@@ -104,7 +106,7 @@ def test_a_taken_port_is_said():
         EmbeddedBroker(port=kafka.nodes[0].port).start()
 
 
-def test_it_runs_functions_on_its_own_thread():
+def test_it_runs_functions_on_its_own_thread() -> None:
     with EmbeddedBroker() as kafka:
         assert kafka.run(lambda _: threading.current_thread().name) == "kafkaprod-broker"
         with pytest.raises(ZeroDivisionError):
@@ -116,6 +118,6 @@ def test_it_runs_functions_on_its_own_thread():
 
 
 @pytest.mark.parametrize("options", [{"nodes": 0}, {"port": 70_000}, {"default_partitions": 0}])
-def test_options_out_of_range(options):
+def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         EmbeddedBroker(**options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
@@ -11,8 +11,11 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import BatchHeader
 
+if TYPE_CHECKING:
+    from tests.broker.support.raw import RawClient
 
-def fetch_values(topic: str, offset: int, **changes: Any) -> dict[str, Any]:
+
+def fetch_values(topic: str | None, offset: int, **changes: Any) -> dict[str, Any]:
     partition = {
         "partition": 0,
         "fetch_offset": offset,
@@ -33,12 +36,12 @@ def fetch_values(topic: str, offset: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def fetch(client, topic, offset, version=11, **changes):
+def fetch(client: RawClient, topic: str, offset: int, version: int = 11, **changes: Any) -> Any:
     answer = client.call(ApiKey.FETCH, version, **fetch_values(topic, offset, **changes))
     return answer.responses[0].partitions[0]
 
 
-def batches(data):
+def batches(data: bytes | None) -> list[Any]:
     """Whole batches; Kafka may cut the last one short."""
     found = []
     data = bytes(data or b"")
@@ -48,11 +51,11 @@ def batches(data):
     return found
 
 
-def offsets(data):
+def offsets(data: bytes | None) -> list[int]:
     return [record.offset for one in batches(data) for record in read_records(one)]
 
 
-def list_offset(client, topic, timestamp, version=9):
+def list_offset(client: RawClient, topic: str, timestamp: int, version: int = 9) -> tuple[int, int]:
     partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
     values = {"replica_id": -1, "topics": [{"name": topic, "partitions": [partition]}]}
     answer = client.call(ApiKey.LIST_OFFSETS, version, **values).topics[0].partitions[0]

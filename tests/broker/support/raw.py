@@ -95,10 +95,11 @@ def batch(count: int = 1, **changes: Any) -> bytearray:
     now = int(time.time() * 1000) if of.timestamp is None else of.timestamp
     for offset in range(count):
         builder.append(offset, now, of.key, of.value, [])
-    return builder.build()
+    built: bytearray = builder.build()
+    return built
 
 
-def old_messages(magic, count=1):
+def old_messages(magic: int, count: int = 1) -> bytes:
     """A message set of kafka-python's writer of formats 0 and 1."""
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
     for offset in range(count):
@@ -106,7 +107,9 @@ def old_messages(magic, count=1):
     return bytes(builder.build())
 
 
-def produce_values(topic: str, records: bytes | None, acks: int = -1, partition: int = 0) -> Any:
+def produce_values(
+    topic: str, records: bytes | bytearray | None, acks: int = -1, partition: int = 0
+) -> Any:
     data = {"index": partition, "records": records}
     return {
         "acks": acks,
@@ -115,7 +118,9 @@ def produce_values(topic: str, records: bytes | None, acks: int = -1, partition:
     }
 
 
-def produce(client: RawClient, topic: str, records: bytes | None, acks: int = -1) -> Any:
+def produce(
+    client: RawClient, topic: str, records: bytes | bytearray | None, acks: int = -1
+) -> Any:
     """Produce to partition 0 in version 9; returns the partition's response."""
     response = client.call(ApiKey.PRODUCE, 9, **produce_values(topic, records, acks))
     return response.responses[0].partition_responses[0]
@@ -130,7 +135,8 @@ def new_producer_id(client: RawClient) -> int:
         time.sleep(0.05)
     assert response.error_code is ErrorCode.none
     assert response.producer_epoch == 0
-    return response.producer_id
+    found: int = response.producer_id
+    return found
 
 
 def create(client: RawClient, name: str, partitions: int = 1, **configs: str) -> None:
@@ -161,4 +167,6 @@ def _leads(client: RawClient, name: str, described: Any) -> bool:
     partition = {"partition_index": described.partition_index, "timestamp": -1}
     topic = {"name": name, "partitions": [partition]}
     answer = client.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=[topic])
-    return described.leader_id >= 0 and answer.topics[0].partitions[0].error_code == 0
+    error: int = answer.topics[0].partitions[0].error_code
+    leads: bool = described.leader_id >= 0 and error == 0
+    return leads

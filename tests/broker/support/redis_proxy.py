@@ -44,6 +44,7 @@ class RedisProxy:
 
     def deliver(self) -> None:
         """Let Redis have the late request now, and read its answer."""
+        assert self._late is not None
         server, data = self._late
         server.sendall(data)
         server.recv(1 << 20)

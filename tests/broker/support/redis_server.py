@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import redis
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 START_SECONDS = 20
@@ -19,7 +20,8 @@ START_SECONDS = 20
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+        port: int = listener.getsockname()[1]
+        return port
 
 
 class RedisServer:
@@ -68,13 +70,17 @@ class RedisServer:
             self._process = None
 
     def pause(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
 
-def _until(condition) -> None:
+def _until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > deadline:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
 
 SECONDS = 20
 
 
-def values(kafka, topic, isolation="read_committed", count=None):
+def values(
+    kafka: EmbeddedBroker, topic: str, isolation: str = "read_committed", count: int | None = None
+) -> list[str]:
     """What confluent-kafka reads from the beginning up to the end that it sees."""
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
@@ -22,20 +28,23 @@ def values(kafka, topic, isolation="read_committed", count=None):
     reader = Consumer(settings)
     partitions = len(kafka.end_offsets(topic))
     reader.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-    found, ended, deadline = [], set(), time.monotonic() + SECONDS
+    found: list[str] = []
+    ended: set[int | None] = set()
+    deadline = time.monotonic() + SECONDS
     while len(ended) < partitions and time.monotonic() < deadline:
         message = reader.poll(0.2)
-        if message is not None and message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF
+        error = None if message is None else message.error()
+        if message is not None and error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF
             ended.add(message.partition())
         elif message is not None:
-            found.append(message.value().decode())
+            found.append((message.value() or b"").decode())
     reader.close()
     assert len(ended) == partitions
     return sorted(found)
 
 
-def transactional(kafka, name="x", **changes):
+def transactional(kafka: EmbeddedBroker, name: str = "x", **changes: Any) -> Producer:
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name}
     sender = Producer(settings | {"linger.ms": 1} | changes)
     sender.init_transactions(SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -25,11 +26,14 @@ from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.kafka.java import run_tool
 from tests.support.kafka.jvm import kafka_jvm
 
+if TYPE_CHECKING:
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+
 COMMAND = "org.apache.kafka.tools.TransactionsCommand"
 
 
 class TestConfluent:
-    def test_commits_and_aborts(self, kafka):
+    def test_commits_and_aborts(self, kafka: EmbeddedBroker) -> None:
         sender = transactional(kafka)
         for turn in range(6):
             sender.begin_transaction()
@@ -43,7 +47,7 @@ class TestConfluent:
         assert values(kafka, "t") == wanted
         assert len(values(kafka, "t", "read_uncommitted")) == 120
 
-    def test_an_open_transaction_is_invisible(self, kafka):
+    def test_an_open_transaction_is_invisible(self, kafka: EmbeddedBroker) -> None:
         sender = transactional(kafka)
         sender.begin_transaction()
         sender.produce("t", "open", partition=0)
@@ -54,13 +58,14 @@ class TestConfluent:
         place = TopicPartition("t", 0)
         ends = {}
         for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
-            asked = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            asked = admin.list_offsets({place: latest}, isolation_level=level)
             ends[level] = asked[place].result(SECONDS).offset
         assert list(ends.values()) == [0, 1]
         sender.commit_transaction(SECONDS)
         assert values(kafka, "t") == ["open"]
 
-    def test_a_second_producer_fences_the_first(self, kafka):
+    def test_a_second_producer_fences_the_first(self, kafka: EmbeddedBroker) -> None:
         first = transactional(kafka)
         first.begin_transaction()
         first.produce("t", "lost", partition=0)
@@ -74,8 +79,8 @@ class TestConfluent:
         second.commit_transaction(SECONDS)
         assert values(kafka, "t") == ["kept"]
 
-    def test_a_transaction_that_takes_too_long(self, kafka):
-        sender = transactional(kafka, **{"transaction.timeout.ms": 1000})
+    def test_a_transaction_that_takes_too_long(self, kafka: EmbeddedBroker) -> None:
+        sender = transactional(kafka, **cast("dict[str, Any]", {"transaction.timeout.ms": 1000}))
         sender.begin_transaction()
         sender.produce("t", "late", partition=0)
         sender.flush(SECONDS)
@@ -86,7 +91,7 @@ class TestConfluent:
             sender.commit_transaction(SECONDS)
         assert values(kafka, "t") == []
 
-    def test_consume_transform_produce(self, kafka):
+    def test_consume_transform_produce(self, kafka: EmbeddedBroker) -> None:
         kafka.create_topic("in", 2)
         source = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         for i in range(50):
@@ -122,7 +127,7 @@ class TestConfluent:
         after.close()
 
     @pytest.mark.parametrize("version", [0, 1, 2])
-    def test_every_transaction_version(self, version):
+    def test_every_transaction_version(self, version: int) -> None:
         with EmbeddedBroker(topics={"t": 2}, transaction_version=version, nodes=2) as kafka:
             sender = transactional(kafka)
             for turn in range(4):
@@ -132,7 +137,7 @@ class TestConfluent:
             assert values(kafka, "t") == ["0", "1", "2", "3"]
 
 
-def test_kafka_python(kafka):
+def test_kafka_python(kafka: EmbeddedBroker) -> None:
     servers = kafka.bootstrap_servers
     sender = KafkaProducer(bootstrap_servers=servers, transactional_id="pure")
     sender.init_transactions()
@@ -162,13 +167,19 @@ def test_kafka_python(kafka):
     assert found == sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(10))
 
 
-def test_aiokafka(kafka):
+def test_aiokafka(kafka: EmbeddedBroker) -> None:
     found = asyncio.run(asyncio.wait_for(aio(kafka.bootstrap_servers), 40))
     assert sorted(found) == sorted(f"{turn}-{i}" for turn in (1, 3) for i in range(10))
     assert values(kafka, "t") == sorted(found)
 
 
-async def aio(servers):
+def epoch_of_java(cluster: Cluster) -> int:
+    found = cluster.transaction_coordinator.find("java")
+    assert found is not None
+    return found.epoch
+
+
+async def aio(servers: str) -> list[str]:
     sender = AIOKafkaProducer(bootstrap_servers=servers, transactional_id="aio")
     await sender.start()
     for turn in range(4):
@@ -194,12 +205,12 @@ async def aio(servers):
     return found
 
 
-def tool(kafka, *arguments):
+def tool(kafka: EmbeddedBroker, *arguments: str) -> list[list[str]]:
     printed = run_tool(COMMAND, "--bootstrap-server", kafka.bootstrap_servers, *arguments)
     return [line.split() for line in printed.decode().splitlines() if line.strip()]
 
 
-def test_kafka_transactions_command(kafka):
+def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "seen")
     sender.begin_transaction()
     sender.produce("t", "open", partition=1)
@@ -220,7 +231,7 @@ def test_kafka_transactions_command(kafka):
     assert dict(zip(header, row, strict=True))["TransactionState"] == "CompleteCommit"
 
 
-def test_a_hanging_transaction_is_found_and_aborted(kafka):
+def test_a_hanging_transaction_is_found_and_aborted(kafka: EmbeddedBroker) -> None:
     sender = transactional(kafka, "hangs")
     sender.begin_transaction()
     sender.produce("t", "hangs", partition=1, timestamp=1)
@@ -236,7 +247,7 @@ def test_a_hanging_transaction_is_found_and_aborted(kafka):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_java_producer_and_consumer(version):
+def test_java_producer_and_consumer(version: int) -> None:
     with EmbeddedBroker(topics={"t": 2}, transaction_version=version) as kafka, kafka_jvm() as jvm:
         clients = jvm.packages.org.apache.kafka.clients
         strings = "org.apache.kafka.common.serialization.StringSerializer"
@@ -261,7 +272,7 @@ def test_java_producer_and_consumer(version):
             else:
                 sender.flush()
                 sender.abortTransaction()
-        epoch = kafka.run(lambda cluster: cluster.transaction_coordinator.find("java").epoch)
+        epoch = kafka.run(epoch_of_java)
         sender.close()
         assert values(kafka, "t") == sorted(f"{t}-{i}" for t in (1, 3, 5) for i in range(5))
         assert epoch == (6 if version == 2 else 0)

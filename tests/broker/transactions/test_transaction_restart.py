@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.broker.support.looking import topic_in
 from tests.broker.support.raw import RawClient
 from tests.broker.transactions.player import Player
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 SECONDS = 15
 
 
 @pytest.fixture
-def started(tmp_path):
+def started(tmp_path: Path) -> Callable[..., EmbeddedBroker]:
     """Starts a broker on the same folder again and again."""
 
-    def start(**options):
+    def start(**options: Any) -> EmbeddedBroker:
         return EmbeddedBroker(data_dir=str(tmp_path), topics={"t": 2}, **options)
 
     return start
 
 
-def play(kafka, steps, former=None):
+def play(
+    kafka: EmbeddedBroker, steps: str, former: Player | None = None
+) -> tuple[list[str], Player]:
     with RawClient(kafka.bootstrap_servers) as client:
         player = Player(client, "t")
         if former is not None:
@@ -32,7 +40,7 @@ def play(kafka, steps, former=None):
     return [line.split(" -> ")[1] for line in played], player
 
 
-def test_an_open_transaction_goes_on(started):
+def test_an_open_transaction_goes_on(started: Callable[..., EmbeddedBroker]) -> None:
     with started() as kafka:
         _, player = play(kafka, "init\nwrite 0 +2\noffset 0 7\nwrite 0 p=1\nend commit 0\nwrite 1")
     with started() as kafka:
@@ -66,7 +74,9 @@ def test_an_open_transaction_goes_on(started):
         ]
 
 
-def test_a_transaction_times_out_while_nobody_serves_it(started):
+def test_a_transaction_times_out_while_nobody_serves_it(
+    started: Callable[..., EmbeddedBroker],
+) -> None:
     with started() as kafka:
         _, player = play(kafka, "init timeout=200\nwrite 0")
     time.sleep(0.3)
@@ -75,18 +85,18 @@ def test_a_transaction_times_out_while_nobody_serves_it(started):
         assert answers == ["CompleteAbort", "0 2/2 0,A1 aborted P0:0", "48 none:-1"]
 
 
-def test_markers_wait_for_a_leader():
+def test_markers_wait_for_a_leader() -> None:
     with EmbeddedBroker(topics={"t": 2}, nodes=2) as kafka:
         where = kafka.run(lambda cluster: cluster.coordinator("id-t").id)
-        leaders = kafka.run(lambda c: [p.leader for p in c.topics.named("t").partitions])
-        kafka.bootstrap = kafka.bootstrap_servers.split(",")[where - 1]
+        leaders = kafka.run(lambda c: [p.leader for p in topic_in(c).partitions])
+        bootstrap = kafka.bootstrap_servers.split(",")[where - 1]
         lost = next(index for index, leader in enumerate(leaders) if leader != where)
-        with RawClient(kafka.bootstrap) as client:
+        with RawClient(bootstrap) as client:
             player = Player(client, "t")
             player.play(f"init\nadd 0 p=0,1\nwrite 0 v=11 p={1 - lost}")
             other = leaders[lost]
             kafka.run(lambda cluster: cluster.node_control.stop(other))
-            player.settle = lambda: None
+            player.settle = lambda: None  # type: ignore[method-assign]
             assert player.step("end commit 0") == "0 P0:1"
             assert player.step("state") == "0 PrepareCommit P0:1 t0,t1"
             assert player.step("end commit 0") == "51 none:-1"

@@ -6,6 +6,7 @@ The answers in the file are those of Kafka 4.3.1; txn_player.py explains the ste
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +15,15 @@ from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.broker.support.raw import RawClient, create
 from tests.broker.transactions.player import Player
 
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+    from tests.support.kafka.broker import KafkaCluster
+
 TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
 
 
 def scenarios() -> list[object]:
-    found = []
+    found: list[object] = []
     for part in TEXT.split("== ")[1:]:
         name, steps = part.split("\n", 1)
         found.append(pytest.param(steps.strip(), id=name))
@@ -26,13 +31,13 @@ def scenarios() -> list[object]:
 
 
 @pytest.fixture
-def player(any_raw, unique_topic):
+def player(any_raw: RawClient, unique_topic: str) -> Player:
     create(any_raw, unique_topic, 2)
     return Player(any_raw, unique_topic)
 
 
 @pytest.mark.parametrize("scenario", scenarios())
-def test_scenario(player, scenario):
+def test_scenario(player: Player, scenario: str) -> None:
     assert player.play(scenario) == scenario.splitlines()
 
 
@@ -43,7 +48,7 @@ MARKERS = [
 
 
 @pytest.mark.parametrize("append_time", [False, True])
-def test_bytes_of_the_markers(any_raw, unique_topic, append_time):
+def test_bytes_of_the_markers(any_raw: RawClient, unique_topic: str, append_time: bool) -> None:
     kind = "LogAppendTime" if append_time else "CreateTime"
     create(any_raw, unique_topic, 2, message_timestamp_type=kind)
     player = Player(any_raw, unique_topic)
@@ -62,7 +67,7 @@ def test_bytes_of_the_markers(any_raw, unique_topic, append_time):
     assert found == MARKERS
 
 
-def features(client, version):
+def features(client: RawClient, version: int) -> tuple[tuple[int, int] | None, int | None]:
     answer = client.call(
         ApiKey.API_VERSIONS, version, client_software_name="a", client_software_version="1"
     )
@@ -73,12 +78,14 @@ def features(client, version):
     return supported.get(name), finalized.get(name)
 
 
-def test_the_feature_is_announced(any_raw):
+def test_the_feature_is_announced(any_raw: RawClient) -> None:
     assert features(any_raw, 4) == ((0, 2), 2)
     assert features(any_raw, 3) == (None, 2)
 
 
-def test_the_coordinator_of_a_transaction(any_kafka, any_raw):
+def test_the_coordinator_of_a_transaction(
+    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
+) -> None:
     for version in range(1, 7):
         asked = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
         answer = any_raw.call(ApiKey.FIND_COORDINATOR, version, **asked)
@@ -89,7 +96,7 @@ def test_the_coordinator_of_a_transaction(any_kafka, any_raw):
             assert found.error_code == 15
 
 
-def test_another_node_is_asked_in_vain():
+def test_another_node_is_asked_in_vain() -> None:
     from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(topics={"t": 2}, nodes=3) as kafka:

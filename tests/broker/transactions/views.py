@@ -187,7 +187,7 @@ class Views:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.05)
-        return found
+        return str(found)
 
 
 def contents(records: Any) -> str:
