@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from cryptography import x509
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from tests.integration.security.load import for_seconds, numbers, write_until
 from tests.integration.support.producing import numbered, session
+from tests.support.clients.foreign import await_count
 from tests.support.security.doors import TRUST, Door, password_options
 from tests.support.security.listeners import REAUTH_MS, Listener, keystore_settings
 from tests.support.security.users import User, password, set_scram_password
@@ -51,6 +53,18 @@ def install(kafka: SecuredKafka, name: str) -> None:
         time.sleep(0.1)
 
 
+def await_closed(kafka: SecuredKafka) -> None:
+    """Wait until this process has closed its connections to the listener, as they are idle."""
+    port = int(kafka.servers(Listener.RENEWING).rpartition(":")[2])
+    deadline = time.monotonic() + _WAIT_S
+    while any(
+        each.raddr and each.raddr.port == port and each.status == psutil.CONN_ESTABLISHED
+        for each in psutil.Process().net_connections("tcp")
+    ):
+        assert time.monotonic() < deadline, "the idle connection stays open"
+        time.sleep(0.05)
+
+
 def _print(pem: str) -> str:
     """Fingerprint of the first certificate of a text."""
     certificate = x509.load_pem_x509_certificates(pem.encode())[0]
@@ -71,7 +85,7 @@ def test_a_certificate_is_renewed_in_mid_job(renewing: SecuredKafka, topic: str)
         producer.append(numbered(topic, 0, 300, 3))
         producer.flush()
         install(renewing, "renewed")
-        time.sleep(1)  # The connection becomes idle by the passing of time alone.
+        await_closed(renewing)
         producer.append(numbered(topic, 300, 300, 3))
         producer.flush()
     assert numbers(renewing, topic) == list(range(600))
@@ -83,7 +97,7 @@ def test_a_certificate_that_nobody_trusts_ends_the_job(renewing: SecuredKafka, t
         producer.append(numbered(topic, 0, 300, 3))
         producer.flush()
         install(renewing, "unknown_ca")
-        time.sleep(1)  # As above.
+        await_closed(renewing)
         started = time.monotonic()
         with pytest.raises(TlsError, match=r"ssl\.truststore"):
             _append_and_flush(producer, topic)
@@ -122,7 +136,7 @@ def test_a_password_changes_and_the_job_is_told(
     with ThreadPoolExecutor(1) as pool:
         over = for_seconds(2.5 * REAUTH_MS / 1000)
         writing = pool.submit(write_until, dave, _door(f"file:{secret}"), topic, over)
-        time.sleep(0.5)  # Rows are under way.
+        await_count(dave.bootstrap_servers, topic, 1)
         secret.write_text("another-secret")
         set_scram_password(dave.admin.client(), User.DAVE, "another-secret")
         written = writing.result(_WAIT_S)
@@ -134,7 +148,7 @@ def test_a_password_changes_and_the_job_is_not_told(dave: SecuredKafka, topic: s
     with ThreadPoolExecutor(1) as pool:
         over = for_seconds(_WAIT_S)
         writing = pool.submit(write_until, dave, _door(password(User.DAVE)), topic, over)
-        time.sleep(0.5)  # Rows are under way.
+        await_count(dave.bootstrap_servers, topic, 1)
         set_scram_password(dave.admin.client(), User.DAVE, "another-secret")
         with pytest.raises(AuthenticationError, match="SCRAM-SHA-512"):
             writing.result(REAUTH_MS / 1000 + SOON_S)
