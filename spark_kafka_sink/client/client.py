@@ -21,6 +21,7 @@ from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
 from spark_kafka_sink.metrics.recorder import BrokerMeters
+from spark_kafka_sink.security.credentials_stamp import credentials_stamp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.channel.login_threads import LoginSteps
@@ -69,6 +70,8 @@ class Client:
         self.random = random or Random()
         """For the threads of writer and sender: each draw is atomic, their order is not fixed."""
         self.batch_size_limits = BatchSizeLimits()
+        self.credentials = credentials_stamp(config.security)
+        """What the references among the settings led to when the client was made."""
         self.name = new_id()
         """What debug events call the client."""
         debug = Debug(config.debug, client=self.name)

@@ -69,6 +69,12 @@ class Cluster:
     errors: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     cluster_id: str | None = None
 
+    @property
+    def unauthorized(self) -> frozenset[str]:
+        """Topics that this client may not see, or not create."""
+        denied = ErrorCode.topic_authorization_failed
+        return frozenset(name for name, code in self.errors.items() if code == denied)
+
     def leader(self, topic: str, partition: int) -> int:
         """Node id of a partition's leader, NO_LEADER where none is known."""
         info = self.topics.get(topic)

@@ -17,6 +17,7 @@ from spark_kafka_sink.client.outages import Outages
 from spark_kafka_sink.client.rebootstrap import Rebootstrap
 from spark_kafka_sink.client.removed_partitions import RemovedPartitions
 from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.client.topic_denials import TopicDenials
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
@@ -86,6 +87,9 @@ class Metadata:
         # been answered before there was a reason to ask again.
         self._refresh_requested = False
 
+        self.denials = TopicDenials()
+        """What is known of the topics that brokers refuse; changed in place, before `cluster`."""
+
         # Sender thread only.
         self.removed_partitions = RemovedPartitions()
         """Partitions that topics had in this session and have no more."""
@@ -95,6 +99,8 @@ class Metadata:
         """What the next request is about."""
         self._requested: frozenset[str] = frozenset()
         """What the latest request was about."""
+        self._asked_to_create = False
+        """Whether the latest request allowed brokers to create topics."""
         self._due_at = 0.0
         self._in_flight = False
         self._failures = 0
@@ -133,6 +139,7 @@ class Metadata:
             self._wanted = self._topics = frozenset()
         is_fresh = self.updated_at is not None and now - self.updated_at < _KEPT
         self.cluster = self.cluster.only(self.cluster.topics if is_fresh else ())
+        self.denials = TopicDenials()
         self.removed_partitions = RemovedPartitions()
         self.removed_partitions.update(self.cluster, now)
 
@@ -156,6 +163,7 @@ class Metadata:
             self.connect_any(network, now)
             return
         self._in_flight, self._requested = True, self._topics
+        self._asked_to_create = self._config.allow_auto_create_topics and not self.denials.unclear
         self._refresh_requested = False
         self.requests += 1
         correlation = network.send(node.node_id, self._request(network, node), now)
@@ -214,7 +222,8 @@ class Metadata:
             return
         self._rebootstrap_timer.answered()
         self._outages.end(_BOOTSTRAP)
-        before, self.cluster = self.cluster, told.only(self._topics)
+        told = self.denials.sort(told.only(self._topics), may_create=self._asked_to_create)
+        before, self.cluster = self.cluster, told
         self.updates, self.updated_at = self.updates + 1, now
         self.answered = self.requests
         self.removed_partitions.update(self.cluster, now)
@@ -226,7 +235,7 @@ class Metadata:
         else:
             self._failures = 0
             self._due_at = now + self._config.metadata_max_age_ms / 1000
-        if not self._topics <= self._requested:
+        if self.denials.unclear or not self._topics <= self._requested:
             self._due_at = now  # what is new since must not wait for what is missing
 
     def _is_good(self, response: Any) -> bool:
@@ -318,7 +327,7 @@ class Metadata:
             ApiKey.METADATA,
             version,
             topics=tuple(_topic_entry(version, name) for name in sorted(self._topics)),
-            allow_auto_topic_creation=self._config.allow_auto_create_topics,
+            allow_auto_topic_creation=self._asked_to_create,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.builder import build
@@ -93,11 +92,6 @@ class ProducerConfig:
             ("max.in.flight.requests.per.connection", str(self.max_in_flight)),
             ("max.request.size", str(self.max_request_size)),
         )
-
-    def fingerprint(self) -> str:
-        """A short text that is equal for equal configs, in every process."""
-        values = repr([(each.name, getattr(self, each.name)) for each in fields(self)])
-        return hashlib.sha256(values.encode()).hexdigest()[:16]
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProducerConfig:

@@ -14,12 +14,14 @@ import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.row_errors import RowError
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.report.poison_count import EXAMPLES_KEPT, PoisonCount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.rows import Rows
 
 _LOG = logging.getLogger("spark_kafka_sink.poison")
@@ -33,8 +35,9 @@ class BadRows:
     The writer's and the sender's thread both call it.
     """
 
-    def __init__(self, policy: DeadLetterPolicy) -> None:
+    def __init__(self, policy: DeadLetterPolicy, acls: AclAdvisor | None = None) -> None:
         self.policy = policy
+        self._acls = acls
         self._lock = Lock()
 
         # Guarded by the lock.
@@ -57,9 +60,19 @@ class BadRows:
         for code, count in zip(found.tolist(), counts.tolist(), strict=True):
             error = RowError(code)
             firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
-            examples = [f"row {rows.first_row + row}: {error.message}" for row in firsts]
+            examples = [
+                f"row {rows.first_row + row}: {error.message}{self._advice(error, rows, row)}"
+                for row in firsts
+            ]
             self.refused(error, count, examples)
         self.check_ratio()
+
+    def _advice(self, error: RowError, rows: Rows, row: int) -> str:
+        """What to do about a row of a topic that may not be written."""
+        if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
+            return ""
+        topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
+        return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
     def refused(self, error: RowError, count: int, examples: list[str]) -> None:
         """Count records with one error; log the first of them."""

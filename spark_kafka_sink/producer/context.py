@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
+from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
@@ -33,6 +34,7 @@ class SessionContext:
     bad_rows: BadRows
     dead_letters: DeadLetterTopic | None
     breakers: CircuitBreakers
+    acls: AclAdvisor
 
     @property
     def config(self) -> ProducerConfig:
@@ -55,15 +57,17 @@ def make_context(
 ) -> SessionContext:
     """The context of a new session on this client."""
     config = client.config
+    acls = AclAdvisor.of(client, settings.dead_letters.dead_letter_topic)
     return SessionContext(
         client=client,
         producer_state=producer_state,
         settings=settings,
         report=ReportBuilder(config.pipeline() + settings.arrow_batch_limits),
         events=ProducerEvents(new_id(), config.debug),
-        bad_rows=BadRows(settings.dead_letters),
-        dead_letters=_dead_letter_topic(settings, largest_record(config)),
+        bad_rows=BadRows(settings.dead_letters, acls),
+        dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
         breakers=CircuitBreakers(settings.throttling),
+        acls=acls,
     )
 
 
@@ -72,7 +76,9 @@ def largest_record(config: ProducerConfig) -> int:
     return min(config.max_request_size, config.buffer_memory)
 
 
-def _dead_letter_topic(settings: SessionSettings, largest: int) -> DeadLetterTopic | None:
+def _dead_letter_topic(
+    settings: SessionSettings, largest: int, acls: AclAdvisor
+) -> DeadLetterTopic | None:
     policy = settings.dead_letters
     if policy.dead_letter_topic is None:
         return None
@@ -81,4 +87,5 @@ def _dead_letter_topic(settings: SessionSettings, largest: int) -> DeadLetterTop
         context_headers=policy.context_headers,
         task=settings.task,
         largest=largest - HEADER_SIZE,
+        acls=acls,
     )

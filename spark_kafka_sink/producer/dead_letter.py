@@ -23,6 +23,7 @@ from spark_kafka_sink.producer.dead_letter_size import (
 )
 from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.records.binary_columns import lengths_of, nullable_lengths
 from spark_kafka_sink.records.encoder import encode_headers, size_bounds
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.records.decoder import Record
 
     Headers = tuple[tuple[str, bytes | None], ...]
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 """Header columns in this shape can become dead letters."""
 
+_EVERY_PART = range(ALL_PARTS + 1)
 _OVERSIZED = (RowError.OVERSIZED, RowError.TOO_LARGE)
 _LONGEST_DETAILS = 500
 """Characters of what a broker says."""
@@ -54,13 +57,14 @@ class DeadLetterTopic:
     """Where dead letters go.
 
     `task` is the number of the Spark task, for a header; `largest` the bytes that a record may
-    have.
+    have; `acls` tells which right is missing.
     """
 
     name: str
     context_headers: bool
     task: int
     largest: int = MAX_INT
+    acls: AclAdvisor | None = None
 
     def letters(
         self, rows: Rows, errors: NDArray[np.int8], details: Sequence[str] | None = None
@@ -108,7 +112,7 @@ class DeadLetterTopic:
         """The letters of n rows that leave these `Part`s out."""
         columns, lists = rows.columns, _without_some(rows.header_lists, left_out)
         if self.context_headers:
-            messages = _messages(errors, left_out & _present(rows), details)
+            messages = self._messages(rows, errors, left_out & _present(rows), details)
             lists = _joined(lists, self._context(rows, errors, messages))
         key = columns.key
         return Rows(
@@ -121,6 +125,32 @@ class DeadLetterTopic:
             topics=(self.name,),
             first_row=rows.first_row,
         )
+
+    def _messages(
+        self,
+        rows: Rows,
+        errors: NDArray[np.int8],
+        left_out: NDArray[np.int8],
+        details: Sequence[str] | None,
+    ) -> pa.Array[Any]:
+        """What is wrong with each row, and what its letter leaves out."""
+        if details is not None:
+            told = zip(errors.tolist(), left_out.tolist(), details, strict=True)
+            return pa.array(
+                [_message(RowError(error), Part(parts), text) for error, parts, text in told]
+            )
+        texts = [_message(error, Part(parts)) for error in RowError for parts in _EVERY_PART]
+        numbers = errors.astype(np.int32) * len(_EVERY_PART) + left_out
+        denied = errors == RowError.TOPIC_UNAUTHORIZED
+        if self.acls is not None and denied.any():
+            topic_of = rows.topic_of if rows.topic_of is not None else np.zeros(len(rows), np.int32)
+            for topic in np.unique(topic_of[denied]).tolist():
+                here = denied & (topic_of == topic)
+                numbers[here] = len(texts) + left_out[here]
+                hint = self.acls.hint(ErrorCode.topic_authorization_failed, rows.topics[topic])
+                error = RowError.TOPIC_UNAUTHORIZED
+                texts += [_message(error, Part(parts), hint) for parts in _EVERY_PART]
+        return pa.array(texts, pa.binary()).take(numbers)
 
     def _context(
         self, rows: Rows, errors: NDArray[np.int8], messages: pa.Array[Any]
@@ -147,20 +177,6 @@ def is_letter(record: Record) -> bool:
 
 def _constant(value: bytes, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(value, pa.binary()), count)
-
-
-def _messages(
-    errors: NDArray[np.int8], left_out: NDArray[np.int8], details: Sequence[str] | None
-) -> pa.Array[Any]:
-    """What is wrong with each row, and what its letter leaves out."""
-    if details is not None:
-        told = zip(errors.tolist(), left_out.tolist(), details, strict=True)
-        return pa.array(
-            [_message(RowError(error), Part(parts), text) for error, parts, text in told]
-        )
-    texts = [_message(error, Part(parts)) for error in RowError for parts in range(ALL_PARTS + 1)]
-    numbers = errors.astype(np.int32) * (ALL_PARTS + 1) + left_out
-    return pa.array(texts, pa.binary()).take(numbers)
 
 
 def _message(error: RowError, left_out: Part, details: str = "") -> bytes:

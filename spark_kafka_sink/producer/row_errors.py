@@ -61,7 +61,7 @@ _ERROR_CLASSES = {
     RowError.REFUSED: f"{_ERRORS}DeliveryError",
     RowError.BREAKER_OPEN: f"{_ERRORS}DeliveryError",
     RowError.UNKNOWN_TOPIC: f"{_ERRORS}UnknownTopicError",
-    RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}DeliveryError",
+    RowError.TOPIC_UNAUTHORIZED: f"{_ERRORS}AuthorizationError",
     RowError.INVALID_TOPIC: f"{_ERRORS}ColumnError",
     RowError.TOO_LARGE: f"{_ERRORS}RecordTooLargeError",
     RowError.INVALID_HEADER_KEY: f"{_ERRORS}ColumnError",

@@ -65,7 +65,7 @@ class ProducerSession:
         self._started = client.clock.monotonic()
         self._compressor = Compressor(client.config, client.clock, client.network.wakeup, executor)
         self._accumulator = _make_accumulator(self.context, self._compressor)
-        self._topics = TopicMetadata(client, self._accumulator.state)
+        self._topics = TopicMetadata(client, self._accumulator.state, self.context.acls)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(self.context, self._topics, self._partitioner)
         self._admission = AdmissionControl(self.context, self._accumulator)

@@ -1,7 +1,9 @@
 """Sessions across tasks: a worker process keeps its client and producer id while they are healthy.
 
 So a job of many small tasks opens its connections once, and leaves one producer state on each
-broker instead of one per task. What a failed task used is dropped whole.
+broker instead of one per task. What a failed task used is dropped whole. A connection belongs to
+who has logged in: it is used again only for equal settings, secrets included, and only while what
+they refer to has not changed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.security.credentials_stamp import credentials_stamp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 MAX_KEPT = 4
 """Clients that a process keeps: one per configuration, the one unused longest goes first."""
 
-_cache: dict[tuple[int, str], tuple[Client, ProducerState]] = {}
+_cache: dict[tuple[int, ProducerConfig], tuple[Client, ProducerState]] = {}
 """The healthy client and producer id that the last task left, by process and configuration."""
 
 
@@ -28,8 +31,8 @@ def borrow_session(
     config: ProducerConfig, settings: SessionSettings | None = None
 ) -> ProducerSession:
     """A session on the client that the last task of this process left, or on a new one."""
-    kept = _cache.pop((os.getpid(), config.fingerprint()), None)
-    if kept and kept[0].gone:
+    kept = _cache.pop((os.getpid(), config), None)
+    if kept and not _is_usable(kept[0]):
         kept[0].close()
         kept = None
     client, producer_state = kept or (Client(config), ProducerState())
@@ -39,11 +42,15 @@ def borrow_session(
 def give_back_session(session: ProducerSession) -> None:
     """Keep a flushed session's client and producer id for the next task."""
     session.close()
-    key = (os.getpid(), session.client.config.fingerprint())
-    _cache[key] = (session.client, session.producer_state)
+    _cache[os.getpid(), session.client.config] = (session.client, session.producer_state)
     while len(_cache) > MAX_KEPT:
         client, _ = _cache.pop(next(iter(_cache)))
         client.close()
+
+
+def _is_usable(client: Client) -> bool:
+    """Whether the client runs, and its connections are those that would be made now."""
+    return not client.gone and client.credentials == credentials_stamp(client.config.security)
 
 
 def discard_session(session: ProducerSession) -> None:

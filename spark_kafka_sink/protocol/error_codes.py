@@ -12,6 +12,7 @@ from enum import IntEnum
 from kio.schema.errors import ErrorCode
 
 __all__ = [
+    "AUTHORIZATION_FAILED",
     "COORDINATOR_UNAVAILABLE",
     "FATAL_TO_PRODUCER",
     "INVALID_METADATA",
@@ -121,6 +122,15 @@ FATAL_TO_PRODUCER = frozenset(
     }
 )
 """The producer id can't be used any more, or not by this client."""
+
+AUTHORIZATION_FAILED = frozenset(
+    {
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.cluster_authorization_failed,
+        ErrorCode.transactional_id_authorization_failed,
+    }
+)
+"""The broker knows who asks, and does not allow what is asked for."""
 
 RECORDS_TOO_LARGE = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
 """Larger than max.message.bytes, or than segment.bytes, of the topic."""

@@ -8,13 +8,15 @@ from spark_kafka_sink.client.cluster import TopicInfo
 from spark_kafka_sink.client.metadata import is_fatal
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.producer.row_errors import TOPIC_ROW_ERRORS, RowError
-from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.cluster import Cluster
+    from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
@@ -30,8 +32,9 @@ class TopicMetadata:
     It reads what the sender thread replaces as a whole, and a copy of the reasons for failures.
     """
 
-    def __init__(self, client: Client, state: SessionState) -> None:
+    def __init__(self, client: Client, state: SessionState, acls: AclAdvisor) -> None:
         self._client = client
+        self._acls = acls
         self._config = client.config
         self._state = state
         self._wanted: set[str] = set()
@@ -46,6 +49,7 @@ class TopicMetadata:
 
         Raises:
             UnknownTopicError: a topic does not exist, or may not be used.
+            AuthorizationError: a topic may not be seen, or not be created.
             BrokerUnavailableError: no broker could be asked.
         """
         cluster = self._await(names, self._are_decided)
@@ -58,7 +62,7 @@ class TopicMetadata:
         """What is known of the topics by now, without waiting; an unknown one has no partitions.
 
         Raises:
-            UnknownTopicError, BrokerUnavailableError: as `lookup`, once its time has passed.
+            KafkaProdError: as `lookup`, once its time has passed.
         """
         self.want(names)
         cluster = self._client.metadata.cluster
@@ -167,11 +171,13 @@ class TopicMetadata:
             return True
         return all(name in cluster.topics for name in names)
 
-    def _missing(self, topic: str, cluster: Cluster) -> UnknownTopicError | BrokerUnavailableError:
+    def _missing(self, topic: str, cluster: Cluster) -> KafkaProdError:
         waited = self._config.max_block_ms
         code = cluster.errors.get(topic)
         if code is None:
             return self._unreachable()
+        if code == ErrorCode.topic_authorization_failed:
+            return self._acls.refused_topic(topic)
         return UnknownTopicError(
             f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
             if not is_fatal(cluster, topic)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
+from spark_kafka_sink.protocol.error_codes import (
+    AUTHORIZATION_FAILED,
+    ClientErrorCode,
+    ErrorCode,
+    error_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.produce import PartitionResponse
 
@@ -28,7 +34,6 @@ _HINTS: Mapping[int, str] = {
     ErrorCode.not_enough_replicas: (
         "min.insync.replicas of the topic wants more replicas in sync than there are"
     ),
-    ErrorCode.topic_authorization_failed: "grant Write on the topic",
     ErrorCode.invalid_timestamp: (
         "correct the `timestamp` column; message.timestamp.before.max.ms and .after.max.ms of the "
         "topic bound it (brokers before Kafka 3.6: message.timestamp.difference.max.ms)"
@@ -52,18 +57,25 @@ _HINTS: Mapping[int, str] = {
 _UNREACHED = "check that the partition has a leader that can be reached, then run the write again"
 
 
-def batch_error(batch: ProducerBatch, response: PartitionResponse) -> DeliveryError:
+def batch_error(
+    batch: ProducerBatch, response: PartitionResponse, acls: AclAdvisor
+) -> DeliveryError:
     """A batch failed for good with this response."""
-    details = [response.message] if response.message else []
+    code, topic = response.code, batch.partition.topic
+    denied = code in AUTHORIZATION_FAILED
+    details = [acls.denied(code, topic)] if denied else []
+    details += [response.message] if response.message else []
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
-    return DeliveryError(
+    hint = _HINTS.get(code, "see Kafka's documentation of this error")
+    error_class = AuthorizationError if denied else DeliveryError
+    return error_class(
         f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
         + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
         + (f": {'; '.join(details)}" if details else ""),
-        topic=batch.partition.topic,
+        topic=topic,
         partition=batch.partition.partition,
-        error=error_name(response.code),
-        hint=_HINTS.get(response.code, "see Kafka's documentation of this error"),
+        error=error_name(code),
+        hint=acls.hint(code, topic) if denied else hint,
     )
 
 

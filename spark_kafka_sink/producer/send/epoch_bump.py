@@ -33,7 +33,7 @@ def bump_epoch(context: SendContext, completion: BatchCompletion, batches: InFli
     lost = batches.take_retries(lambda batch: batch.ambiguous)
     batches.epoch_bumped()
     for batch in lost:
-        error = batch_error(batch, _UNKNOWN_PRODUCER)
+        error = batch_error(batch, _UNKNOWN_PRODUCER, context.session.acls)
         completion.fail(
             batch, DeliveryStatus.POSSIBLY_PERSISTED, error_name(_UNKNOWN_PRODUCER.code)
         )

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.producer_state import ProducerIdState, ProducerState
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import (
+    AUTHORIZATION_FAILED,
     COORDINATOR_UNAVAILABLE,
     ClientErrorCode,
     ErrorCode,
@@ -21,6 +22,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, make_request
 if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.producer.acl import AclAdvisor
 
 _NO_TIMEOUT = timedelta(milliseconds=2**31 - 1)
 _RETRIABLE = COORDINATOR_UNAVAILABLE | {ClientErrorCode.disconnected}
@@ -29,9 +31,10 @@ _RETRIABLE = COORDINATOR_UNAVAILABLE | {ClientErrorCode.disconnected}
 class ProducerIdRequester:
     """Sends InitProducerId while the producer has no id; sender thread only."""
 
-    def __init__(self, client: Client, producer_state: ProducerState) -> None:
+    def __init__(self, client: Client, producer_state: ProducerState, acls: AclAdvisor) -> None:
         self.producer_state = producer_state
         self._client = client
+        self._acls = acls
         self._retry_at = 0.0
         self._attempts = 0
 
@@ -62,6 +65,7 @@ class ProducerIdRequester:
 
         Raises:
             DeliveryError: the broker refuses to give this client a producer id.
+            AuthorizationError: it does so for want of a right.
         """
         response = completion.response
         code = ClientErrorCode.disconnected if response is None else int(response.error_code)
@@ -71,12 +75,15 @@ class ProducerIdRequester:
             self.producer_state.producer_id_granted(producer_id, epoch)
             return
         self.producer_state.transition_to(ProducerIdState.MISSING)
+        broker = str(completion.node)
+        if code in AUTHORIZATION_FAILED:
+            raise self._acls.no_producer_id(self._client.metadata.cluster.topics, broker, code)
         if code not in _RETRIABLE:
             raise DeliveryError(
                 "the broker refused a producer id",
-                broker=str(completion.node),
+                broker=broker,
                 error=error_name(code),
-                hint="grant IdempotentWrite on the cluster, or set kafka.enable.idempotence=false",
+                hint="without a producer id there is kafka.enable.idempotence=false",
             )
         config = self._client.config
         self._retry_at = now + full_jitter(

@@ -26,6 +26,7 @@ from spark_kafka_sink.producer.send.splitter import (
     records_of,
 )
 from spark_kafka_sink.protocol.error_codes import (
+    AUTHORIZATION_FAILED,
     INVALID_RECORDS,
     RECORDS_TOO_LARGE,
     ErrorCode,
@@ -135,10 +136,10 @@ class RecordErrorHandler:
         rows = Rows(
             columns=columns_of(refused),
             topics=(batch.partition.topic,),
-            partition=pa.array([batch.partition.partition] * len(refused), pa.int32()),
+            partition=_asked(batch.partition.partition, len(refused)),
             header_lists=header_lists(refused),
         )
-        details = _details(batch, response, len(refused))
+        details = _details(batch, self._explained(batch, response), len(refused))
         dead = topic.letters(rows, np.full(len(refused), flaw, np.int8), details)
         place = TopicPartition(topic.name, UNASSIGNED)
         bounds = _bounds(size_bounds(dead.columns), self._config.batch_size - HEADER_SIZE)
@@ -186,12 +187,26 @@ class RecordErrorHandler:
         now = self._clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
+    def _explained(self, batch: ProducerBatch, response: PartitionResponse) -> PartitionResponse:
+        """The response with the right that is missing and how it is granted, if one is."""
+        if response.code not in AUTHORIZATION_FAILED:
+            return response
+        hint = self._context.acls.hint(response.code, batch.partition.topic)
+        said = f"{response.message}; " if response.message else ""
+        return replace(response, message=f"{said}{hint}")
+
     def _count(self, batch: ProducerBatch, response: PartitionResponse, count: int) -> None:
         place = f"{batch.partition.topic}-{batch.partition.partition}"
         name = error_name(response.code)
-        texts = [text or name for _, text in response.record_errors] or [response.message or name]
+        message = self._explained(batch, response).message
+        texts = [text or name for _, text in response.record_errors] or [message or name]
         examples = [f"{place}: {text}" for text in texts]
         self._context.bad_rows.refused(_row_error(response), count, examples)
+
+
+def _asked(partition: int, count: int) -> pa.Int32Array:
+    """The partition that each of the refused records was to go to, null where none was chosen."""
+    return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
 
 def _bounds(sizes: NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:

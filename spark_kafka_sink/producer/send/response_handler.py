@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.in_flight import DrainedBatch, InFlightBatches
     from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.records.decoder import Record
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
+_DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
 _UNSENT = PartitionResponse(code=ClientErrorCode.not_sent)
 _MISSING = PartitionResponse(
     code=ErrorCode.unknown_server_error, message="the response does not mention the partition"
@@ -214,6 +216,34 @@ class ResponseHandler:
             if completion.request.version >= _CLIENT_THROTTLES:
                 self._client.network.throttle(completion.node.node_id, seconds, now)
 
+    # Topics that are refused while batches wait for them.
+
+    def refuse_waiting(self, topics: frozenset[str]) -> None:
+        """The metadata refuses these topics: as if their leaders had refused what waits for them.
+
+        What is in flight waits for its answer, and what is being compressed for the next metadata.
+        """
+
+        def is_refused(batch: ProducerBatch) -> bool:
+            return batch.partition.topic in topics and batch.ready
+
+        waiting = self._context.take_retries(is_refused)
+        for batch in waiting + self._accumulator.take_while(is_refused):
+            if self._record_errors.remedy(batch, _DENIED) is Remedy.SET_ASIDE:
+                self._make_letters(batch, _DENIED)
+                continue
+            self._completion.fail(batch, status_of(batch), error_name(_DENIED.code))
+            acls = self._context.session.acls
+            self._completion.fail_session(acls.refused_topic(batch.partition.topic))
+
+    def _make_letters(self, batch: ProducerBatch, response: PartitionResponse) -> None:
+        """All records of a batch that is in no queue any more become dead letters."""
+        _, refused = self._record_errors.divide(batch, response)
+        if batch.sequence >= 0:
+            self._context.in_flight[batch.partition].bump_epoch = True
+        self._add_letters(batch, refused, response)
+        self._accumulator.replace(batch, [])
+
     # Batches that are too large, or hold records that are refused.
 
     def _fail_or_set_aside(
@@ -241,7 +271,7 @@ class ResponseHandler:
         if remedy is Remedy.RESTAMP and (piece := self._record_errors.restamped(batch, response)):
             self._replace(batches, batch, [piece])
             return
-        error = batch_error(batch, response)
+        error = batch_error(batch, response, self._context.session.acls)
         batches.completed(batch)
         self._completion.fail(batch, decision.status, error_name(response.code))
         self._completion.fail_session(error)
@@ -256,13 +286,19 @@ class ResponseHandler:
         rest, refused = self._record_errors.divide(batch, response)
         batches.replace(batch, rest)
         batches.bump_epoch = self._config.enable_idempotence
+        self._add_letters(batch, refused, response)
+        self._accumulator.replace(batch, rest)
+
+    def _add_letters(
+        self, batch: ProducerBatch, refused: list[Record], response: PartitionResponse
+    ) -> None:
+        """Queue the dead letters of refused records, unless there are too many bad ones."""
         for letter in self._record_errors.letters(batch, refused, response):
             self._accumulator.add_closed(letter)
         try:
             self._bad_rows.check_ratio()
         except DeliveryError as error:
             self._completion.fail_session(error)
-        self._accumulator.replace(batch, rest)
 
     def _split(self, batches: InFlightBatches, batch: ProducerBatch, size: int) -> None:
         pieces = split(batch, size, self._config.compression_level)

@@ -66,7 +66,9 @@ class Sender:
         self._producer_state = session.producer_state
         self._completion = BatchCompletion(context)
         self._drainer = Drainer(context)
-        self._producer_id = ProducerIdRequester(session.client, session.producer_state)
+        self._producer_id = ProducerIdRequester(
+            session.client, session.producer_state, session.acls
+        )
         self._responses = ResponseHandler(context, self._completion)
         self._statistics = Statistics(context)
         self._connect_attempts: dict[int, int] = {}
@@ -88,6 +90,8 @@ class Sender:
             self._complete(completion)
         if self._metadata.updates != self._metadata_seen:
             self._metadata_seen = self._metadata.updates
+            if refused := self._metadata.cluster.unauthorized:
+                self._responses.refuse_waiting(refused)
             self._accumulator.state.notify()
         self._completion.finish_failure()
         self._statistics.maybe_emit(now)

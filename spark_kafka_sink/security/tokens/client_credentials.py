@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.security.credentials_stamp import credentials_stamp
 from spark_kafka_sink.security.tokens.retry import next_wait_ms
 from spark_kafka_sink.security.tokens.token_endpoint import Refusal, TokenEndpoint
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.security.model import ClientCredentialsLogin
+    from spark_kafka_sink.security.credentials_stamp import Stamp
     from spark_kafka_sink.security.tokens.token import Token
 
 
@@ -33,9 +35,9 @@ class ClientCredentialsSource:
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
 
     @property
-    def shared(self) -> ClientCredentialsLogin:
-        """See `TokenSource`."""
-        return self.login
+    def shared(self) -> tuple[ClientCredentialsLogin, Stamp]:
+        """See `TokenSource`; equal settings may refer to another secret than before."""
+        return self.login, credentials_stamp(self.login)
 
     def fetch(self) -> Token:
         """Ask, and ask again where that may help.

@@ -149,6 +149,8 @@ class FakeCluster:
         """For the next Produce requests, in the order in which they come; then none."""
         self.init_errors: deque[int] = deque()
         self.metadata_errors: dict[str, int] = {}
+        self.uncreatable: set[str] = set()
+        """Topics that the client lacks Create on."""
         self.metadata_refusals: deque[int] = deque()
         """For the next Metadata requests: the error code of the whole answer."""
         self.asked_about: list[set[str]] = []

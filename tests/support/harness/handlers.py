@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.support.harness.fake import FakeCluster, Fault, Seen
 
 NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
-ILLEGAL_SASL_STATE = 34
+TOPIC_DENIED, ILLEGAL_SASL_STATE = 29, 34
 
 
 def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
@@ -46,7 +46,13 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
             cluster.create(name, 1)
     listed = sorted(cluster.listed() - cluster.nameless)
     nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
-    topics = [_describe(cluster, topic.name) for topic in request.topics]
+    denied = cluster.uncreatable - cluster.ids.keys()
+    topics = [
+        {"name": name, "error_code": as_error_code(TOPIC_DENIED), "partitions": []}
+        if request.allow_auto_topic_creation and name in denied
+        else _describe(cluster, name)
+        for name in (topic.name for topic in request.topics)
+    ]
     return {"brokers": nodes, "cluster_id": "fake", "controller_id": 1, "topics": topics}
 
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    UnknownTopicError,
+)
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.records.columns import Columns
@@ -136,8 +140,8 @@ def test_a_topic_that_is_refused_is_named_at_once(pool: ThreadPoolExecutor) -> N
         writer.call_alone(lambda: one.send(VALUES, None))
         one.steps(10)
         error = writer.call(lambda: one.send(VALUES, None))
-        assert isinstance(error, UnknownTopicError)
-        assert "the brokers refuse the topic" in str(error)
+        assert isinstance(error, AuthorizationError)
+        assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
         assert error.error == "TOPIC_AUTHORIZATION_FAILED"
 
 

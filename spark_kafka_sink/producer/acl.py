@@ -1,0 +1,185 @@
+"""A right that a broker denies: its name, and how it is granted.
+
+Source: Kafka's ``AclOperation``, ``ResourceType``, ``AclCommand``, ``KafkaApis``; KIP-679 (who may
+write to any topic may be an idempotent producer); Amazon's actions of MSK for its IAM mechanism.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import AuthorizationError
+from spark_kafka_sink.config.security.model import Mechanism
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.security.principal import principal_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.topic_denials import TopicDenials
+    from spark_kafka_sink.config.security.model import SecurityConfig
+
+_CLUSTER = ErrorCode.cluster_authorization_failed
+_TOPIC = ErrorCode.topic_authorization_failed
+
+
+class Operation(Enum):
+    """Kafka's AclOperation, by the name that kafka-acls takes."""
+
+    WRITE = "Write"
+    """On a topic or a transactional id; it comes with Describe."""
+    CREATE = "Create"
+    IDEMPOTENT_WRITE = "IdempotentWrite"
+
+
+class ResourceType(Enum):
+    """Kafka's ResourceType, by the option of kafka-acls."""
+
+    TOPIC = "topic"
+    CLUSTER = "cluster"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+_IAM_ACTIONS = {
+    (Operation.WRITE, ResourceType.TOPIC): "kafka-cluster:DescribeTopic and "
+    "kafka-cluster:WriteData",
+    (Operation.CREATE, ResourceType.TOPIC): "kafka-cluster:CreateTopic",
+    (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER): "kafka-cluster:WriteDataIdempotently",
+    (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): "kafka-cluster:DescribeTransactionalId and "
+    "kafka-cluster:AlterTransactionalId",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """One right; `name` is that of the topic or the transactional id, empty for the cluster."""
+
+    operation: Operation
+    resource: ResourceType
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.operation.value} on {self.on}"
+
+    @property
+    def on(self) -> str:
+        """What it is on."""
+        if self.resource is ResourceType.CLUSTER:
+            return "the cluster"
+        return f"{self.resource.value.replace('-', ' ')} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclAdvisor:
+    """Says of each denial which ACL is missing for whom; made once per session.
+
+    Args:
+        security: who logs in, and how.
+        server: a bootstrap server.
+        denials: what the metadata says of refused topics.
+        dead_letter_topic: None where there is none.
+    """
+
+    security: SecurityConfig
+    server: str
+    denials: Callable[[], TopicDenials]
+    dead_letter_topic: str | None = None
+
+    @classmethod
+    def of(cls, client: Client, dead_letter_topic: str | None) -> AclAdvisor:
+        """For a session on this client."""
+        config, metadata = client.config, client.metadata
+        return cls(
+            security=config.security,
+            server=config.bootstrap_servers[0],
+            denials=lambda: metadata.denials,
+            dead_letter_topic=dead_letter_topic,
+        )
+
+    @property
+    def principal(self) -> str:
+        """Whom the rights are for: "User:" and a name, or what it is of in angle brackets."""
+        return principal_of(self.security)
+
+    @property
+    def _by_iam(self) -> bool:
+        """Rights are AWS's and not Kafka's ACLs."""
+        sasl = self.security.sasl
+        return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
+
+    def refused_topic(self, topic: str) -> AuthorizationError:
+        """The metadata has TOPIC_AUTHORIZATION_FAILED of a topic."""
+        where, who = self._topic(topic), self.principal
+        return AuthorizationError(
+            f"{where} does not exist, and Create on it is denied to {who}"
+            if topic in self.denials().uncreatable
+            else f"Describe on {where} is denied to {who}, who can't know whether it exists",
+            topic=topic,
+            error=error_name(_TOPIC),
+            hint=self.hint(_TOPIC, topic),
+        )
+
+    def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
+        """InitProducerId was denied: `topics` are those that are to be written."""
+        also = ", and Write on every topic" if code == _CLUSTER else ""
+        return AuthorizationError(
+            f"the broker refused a producer id: {_acl(code, '')}{also} is denied to "
+            f"{self.principal}",
+            broker=broker,
+            error=error_name(code),
+            hint=self.hint(code, min(topics, default="")),
+        )
+
+    def denied(self, code: int, topic: str) -> str:
+        """What the answer to a Produce request denies, in a few words."""
+        return f"{_acl(code, topic)} is denied to {self.principal}"
+
+    def hint(self, code: int, topic: str) -> str:
+        """How to grant what an answer with this error code denies; `topic` may be empty."""
+        if code == _TOPIC and topic in self.denials().uncreatable:
+            create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
+            return f"create the topic, or correct its name, or {create}"
+        if code != _CLUSTER:
+            return self.grant(_acl(code, topic))
+        or_else = f"or {self.grant(_acl(code, topic))}; or set kafka.enable.idempotence=false"
+        if not topic:
+            return or_else.removeprefix("or ")
+        return f"{self.grant(_write(topic))} (enough since Kafka 2.8), {or_else}"
+
+    def grant(self, acl: Acl) -> str:
+        """An instruction to grant a right, with the command that does."""
+        if self._by_iam:
+            actions = _IAM_ACTIONS[acl.operation, acl.resource]
+            return f"allow {actions} on {acl.on} in the IAM policy of this identity"
+        words = ["kafka-acls", "--bootstrap-server", self.server]
+        words += ["--command-config", "admin.properties", "--add"]
+        words += ["--allow-principal", self.principal, "--operation", acl.operation.value]
+        words += [f"--{acl.resource.value}"] + ([acl.name] if acl.name else [])
+        return f"grant {acl.operation.value} on {self._on(acl)} to {self.principal}: " + shlex.join(
+            words
+        )
+
+    def _on(self, acl: Acl) -> str:
+        return self._topic(acl.name) if acl.resource is ResourceType.TOPIC else acl.on
+
+    def _topic(self, topic: str) -> str:
+        if topic == self.dead_letter_topic:
+            return f"the dead letter topic {topic}"
+        return f"topic {topic}"
+
+
+def _write(topic: str) -> Acl:
+    return Acl(Operation.WRITE, ResourceType.TOPIC, topic)
+
+
+def _acl(code: int, topic: str) -> Acl:
+    """What a refusal with this error code is about."""
+    if code == _CLUSTER:
+        return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    if code == ErrorCode.transactional_id_authorization_failed:
+        return Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
+    return _write(topic)

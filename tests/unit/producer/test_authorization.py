@@ -1,0 +1,290 @@
+"""Each denied operation by the ACL that is missing, in words and as a command, and at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.config.security.model import (
+    Mechanism,
+    MskIamLogin,
+    PasswordLogin,
+    SaslConfig,
+    SecurityConfig,
+    SecurityProtocol,
+)
+from spark_kafka_sink.producer.acl import AclAdvisor
+from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.records.columns import Columns
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.offline import ManualClient, config
+from tests.support.harness.world import World, world
+
+SERVER = "127.0.0.1:40000"
+TOPIC, CLUSTER, TRANSACTIONAL_ID = 29, 31, 53
+
+
+def command(operation: str, resource: str, principal: str = "User:ANONYMOUS") -> str:
+    return (
+        f"kafka-acls --bootstrap-server {SERVER} --command-config admin.properties --add "
+        f"--allow-principal {principal} --operation {operation} {resource}"
+    )
+
+
+def rows(*topics: str) -> Rows:
+    """A row for each topic, its value the number of the row."""
+    names = tuple(dict.fromkeys(topics))
+    return Rows(
+        columns=Columns(value=pa.array([b"%d" % row for row in range(len(topics))], pa.binary())),
+        topics=names,
+        topic_of=pa.array([names.index(topic) for topic in topics], pa.int32()).to_numpy(),
+        partition=pa.array([0] * len(topics), pa.int32()),
+    )
+
+
+def tolerant(dead_letter_topic: str | None = "dead") -> SessionSettings:
+    policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=dead_letter_topic)
+    return SessionSettings(dead_letters=policy)
+
+
+def reasons(one: World) -> list[str]:
+    """What the dead letters say is wrong with them."""
+    name = "__connect.errors.exception.message"
+    letters = one.cluster.logs["dead", 0].records()
+    return [(dict(letter.headers)[name] or b"").decode() for letter in letters]
+
+
+def fails(one: World) -> AuthorizationError:
+    with pytest.raises(AuthorizationError) as caught:
+        one.finish()
+    return caught.value
+
+
+# Metadata.
+
+
+@pytest.mark.parametrize("may_create", ["true", "false"])
+def test_a_topic_that_may_not_be_seen(may_create: str) -> None:
+    with world(FakeCluster(), allow_auto_create_topics=may_create) as one:
+        one.cluster.metadata_errors["t"] = TOPIC
+        began = one.clock.monotonic()
+        with pytest.raises(AuthorizationError) as caught:
+            one.append_stepping(rows("t"))
+        assert one.clock.monotonic() - began < 1
+        error = caught.value
+        assert (error.topic, error.error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
+        assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
+        assert "grant Write on topic t to User:ANONYMOUS" in str(error)
+        assert command("Write", "--topic t") in str(error)
+
+
+def test_a_topic_that_may_not_be_created() -> None:
+    with world(FakeCluster(topics={"u": 1})) as one:
+        one.cluster.uncreatable.add("t")
+        began = one.clock.monotonic()
+        with pytest.raises(AuthorizationError) as caught:
+            one.append_stepping(rows("u", "t"))
+        assert one.clock.monotonic() - began < 1
+        assert "topic t does not exist, and Create on it is denied" in str(caught.value)
+        assert command("Create", "--topic t") in str(caught.value)
+        assert "Write" not in str(caught.value)
+
+
+def test_a_right_that_is_granted_while_the_client_waits_is_used() -> None:
+    with world(FakeCluster(), tolerant(None)) as one:
+        one.cluster.uncreatable.add("t")
+        one.append_stepping(rows("t"))
+        one.cluster.uncreatable.clear()
+        one.cluster.create("t", 1)
+        one.run(lambda: "t" in one.client.metadata.cluster.topics, 0.05)
+        assert one.client.metadata.denials.uncreatable == frozenset()
+        one.append_stepping(rows("t"))
+        one.finish()
+        assert one.cluster.logs["t", 0].values() == [b"0"]
+
+
+def test_topics_are_made_as_ever_where_that_is_allowed() -> None:
+    with world(FakeCluster()) as one:
+        one.cluster.creates_topics = True
+        one.cluster.metadata_errors["hidden"] = TOPIC
+        with pytest.raises(AuthorizationError, match="topic hidden"):
+            one.append_stepping(rows("new", "hidden"))
+        assert "new" in one.cluster.ids
+
+
+# Produce and InitProducerId.
+
+
+def test_a_topic_that_may_not_be_written() -> None:
+    with world() as one:
+        one.fault(Fault(error=TOPIC))
+        one.send([b"a"])
+        error = fails(one)
+        assert "Write on topic t is denied to User:ANONYMOUS" in str(error)
+        assert command("Write", "--topic t") in str(error)
+        assert [status.status for status in error.statuses] == [DeliveryStatus.NOT_PERSISTED]
+
+
+@pytest.mark.parametrize("where", ["init", "produce"])
+def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
+    with world() as one:
+        if where == "init":
+            one.session.producer_state.state = ProducerIdState.MISSING
+            one.cluster.init_errors.append(CLUSTER)
+        else:
+            one.fault(Fault(error=CLUSTER))
+        one.send([b"a"])
+        error = fails(one)
+        assert error.error == "CLUSTER_AUTHORIZATION_FAILED"
+        assert "IdempotentWrite on the cluster" in error.message
+        assert "is denied to User:ANONYMOUS" in error.message
+        assert command("Write", "--topic t") in str(error)
+        assert command("IdempotentWrite", "--cluster") in str(error)
+        assert "kafka.enable.idempotence=false" in str(error)
+
+
+@pytest.mark.parametrize("where", ["init", "produce"])
+def test_a_transactional_id_that_may_not_be_used(where: str) -> None:
+    with world() as one:
+        if where == "init":
+            one.session.producer_state.state = ProducerIdState.MISSING
+            one.cluster.init_errors.append(TRANSACTIONAL_ID)
+        else:
+            one.fault(Fault(error=TRANSACTIONAL_ID))
+        one.send([b"a"])
+        error = fails(one)
+        assert "Write on transactional id <transactional.id> is denied" in error.message
+        assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
+
+
+def test_the_dead_letter_topic_is_called_that() -> None:
+    with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as one:
+        one.fault(Fault(error=87), Fault(error=TOPIC))
+        one.send([b"bad"])
+        error = fails(one)
+        assert error.topic == "dead"
+        assert "grant Write on the dead letter topic dead to User:ANONYMOUS" in str(error)
+
+
+def test_a_dead_letter_topic_that_may_not_be_seen_is_called_that() -> None:
+    with world(FakeCluster(topics={"t": 1}), tolerant()) as one:
+        one.cluster.metadata_errors |= {"dead": TOPIC, "gone": 17}
+        with pytest.raises(AuthorizationError) as caught:
+            one.append_stepping(rows("t", "gone"))
+        assert "Describe on the dead letter topic dead is denied" in str(caught.value)
+
+
+# Rights that are taken away while batches wait.
+
+
+def test_batches_that_wait_for_a_topic_fail_when_it_is_refused() -> None:
+    with world() as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(*[Fault(error=6)] * 20)
+        one.send_batches(3)
+        one.steps(3)
+        one.cluster.metadata_errors["t"] = TOPIC
+        began = one.clock.monotonic()
+        error = fails(one)
+        assert "Describe on topic t is denied" in str(error)
+        assert one.clock.monotonic() - began < 10
+        one.check_accounts()
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_batches_that_wait_become_dead_letters_where_that_is_tolerated(codec: str) -> None:
+    cluster = FakeCluster(topics={"t": 2, "u": 1, "dead": 1})
+    with world(cluster, tolerant(), compression_type=codec) as one:
+        one.send([b"first"])
+        one.finish()
+        one.fault(*[Fault(error=19)] * 5)  # nothing of which can be in the log
+        sent = one.send_batches(3) + one.send_batches(2, None)
+        one.steps(2)
+        one.cluster.metadata_errors["t"] = TOPIC
+        one.client.metadata.refresh()
+        one.run(lambda: "t" not in one.client.metadata.cluster.topics)
+        one.steps(20, 0.1)
+        one.cluster.faults.clear()
+        one.send([b"other"], 0, "u")
+        one.finish(0.1)
+        assert one.cluster.logs["u", 0].values() == [b"other"]
+        letters = one.cluster.logs["dead", 0].values()
+        assert len(letters) + cluster.logs["t", 0].end + cluster.logs["t", 1].end == len(sent) + 1
+        assert letters
+        assert {command("Write", "--topic t") in reason for reason in reasons(one)} == {True}
+        one.check_accounts_of_memory()
+
+
+# Where bad rows are tolerated.
+
+
+def test_rows_of_topics_without_a_right_say_so_each_for_its_topic() -> None:
+    with world(FakeCluster(topics={"u": 1, "dead": 1}), tolerant()) as one:
+        one.cluster.metadata_errors["hidden"] = TOPIC
+        one.cluster.uncreatable.add("absent")
+        one.append_stepping(rows("hidden", "u", "absent", "hidden"))
+        one.finish()
+        found = reasons(one)
+        assert len(found) == 3
+        assert all("(TOPIC_AUTHORIZATION_FAILED): " in reason for reason in found)
+        assert [command("Write", "--topic hidden") in reason for reason in found] == [1, 0, 1]
+        assert [command("Create", "--topic absent") in reason for reason in found] == [0, 1, 0]
+        (count,) = one.report().poison
+        assert (count.reason, count.dead_lettered) == ("TOPIC_UNAUTHORIZED", 3)
+        assert all("kafka-acls" in example for example in count.examples)
+
+
+def test_a_refused_batch_says_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as one:
+        one.fault(Fault(error=TOPIC, extra={"error_message": "denied by policy"}))
+        one.send([b"a", b"b"])
+        one.finish()
+        right = "grant Write on topic t to User:ANONYMOUS"
+        expected = f"denied by policy; {right}: {command('Write', '--topic t')}"
+        assert all(reason.endswith(expected) for reason in reasons(one))
+        (count,) = one.report().poison
+        assert count.examples[0] == f"t-0: {expected}"
+        assert expected in caplog.text
+
+
+# Who, and how.
+
+
+def advisor(login: SaslConfig) -> AclAdvisor:
+    security = SecurityConfig(protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=login)
+    producer = replace(config(bootstrap_servers=SERVER), security=security)
+    with world() as one:
+        return AclAdvisor.of(ManualClient(producer, one.clock), None)
+
+
+def test_the_command_is_fit_for_a_shell() -> None:
+    login = PasswordLogin(
+        username=Secret("al ice$(id)", "kafka.sasl.username"),
+        password=Secret("s3nt1nel", "kafka.sasl.password"),
+    )
+    hint = advisor(SaslConfig(mechanism=Mechanism.PLAIN, login=login)).hint(TOPIC, "t")
+    assert command("Write", "--topic t", "'User:al ice$(id)'") in hint
+    assert "s3nt1nel" not in hint
+
+
+def test_rights_of_msk_are_those_of_iam() -> None:
+    advice = advisor(SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin()))
+    assert advice.hint(TOPIC, "t") == (
+        "allow kafka-cluster:DescribeTopic and kafka-cluster:WriteData on topic t in the IAM "
+        "policy of this identity"
+    )
+    assert "kafka-cluster:WriteDataIdempotently on the cluster" in advice.hint(CLUSTER, "t")
+    assert "kafka-acls" not in advice.hint(CLUSTER, "t")
+
+
+def test_authorization_errors_are_failed_deliveries() -> None:
+    assert issubclass(AuthorizationError, DeliveryError)

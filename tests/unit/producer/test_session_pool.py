@@ -1,0 +1,99 @@
+"""Who gets whose connections: equal settings and equal secrets alone share a client."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.security.model import (
+    Mechanism,
+    PasswordLogin,
+    SaslConfig,
+    SecurityConfig,
+    SecurityProtocol,
+)
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from tests.support.harness.offline import config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.config.model import ProducerConfig
+
+
+def settings(
+    name: str, username: str = "alice", password: str = "pw", mechanism: Mechanism = Mechanism.PLAIN
+) -> ProducerConfig:
+    """A login; `name` keeps the tests' clients apart."""
+    login = PasswordLogin(
+        username=Secret(username, "kafka.sasl.username"),
+        password=Secret(password, "kafka.sasl.password"),
+    )
+    security = SecurityConfig(
+        protocol=SecurityProtocol.SASL_PLAINTEXT,
+        sasl=SaslConfig(mechanism=mechanism, login=login),
+    )
+    return replace(config(client_id=name), security=security)
+
+
+def client_of(producer: ProducerConfig) -> Client:
+    """The client that a task with this configuration gets; it is given back."""
+    session = borrow_session(producer)
+    give_back_session(session)
+    return session.client
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A client id of the test's own; four others push its clients out afterwards."""
+    yield request.node.name
+    for number in range(5):
+        client_of(config(client_id=f"push-{number}"))
+    for number in range(5):
+        discard_session(borrow_session(config(client_id=f"push-{number}")))
+
+
+def test_equal_logins_share_a_client(name: str) -> None:
+    assert client_of(settings(name)) is client_of(settings(name))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"username": "bob"}, {"password": "other"}, {"mechanism": Mechanism.SCRAM_SHA_256}],
+)
+def test_other_logins_get_clients_of_their_own(name: str, other: dict[str, object]) -> None:
+    first = client_of(settings(name))
+    second = client_of(settings(name, **other))  # type: ignore[arg-type]
+    assert first is not second
+    assert client_of(settings(name)) is first
+    assert client_of(settings(name, **other)) is second  # type: ignore[arg-type]
+
+
+def test_a_secret_behind_a_reference_that_changes_ends_the_client(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("one")
+    first = client_of(settings(name, password=f"file:{file}"))
+    assert client_of(settings(name, password=f"file:{file}")) is first
+    file.write_text("another")
+    second = client_of(settings(name, password=f"file:{file}"))
+    assert second is not first
+    assert first.gone
+    assert not second.gone
+
+
+def test_what_a_session_is_kept_by_shows_no_secret(name: str) -> None:
+    secret = "s3nt1nel"
+    producer = settings(name, password=secret)
+    client = client_of(producer)
+    assert secret not in f"{producer!r} {client.config.security!r} {client.credentials!r}"
