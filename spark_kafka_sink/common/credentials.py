@@ -11,6 +11,13 @@ _SECRET = re.compile(
     r"password|secret|jaas|token|credential|signature|\.key$|(access|account)_?key", re.IGNORECASE
 )
 
+_REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+
+
+def is_redacted(name: str, value: str) -> bool:
+    """Whether Spark hides an option, by its name or its value (spark.redaction.regex's default)."""
+    return _REDACTED.search(name) is not None or _REDACTED.search(value) is not None
+
 
 def is_secret(name: str) -> bool:
     """Whether the value under a name is a secret, which no text may contain."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.common.credentials import is_redacted
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.config.addresses import parse_addresses
@@ -53,8 +54,10 @@ def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str)
 
 def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
     """The error for a value that is not allowed."""
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return ConfigError(f"option {key} is {shown!r}; allowed: {option.allowed}", hint=hint)
+    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    if is_redacted("", text):
+        shown, hint = "not what it should be", None
+    return ConfigError(f"option {key} is {shown}; allowed: {option.allowed}", hint=hint)
 
 
 def _choice(option: Option, text: str, key: str) -> str:

@@ -16,6 +16,7 @@ from spark_kafka_sink.spark.continuous_processing import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.shipped_files import check_security
+from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
 from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -60,6 +61,7 @@ class KafkaProdDataSource(DataSource):
                 "delete and create the topic",
             )
         task = self._task_writer(schema)
+        warn_of_shown_secrets(write_options(schema, self.options))
         check_security(task.config.producer)
         Publication.of_write(task.config).announce()
         return KafkaProdWriter(task)

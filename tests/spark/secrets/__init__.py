@@ -1,0 +1,1 @@
+"""What a job with secrets among its options leaves behind."""

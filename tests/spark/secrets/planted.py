@@ -1,0 +1,111 @@
+"""Secrets that can be told from anything else, and the search for them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    load_pem_private_key,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import (
+    PKCS12PrivateKeyTypes,
+    serialize_key_and_certificates,
+)
+from cryptography.x509 import load_pem_x509_certificate
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+
+USER, PASSWORD = "alice", "S3NT-password-of-alice"
+WRONG, MISTYPED, STORE = "S3NT-wrong-password", "S3NT-mistyped", "S3NT-of-the-store"
+JAAS = "kafka.sasl.jaas.config"
+STORE_PASSWORDS = ("kafka.ssl.keystore.password", "kafka.ssl.key.password")
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """Options with secrets in them, and by what each secret is known, whole or in part.
+
+    `environment` is what references lead to.
+    """
+
+    logins: list[dict[str, str]]
+    wrong: dict[str, str]
+    mistyped: dict[str, str]
+    marks: dict[str, str]
+    environment: dict[str, str]
+
+
+def plant(kafka: EmbeddedBroker, folder: Path, topic: str) -> Planted:
+    """Options for two ways in, by inline PEM and by a PKCS12 file, and for none."""
+    pair = kafka.client_certificate(USER)
+    inline = kafka.client_options(USER, certificate=pair) | {"topic": topic}
+    wrong = inline | {JAAS: inline[JAAS].replace(PASSWORD, WRONG)}
+    store = folder / "client.p12"
+    store.write_bytes(_pkcs12(pair.key, pair.certificate))
+    filed = {name: value for name, value in inline.items() if ".ssl.keystore." not in name} | {
+        "kafka.ssl.keystore.type": "PKCS12",
+        "kafka.ssl.keystore.location": str(store),
+        **dict.fromkeys(STORE_PASSWORDS, STORE),
+    }
+    marks = {
+        "password": PASSWORD,
+        "wrong password": WRONG,
+        "mistyped option": MISTYPED,
+        "key": pair.key.splitlines()[2],
+        "password of the store": STORE,
+    }
+    mistyped = inline | {"kafka.sasl.pasword": MISTYPED}
+    return Planted([inline, filed], wrong, mistyped, marks, {})
+
+
+def referred(planted: Planted, folder: Path) -> Planted:
+    """The same with no secret among the options: variables and files hold them."""
+    inline, filed = planted.logins
+    environment = {
+        "LEAK_JAAS": inline[JAAS],
+        "LEAK_STORE": STORE,
+        "LEAK_WRONG": planted.wrong[JAAS],
+    }
+    inline = {name: _filed(name, value, folder) for name, value in inline.items()}
+    inline[JAAS] = "env:LEAK_JAAS"
+    filed = filed | {JAAS: "env:LEAK_JAAS", **dict.fromkeys(STORE_PASSWORDS, "env:LEAK_STORE")}
+    wrong = inline | {JAAS: "env:LEAK_WRONG"}
+    mistyped = inline | {"kafka.sasl.pasword": "env:LEAK_STORE"}
+    return Planted([inline, filed], wrong, mistyped, planted.marks, environment)
+
+
+def _filed(name: str, value: str, folder: Path) -> str:
+    """PEM goes into a file."""
+    if not value.startswith("-----BEGIN"):
+        return value
+    file = folder / f"{name}.pem"
+    file.write_text(value)
+    return f"file:{file}"
+
+
+def _pkcs12(key: str, certificate: str) -> bytes:
+    return serialize_key_and_certificates(
+        b"client",
+        cast("PKCS12PrivateKeyTypes", load_pem_private_key(key.encode(), None)),
+        load_pem_x509_certificate(certificate.encode()),
+        None,
+        BestAvailableEncryption(STORE.encode()),
+    )
+
+
+def find(folder: Path, marks: dict[str, str]) -> dict[str, set[str]]:
+    """The files below a folder that hold each mark, in their bytes or their names."""
+    found: dict[str, set[str]] = {}
+    for place, _, files in os.walk(folder):
+        for name in files:
+            file = Path(place) / name
+            data = file.read_bytes() + bytes(file) if file.is_file() else bytes(file)
+            for what, mark in marks.items():
+                if mark.encode() in data:
+                    found.setdefault(what, set()).add(str(file.relative_to(folder)))
+    return found

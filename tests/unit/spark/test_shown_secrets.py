@@ -1,0 +1,74 @@
+"""Which secrets Spark would show, and which travel to the tasks."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark_kafka_sink import ConfigError, KafkaProdDataSource
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.spark.shown_secrets import shown_secrets, warn_of_shown_secrets
+
+SENTINEL = "s3nt1nel"
+KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"
+MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "shown"),
+    [
+        ("kafka.ssl.keystore.key", KEY, True),
+        ("kafka.ssl.keystore.key", f"# secret\n{KEY}", False),
+        ("kafka.ssl.keystore.key", "file:/run/key.pem", False),
+        ("kafka.ssl.key.pem", KEY, True),
+        ("kafka.ssl.keystore.certificate.chain", KEY.replace("PRIVATE KEY", "CERTIFICATE"), False),
+        ("kafka.sasl.password", SENTINEL, False),
+        ("kafka.sasl.username", SENTINEL, False),
+        ("kafka.sasl.oauthbearer.client.credentials.client.id", SENTINEL, False),
+        ("kafka.sasl.oauthbearer.client.credentials.client.secret", SENTINEL, False),
+        ("kafka.sasl.jaas.config", f'{PLAIN} username="a" password="{SENTINEL}";', False),
+    ],
+)
+def test_secrets_that_spark_does_not_hide(option: str, value: str, shown: bool) -> None:
+    assert shown_secrets(MINIMAL | {option: value}) == ([option] if shown else [])
+
+
+def test_the_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        warn_of_shown_secrets(MINIMAL | {"kafka.ssl.keystore.key": KEY})
+    (record,) = caplog.records
+    assert "kafka.ssl.keystore.key" in record.getMessage()
+    assert "file:PATH or env:NAME" in record.getMessage()
+    assert SENTINEL not in caplog.text
+
+
+def test_a_writer_holds_secrets_in_its_pickle_alone_and_references_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task must have a literal secret; what is not used does not travel."""
+    monkeypatch.setenv("LEAK_SHOWN", SENTINEL)
+    login = {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice"}
+    schema = StructType([StructField("value", StringType())])
+
+    def pickled(protocol: str, password: str) -> bytes:
+        options = login | {"kafka.security.protocol": protocol, "kafka.sasl.password": password}
+        source = KafkaProdDataSource(MINIMAL | options)
+        writer = source.writer(schema, False)
+        assert SENTINEL not in f"{source!r} {writer!r} {vars(writer)!r}"
+        return pickle.dumps(writer)
+
+    assert SENTINEL.encode() in pickled("SASL_PLAINTEXT", SENTINEL)
+    assert SENTINEL.encode() not in pickled("SASL_PLAINTEXT", "env:LEAK_SHOWN")
+    assert b"env:LEAK_SHOWN" in pickled("SASL_PLAINTEXT", "env:LEAK_SHOWN")
+    assert SENTINEL.encode() not in pickled("PLAINTEXT", SENTINEL)
+
+
+@pytest.mark.parametrize("option", ["kafka.acks", "kafka.linger.ms", "kafka.security.protocol"])
+def test_a_value_that_spark_would_hide_is_not_repeated(option: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SinkConfig.parse(MINIMAL | {option: f"password={SENTINEL}"})
+    assert option in str(caught.value)
+    assert SENTINEL not in f"{caught.value!s} {caught.value!r}"
