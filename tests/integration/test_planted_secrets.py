@@ -1,0 +1,94 @@
+"""What a secured session tells of itself, in every form there is, holds no secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.cli.main import app
+from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.export.exporters import export_metrics
+from spark_kafka_sink.export.java_names import java_metrics
+from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.report.summary import summarize
+from spark_kafka_sink.report.tables import print_advice, print_report
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.support.producing import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from spark_kafka_sink import DeliveryReport
+
+PASSWORD, WRONG = "S3NT-of-alice", "S3NT-wrong"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(tls=True, sasl={"alice": PASSWORD}, topics={"t": 1}) as kafka:
+        yield kafka
+
+
+def options_of(kafka: EmbeddedBroker, mechanism: str) -> dict[str, str]:
+    pair = kafka.client_certificate("alice")
+    login = kafka.client_options("alice", mechanism=mechanism, certificate=pair)
+    return login | {"kafka.debug": "all", "kafka.statistics.interval.ms": "1"}
+
+
+def write(config: SinkConfig) -> DeliveryReport:
+    session = borrow_session(config.producer)
+    try:
+        session.append(rows("t", [b"a"]))
+        session.flush()
+        return session.report(TaskInfo())
+    finally:
+        discard_session(session)
+
+
+def marks(options: dict[str, str]) -> list[str]:
+    return [PASSWORD, WRONG, options["kafka.ssl.keystore.key"].splitlines()[2]]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_logs_reports_and_metrics(
+    secured: EmbeddedBroker, mechanism: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = options_of(secured, mechanism)
+    wrong = {name: value.replace(PASSWORD, WRONG) for name, value in options.items()}
+    file = tmp_path / "metrics.prom"
+    config = SinkConfig.parse(options | {"metrics.prometheus.textfile": str(file)})
+    with caplog.at_level(logging.DEBUG):
+        report = write(config)
+        export_metrics(report, config)
+        with pytest.raises(AuthenticationError) as caught:
+            write(SinkConfig.parse(wrong))
+    shown = io.StringIO()
+    print_report(report, Console(file=shown, width=200))
+    print_advice(report, Console(file=shown, width=200))
+    told = [caplog.text, str(caught.value), repr(caught.value), report.to_json(), repr(config)]
+    told += [summarize(report), shown.getvalue(), file.read_text()]
+    told += [repr(java_metrics(report, 1.0))]  # what OpenTelemetry is given
+    assert "statistics" in caplog.text
+    assert mechanism in caplog.text + str(caught.value)
+    assert json.loads(report.to_json())["records"] == 1
+    for text in told:
+        assert not [mark for mark in marks(options) if mark in text]
+
+
+@pytest.mark.parametrize("option", ["kafka.sasl.password", "kafka.sasl.pasword", "sasl.password"])
+def test_the_command_line(option: str) -> None:
+    arguments = ["demo", "--option", f"{option}={WRONG}", "--bootstrap-servers", "127.0.0.1:1"]
+    more = ["--option", "kafka.security.protocol=SASL_SSL", "--option", "kafka.sasl.mechanism=X"]
+    result = CliRunner().invoke(app, arguments + more)
+    assert result.exit_code == 1
+    assert "kafkaprod: " in result.output
+    assert WRONG not in result.output
