@@ -1,0 +1,102 @@
+"""Rights that are denied to one user: each is named, with whom to grant it, within seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import AuthorizationError
+from tests.integration.support.tolerating import TOLERATE, batch, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GIVEN = batch([("a", "t", None, None)])
+SECONDS = 5.0
+
+
+@pytest.fixture
+def secured() -> Iterator[EmbeddedBroker]:
+    users = {"alice": "of-alice", "reader": "of-reader"}
+    topics = {"t": 1, "dead": 1}
+    with EmbeddedBroker(sasl=users, topics=topics, auto_create_topics=True) as kafka:
+        yield kafka
+
+
+def refusal(kafka: EmbeddedBroker, given: object = GIVEN, **options: str) -> str:
+    """What alice's write fails with, in time; it has no password in it."""
+    began = time.monotonic()
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    with pytest.raises(AuthorizationError) as caught:
+        write(kafka.bootstrap_servers, given, kafka.client_options("alice") | named)  # type: ignore[arg-type]
+    assert time.monotonic() - began < SECONDS
+    assert "of-alice" not in str(caught.value)
+    return str(caught.value)
+
+
+def command(kafka: EmbeddedBroker, operation: str, resource: str) -> str:
+    return (
+        f"kafka-acls --bootstrap-server {kafka.bootstrap_servers} --command-config "
+        "admin.properties --add --allow-principal User:alice "
+        f"--operation {operation} {resource}"
+    )
+
+
+def test_write_on_a_topic(secured: EmbeddedBroker) -> None:
+    secured.deny("alice", "Write", topic="t")
+    told = refusal(secured)
+    assert "Write on topic t is denied to User:alice" in told
+    assert command(secured, "Write", "--topic t") in told
+
+
+@pytest.mark.parametrize("creates", ["true", "false"])
+def test_describe_on_a_topic(secured: EmbeddedBroker, creates: str) -> None:
+    secured.deny("alice", "Describe", topic="t")
+    told = refusal(secured, kafka__allow__auto__create__topics=creates)
+    assert "Describe on topic t is denied to User:alice" in told
+    assert command(secured, "Write", "--topic t") in told
+
+
+def test_create_of_a_topic(secured: EmbeddedBroker) -> None:
+    secured.deny("alice", "Create", topic="new")
+    told = refusal(secured, batch([("a", "new", None, None)]))
+    assert "topic new does not exist, and Create on it is denied to User:alice" in told
+    assert command(secured, "Create", "--topic new") in told
+
+
+def test_idempotent_write(secured: EmbeddedBroker) -> None:
+    secured.deny("alice", "IdempotentWrite")
+    told = refusal(secured)
+    assert "IdempotentWrite on the cluster" in told
+    assert command(secured, "IdempotentWrite", "--cluster") in told
+    options = secured.client_options("alice") | {"kafka.enable.idempotence": "false"}
+    assert write(secured.bootstrap_servers, GIVEN, options).persisted == 1
+
+
+def test_write_on_the_dead_letter_topic(secured: EmbeddedBroker) -> None:
+    secured.deny("alice", "Write", topic="*")
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
+    told = refusal(secured, **options)
+    assert "grant Write on the dead letter topic dead to User:alice" in told
+
+
+def test_rows_of_a_denied_topic_become_dead_letters_that_say_so(secured: EmbeddedBroker) -> None:
+    secured.deny("alice", "Write", topic="t")
+    options = {**TOLERATE, "errors.deadletterqueue.topic.name": "dead"}
+    report = write(secured.bootstrap_servers, GIVEN, secured.client_options("alice") | options)
+    (count,) = report.poison
+    assert (count.reason, count.dead_lettered) == ("TOPIC_UNAUTHORIZED", 1)
+    assert command(secured, "Write", "--topic t") in count.examples[0]
+    assert secured.end_offsets("dead") == [1]
+    assert secured.end_offsets("t") == [0]
+
+
+def test_a_right_that_is_given_back_is_used_by_the_next_task(secured: EmbeddedBroker) -> None:
+    denial = secured.deny("alice", "Describe", topic="t")
+    refusal(secured)
+    secured.take_back(denial)
+    options = secured.client_options("alice")
+    assert write(secured.bootstrap_servers, GIVEN, options).persisted == 1
