@@ -82,6 +82,7 @@ class KafkaProdDataSource(DataSource):
         task = self._task_writer(schema)
         if _planning():
             refuse_continuous()
+            warn_of_shown_secrets(write_options(schema, self.options))
             check_security(task.config.producer)
             check_report_folder(task.config)
         return KafkaProdStreamWriter(task)
