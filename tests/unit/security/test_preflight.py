@@ -38,11 +38,11 @@ def failure(protocol: str, options: dict[str, str]) -> str:
     return str(caught.value)
 
 
-def test_plain_text_needs_nothing():
+def test_plain_text_needs_nothing() -> None:
     check("PLAINTEXT", {})
 
 
-def test_a_store_that_does_not_open_is_found(tmp_path: Path):
+def test_a_store_that_does_not_open_is_found(tmp_path: Path) -> None:
     store = tmp_path / "ca.pem"
     store.write_text("no certificate")
     options = {"kafka.ssl.ca.location": str(store)}
@@ -51,11 +51,11 @@ def test_a_store_that_does_not_open_is_found(tmp_path: Path):
     check("SSL", options)
 
 
-def test_a_store_that_only_executors_have_is_left_to_them(tmp_path: Path):
+def test_a_store_that_only_executors_have_is_left_to_them(tmp_path: Path) -> None:
     check("SSL", {"kafka.ssl.ca.location": str(tmp_path / "missing.pem")})
 
 
-def test_the_issuers_authorities_are_looked_at_too(tmp_path: Path):
+def test_the_issuers_authorities_are_looked_at_too(tmp_path: Path) -> None:
     store = tmp_path / "issuer.pem"
     store.write_text("no certificate")
     options = ISSUER | {"kafka.https.ca.location": str(store)}
@@ -79,7 +79,7 @@ def test_a_library_that_is_missing_is_named(
     extra: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-):
+) -> None:
     """A login in a file is followed where the driver has the file, and else left to executors."""
     monkeypatch.setitem(sys.modules, module, None)
     file = tmp_path / "jaas.conf"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from spark_kafka_sink.config.security.model import (
 from spark_kafka_sink.security.sasl.factory import exchange_for
 from tests.unit.security.tokens.logins import client_login
 
-LOGINS = [
+LOGINS: list[tuple[Mechanism, Any, str, str]] = [
     (Mechanism.OAUTHBEARER, client_login("https://issuer.test/token"), "authlib", "oauth"),
     (Mechanism.AWS_MSK_IAM, MskIamLogin(region="eu-west-1"), "aws_msk_iam_sasl_signer", "msk-iam"),
     (Mechanism.GSSAPI, KerberosLogin(service_name="kafka"), "gssapi", "gssapi"),
@@ -26,13 +27,17 @@ LOGINS = [
 
 
 @pytest.mark.parametrize(("mechanism", "login", "module", "extra"), LOGINS)
-def test_a_missing_library_names_the_extra(mechanism, login, module, extra, monkeypatch):
+def test_a_missing_library_names_the_extra(
+    mechanism: Mechanism, login: Any, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigError, match=rf"pip install 'spark-kafka-sink\[{extra}\]'"):
         exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
 
 
-def test_a_login_that_stands_elsewhere_is_read_when_it_is_needed(monkeypatch):
+def test_a_login_that_stands_elsewhere_is_read_when_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = JaasLogin(jaas=Secret("env:THE_LOGIN", "kafka.sasl.jaas.config"), settings=())
     config = SaslConfig(mechanism=Mechanism.PLAIN, login=login)
@@ -43,7 +48,7 @@ def test_a_login_that_stands_elsewhere_is_read_when_it_is_needed(monkeypatch):
         assert exchange_for(config, "broker.test").first() == f"\0a\0{password}".encode()
 
 
-def test_a_library_that_can_not_be_loaded_names_the_host(monkeypatch):
+def test_a_library_that_can_not_be_loaded_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found, and broken: as compiled ones are without the system's part of them."""
     monkeypatch.setitem(sys.modules, "authlib.integrations.requests_client", None)
     monkeypatch.delitem(

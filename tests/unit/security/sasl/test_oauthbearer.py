@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,39 +22,42 @@ from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
 from spark_kafka_sink.security.tokens.cache import TokenCache
 from spark_kafka_sink.security.tokens.token import Token
 
+if TYPE_CHECKING:
+    from spark_kafka_sink.security.sasl.exchange import SaslExchange
+
 
 class Counting:
     """A source that is shared, and gives another token each time."""
 
     shared = "settings"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.fetched = 0
 
-    def fetch(self):
+    def fetch(self) -> Token:
         self.fetched += 1
         return Token(f"token-{self.fetched}", 10**15)
 
 
-def exchange(token="abc.def", extensions=()):
+def exchange(token: str = "abc.def", extensions: tuple[tuple[str, str], ...] = ()) -> SaslExchange:
     login = TokenLogin(token=Secret(token, "kafka.token"), extensions=extensions)
     return exchange_for(SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login), "broker.test")
 
 
-def begun():
+def begun() -> SaslExchange:
     made = exchange()
     made.first()
     return made
 
 
-def test_the_message_of_rfc_7628():
+def test_the_message_of_rfc_7628() -> None:
     made = exchange()
     assert made.mechanism == "OAUTHBEARER"
     assert made.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
     assert made.answer(b"") is None
 
 
-def test_extensions_follow_the_token():
+def test_extensions_follow_the_token() -> None:
     made = exchange(extensions=(("logicalCluster", "lkc-123"), ("identityPoolId", "pool-4")))
     assert made.first() == (
         b"n,,\x01auth=Bearer abc.def\x01logicalCluster=lkc-123\x01identityPoolId=pool-4\x01\x01"
@@ -63,12 +68,12 @@ def test_extensions_follow_the_token():
     "extension",
     [("auth", "x"), ("", "x"), ("a1", "x"), ("name", ""), ("name", "a\x01b"), ("name", "é")],
 )
-def test_extensions_that_can_not_be_sent(extension):
+def test_extensions_that_can_not_be_sent(extension: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="extension"):
         exchange(extensions=(extension,)).first()
 
 
-def test_an_unsecured_token():
+def test_an_unsecured_token() -> None:
     login = UnsecuredTokenLogin(claims=(("sub", "alice"),), extensions=(("traceId", "7"),))
     config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login)
     first = exchange_for(config, "broker.test").first()
@@ -92,7 +97,7 @@ def test_an_unsecured_token():
         (b'{"status":"\\u0000\\n' + b"x" * 5_000 + b'"}', "refuses"),
     ],
 )
-def test_an_error_is_acknowledged_and_then_told(error, says):
+def test_an_error_is_acknowledged_and_then_told(error: bytes, says: str) -> None:
     made = begun()
     assert made.answer(error) == b"\x01"
     with pytest.raises(AuthenticationError) as caught:
@@ -104,14 +109,14 @@ def test_an_error_is_acknowledged_and_then_told(error, says):
 
 
 @pytest.mark.parametrize("error", [b"\xff\xfe", b"x" * 100_000])
-def test_an_error_that_is_none(error):
+def test_an_error_that_is_none(error: bytes) -> None:
     with pytest.raises(AuthenticationError):
         begun().answer(error)
 
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.binary(min_size=1, max_size=300))
-def test_garbage_never_ends_well(challenge):
+def test_garbage_never_ends_well(challenge: bytes) -> None:
     made = begun()
     try:
         assert made.answer(challenge) == b"\x01"
@@ -121,7 +126,7 @@ def test_garbage_never_ends_well(challenge):
         made.answer(challenge)
 
 
-def test_a_refused_token_is_not_used_again():
+def test_a_refused_token_is_not_used_again() -> None:
     source, cache = Counting(), TokenCache()
     first = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)
     again = OAuthBearerExchange(source, RefreshPolicy(), cache=cache)

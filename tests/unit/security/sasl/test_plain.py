@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -10,8 +12,11 @@ from spark_kafka_sink.security.sasl.factory import exchange_for
 from spark_kafka_sink.security.sasl.plain import PlainExchange
 from tests.unit.security.sasl.logins import password_login
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def test_the_message_is_name_and_password_in_utf_8():
+
+def test_the_message_is_name_and_password_in_utf_8() -> None:
     config = SaslConfig(mechanism=Mechanism.PLAIN, login=password_login("aliçe", "se,c=ret"))
     exchange = exchange_for(config, "broker.test")
     assert exchange.mechanism == "PLAIN"
@@ -20,10 +25,10 @@ def test_the_message_is_name_and_password_in_utf_8():
 
 
 @pytest.mark.parametrize("noise", [b"", b"x" * 1_000, b"\xff\x00"])
-def test_what_the_broker_adds_has_no_meaning(noise):
+def test_what_the_broker_adds_has_no_meaning(noise: bytes) -> None:
     exchange = PlainExchange(password_login("alice", "secret"))
     exchange.first()
-    assert exchange.answer(noise) is None
+    assert exchange.answer(noise) is None  # type: ignore[func-returns-value]
 
 
 @pytest.mark.parametrize(
@@ -37,13 +42,15 @@ def test_what_the_broker_adds_has_no_meaning(noise):
         ("alice", "env:NOT_SET_ANYWHERE", "kafka.sasl.password"),
     ],
 )
-def test_what_can_not_be_sent_names_the_option_and_not_the_value(name, password, option):
+def test_what_can_not_be_sent_names_the_option_and_not_the_value(
+    name: str, password: str, option: str
+) -> None:
     with pytest.raises(ConfigError, match=option) as caught:
         PlainExchange(password_login(name, password)).first()
     assert "topsecret" not in str(caught.value).replace("\0", "").replace("\udcff", "")
 
 
-def test_a_file_is_read_anew_at_each_login(tmp_path):
+def test_a_file_is_read_anew_at_each_login(tmp_path: Path) -> None:
     path = tmp_path / "password"
     login = password_login("alice", f"file:{path}")
     path.write_text("old\n")
@@ -52,5 +59,5 @@ def test_a_file_is_read_anew_at_each_login(tmp_path):
     assert PlainExchange(login).first() == b"\0alice\0new"
 
 
-def test_no_secret_in_the_repr():
+def test_no_secret_in_the_repr() -> None:
     assert "topsecret" not in repr(PlainExchange(password_login("alice", "topsecret")))

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import time
 from base64 import b64encode
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,24 +28,24 @@ BOTH = pytest.mark.parametrize("mechanism", [Mechanism.SCRAM_SHA_256, Mechanism.
 HOSTILE = settings(max_examples=300, deadline=None, database=None)
 
 
-def exchange(mechanism=Mechanism.SCRAM_SHA_256, **kwargs):
+def exchange(mechanism: Mechanism = Mechanism.SCRAM_SHA_256, **kwargs: Any) -> ScramExchange:
     login = password_login("user", "pencil", **kwargs)
     return ScramExchange(mechanism, login, nonce=NONCE, salted_passwords=SaltedPasswords())
 
 
-def begun(mechanism=Mechanism.SCRAM_SHA_256):
+def begun(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> ScramExchange:
     made = exchange(mechanism)
     made.first()
     return made
 
 
-def proven(mechanism=Mechanism.SCRAM_SHA_256):
+def proven(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> ScramExchange:
     made = begun(mechanism)
     made.answer(SERVER_FIRST)
     return made
 
 
-def test_the_vector_of_rfc_7677():
+def test_the_vector_of_rfc_7677() -> None:
     scram = exchange()
     assert scram.mechanism == "SCRAM-SHA-256"
     assert scram.first() == f"n,,n=user,r={NONCE}".encode()
@@ -54,7 +55,14 @@ def test_the_vector_of_rfc_7677():
     assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
 
 
-def served(first, password, algorithm, *, salt=b"0123456789abcdef", iterations=4_096):
+def served(
+    first: bytes,
+    password: bytes,
+    algorithm: str,
+    *,
+    salt: bytes = b"0123456789abcdef",
+    iterations: int = 4_096,
+) -> tuple[bytes, bytes, bytes]:
     """A server that only has RFC 5802's text: its challenge, proof expected, and signature."""
     bare = first.removeprefix(b"n,,")
     nonce = bare.split(b",")[1].removeprefix(b"r=") + b"server"
@@ -70,7 +78,7 @@ def served(first, password, algorithm, *, salt=b"0123456789abcdef", iterations=4
 
 
 @BOTH
-def test_both_hashes_by_the_formulas(mechanism):
+def test_both_hashes_by_the_formulas(mechanism: Mechanism) -> None:
     algorithm = {Mechanism.SCRAM_SHA_256: "sha256"}.get(mechanism, "sha512")
     config = SaslConfig(mechanism=mechanism, login=password_login("a=b,c", "pässword"))
     scram = exchange_for(config, "broker.test")
@@ -82,19 +90,19 @@ def test_both_hashes_by_the_formulas(mechanism):
     assert scram.answer(b"v=" + signature) is None
 
 
-def test_a_delegation_token_says_so():
+def test_a_delegation_token_says_so() -> None:
     login = password_login("token-id", "hmac", token_auth=True)
     made = ScramExchange(Mechanism.SCRAM_SHA_256, login, nonce=NONCE)
     assert made.first() == f"n,,n=token-id,r={NONCE},tokenauth=true".encode()
 
 
-def test_nonces_are_never_the_same():
+def test_nonces_are_never_the_same() -> None:
     login = password_login("user", "pencil")
     made = {ScramExchange(Mechanism.SCRAM_SHA_512, login).first() for _ in range(50)}
     assert len(made) == 50
 
 
-def test_names_are_not_normalised_as_in_kafka():
+def test_names_are_not_normalised_as_in_kafka() -> None:
     made = ScramExchange(Mechanism.SCRAM_SHA_256, password_login("\u2168\u00ad", "x"), nonce="n")
     assert made.first() == "n,,n=\u2168\u00ad,r=n".encode()
 
@@ -122,7 +130,7 @@ def test_names_are_not_normalised_as_in_kafka():
         (SERVER_FIRST + b"\n", "malformed"),
     ],
 )
-def test_a_challenge_that_is_refused(challenge, says):
+def test_a_challenge_that_is_refused(challenge: bytes, says: str) -> None:
     with pytest.raises(AuthenticationError, match=says) as caught:
         begun().answer(challenge)
     assert len(str(caught.value)) < 600
@@ -130,7 +138,7 @@ def test_a_challenge_that_is_refused(challenge, says):
     assert "pencil" not in str(caught.value)
 
 
-def test_extensions_of_the_challenge_are_passed_over_and_signed():
+def test_extensions_of_the_challenge_are_passed_over_and_signed() -> None:
     first = begun().answer(SERVER_FIRST)
     assert begun().answer(SERVER_FIRST + b",x=y") != first
 
@@ -149,19 +157,21 @@ def test_extensions_of_the_challenge_are_passed_over_and_signed():
         (b"", "malformed"),
     ],
 )
-def test_a_broker_that_can_not_prove_itself(mechanism, message, says):
+def test_a_broker_that_can_not_prove_itself(
+    mechanism: Mechanism, message: bytes, says: str
+) -> None:
     with pytest.raises(AuthenticationError, match=says):
         proven(mechanism).answer(message)
 
 
-def test_nothing_comes_after_the_end():
+def test_nothing_comes_after_the_end() -> None:
     scram = proven()
     scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
     with pytest.raises(AuthenticationError, match="after it has ended"):
         scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
 
 
-def test_a_wrong_signature_is_final():
+def test_a_wrong_signature_is_final() -> None:
     scram = proven()
     with pytest.raises(AuthenticationError):
         scram.answer(b"v=6rri")
@@ -171,21 +181,21 @@ def test_a_wrong_signature_is_final():
 
 @HOSTILE
 @given(challenge=st.binary(max_size=300))
-def test_garbage_is_refused_as_challenge(challenge):
+def test_garbage_is_refused_as_challenge(challenge: bytes) -> None:
     with pytest.raises(AuthenticationError):
         begun().answer(challenge)
 
 
 @HOSTILE
 @given(message=st.binary(max_size=300) | st.binary(max_size=90).map(lambda b: b"v=" + b64encode(b)))
-def test_garbage_is_refused_as_signature(message):
+def test_garbage_is_refused_as_signature(message: bytes) -> None:
     with pytest.raises(AuthenticationError):
         proven().answer(message)
 
 
 @HOSTILE
 @given(data=st.data())
-def test_a_mutated_challenge_either_parses_or_is_refused(data):
+def test_a_mutated_challenge_either_parses_or_is_refused(data: st.DataObject) -> None:
     challenge = bytearray(SERVER_FIRST)
     at = data.draw(st.integers(0, len(challenge)))
     challenge[at : at + data.draw(st.integers(0, 4))] = data.draw(
@@ -199,7 +209,7 @@ def test_a_mutated_challenge_either_parses_or_is_refused(data):
     assert answer.startswith(f"c=biws,r={NONCE}".encode())
 
 
-def test_a_password_is_hashed_once_for_many_connections():
+def test_a_password_is_hashed_once_for_many_connections() -> None:
     kept = SaltedPasswords()
     salt = b"0123456789abcdef"
     began = time.process_time()
@@ -210,7 +220,7 @@ def test_a_password_is_hashed_once_for_many_connections():
     assert time.process_time() - began < once
 
 
-def test_kept_passwords_differ_by_all_that_goes_into_them():
+def test_kept_passwords_differ_by_all_that_goes_into_them() -> None:
     kept = SaltedPasswords()
     made = {
         kept.salted(*what)
@@ -226,7 +236,7 @@ def test_kept_passwords_differ_by_all_that_goes_into_them():
     assert len(made) == 6
 
 
-def test_the_oldest_salted_password_makes_room():
+def test_the_oldest_salted_password_makes_room() -> None:
     kept = SaltedPasswords()
     first = kept.salted("sha256", b"pencil", b"0", 4_096)
     for number in range(1, 40):
@@ -237,6 +247,6 @@ def test_the_oldest_salted_password_makes_room():
 
 
 @pytest.mark.parametrize("name", ["", "a\udcff"])
-def test_a_name_that_can_not_be_sent(name):
+def test_a_name_that_can_not_be_sent(name: str) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.sasl\.username"):
         ScramExchange(Mechanism.SCRAM_SHA_256, password_login(name, "x")).first()

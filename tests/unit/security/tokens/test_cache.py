@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Never
 
 import pytest
 
@@ -27,10 +28,10 @@ class Source:
     fetched: int = 0
     gate: threading.Event = field(default_factory=threading.Event)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.gate.set()
 
-    def fetch(self):
+    def fetch(self) -> Token:
         self.fetched += 1
         assert self.gate.wait(30)
         if self.fails:
@@ -41,20 +42,20 @@ class Source:
 
 
 @pytest.fixture
-def clock():
+def clock() -> ManualClock:
     return ManualClock()
 
 
 @pytest.fixture
-def cache(clock):
+def cache(clock: ManualClock) -> TokenCache:
     return TokenCache(clock, jitter=lambda: 0.0)
 
 
-def value(cache, source, policy=POLICY):
+def value(cache: TokenCache, source: Source, policy: RefreshPolicy = POLICY) -> str:
     return cache.token(source, policy).value
 
 
-def test_one_fetch_serves_all_until_it_is_due(cache, clock):
+def test_one_fetch_serves_all_until_it_is_due(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     assert [value(cache, source) for _ in range(100)] == ["token-1"] * 100
     clock.advance(79.9)
@@ -64,7 +65,7 @@ def test_one_fetch_serves_all_until_it_is_due(cache, clock):
     assert source.fetched == 2
 
 
-def test_equal_settings_share_and_others_do_not(cache, clock):
+def test_equal_settings_share_and_others_do_not(cache: TokenCache, clock: ManualClock) -> None:
     one, same, other = Source(clock), Source(clock), Source(clock, shared="other settings")
     assert value(cache, one) == value(cache, same)
     assert same.fetched == 0
@@ -73,12 +74,12 @@ def test_equal_settings_share_and_others_do_not(cache, clock):
     assert other.fetched == 2
 
 
-def test_what_costs_nothing_is_asked_each_time(cache, clock):
+def test_what_costs_nothing_is_asked_each_time(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock, shared=None)
     assert [value(cache, source), value(cache, source)] == ["token-1", "token-2"]
 
 
-def test_many_threads_wait_for_one_fetch(cache, clock):
+def test_many_threads_wait_for_one_fetch(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     source.gate.clear()
     with ThreadPoolExecutor(20) as threads:
@@ -88,7 +89,9 @@ def test_many_threads_wait_for_one_fetch(cache, clock):
     assert source.fetched == 1
 
 
-def test_while_one_renews_others_go_on_with_the_old_token(cache, clock):
+def test_while_one_renews_others_go_on_with_the_old_token(
+    cache: TokenCache, clock: ManualClock
+) -> None:
     source = Source(clock)
     value(cache, source)
     clock.advance(90)
@@ -103,7 +106,9 @@ def test_while_one_renews_others_go_on_with_the_old_token(cache, clock):
     assert value(cache, source) == "token-2"
 
 
-def test_the_old_token_goes_on_while_the_issuer_is_down(cache, clock):
+def test_the_old_token_goes_on_while_the_issuer_is_down(
+    cache: TokenCache, clock: ManualClock
+) -> None:
     source = Source(clock)
     value(cache, source)
     clock.advance(85)
@@ -116,7 +121,7 @@ def test_the_old_token_goes_on_while_the_issuer_is_down(cache, clock):
     assert value(cache, source) == "token-3"
 
 
-def test_an_expired_token_is_given_to_nobody(cache, clock):
+def test_an_expired_token_is_given_to_nobody(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     value(cache, source)
     clock.advance(100)
@@ -125,7 +130,9 @@ def test_an_expired_token_is_given_to_nobody(cache, clock):
         cache.token(source, POLICY)
 
 
-def test_waiters_share_a_failure_and_the_next_second_does_not(cache, clock):
+def test_waiters_share_a_failure_and_the_next_second_does_not(
+    cache: TokenCache, clock: ManualClock
+) -> None:
     source = Source(clock, fails=1)
     source.gate.clear()
     with ThreadPoolExecutor(10) as threads:
@@ -140,9 +147,9 @@ def test_waiters_share_a_failure_and_the_next_second_does_not(cache, clock):
     assert value(cache, source) == "token-2"
 
 
-def test_another_error_leaves_nobody_waiting(cache, clock):
+def test_another_error_leaves_nobody_waiting(cache: TokenCache, clock: ManualClock) -> None:
     class Broken(Source):
-        def fetch(self):
+        def fetch(self) -> Never:
             self.fetched += 1
             raise ConfigError("no such file")
 
@@ -153,7 +160,7 @@ def test_another_error_leaves_nobody_waiting(cache, clock):
     assert source.fetched == 2
 
 
-def test_a_refused_token_is_forgotten_and_no_other(cache, clock):
+def test_a_refused_token_is_forgotten_and_no_other(cache: TokenCache, clock: ManualClock) -> None:
     source = Source(clock)
     first = cache.token(source, POLICY)
     cache.forget(first)
@@ -163,7 +170,7 @@ def test_a_refused_token_is_forgotten_and_no_other(cache, clock):
     assert source.fetched == 2
 
 
-def test_the_least_recently_used_make_room(cache, clock):
+def test_the_least_recently_used_make_room(cache: TokenCache, clock: ManualClock) -> None:
     used, unused = Source(clock, shared="used"), Source(clock, shared="unused")
     value(cache, unused)
     for number in range(KEPT):

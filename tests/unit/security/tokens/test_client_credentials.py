@@ -7,6 +7,7 @@ import socket
 import threading
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -15,6 +16,7 @@ from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
     Mechanism,
     RefreshPolicy,
     SaslConfig,
@@ -29,29 +31,33 @@ from tests.support.certificates import EXPIRED, CertificateAuthority
 from tests.unit.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.security.tokens.scripted_issuer import Answer, ScriptedIssuer, granted
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
-def always(answer):
+
+def always(answer: Answer) -> Callable[[int], Answer]:
     return lambda _number: answer
 
 
 class Waits:
     """Sleeps by a clock that nobody waits for."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.clock = ManualClock(start_ms=1_700_000_000_000)
-        self.waited = []
+        self.waited: list[float] = []
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> None:
         self.waited.append(round(seconds, 3))
         self.clock.advance(seconds)
 
 
-def source(login, waits=None):
+def source(login: ClientCredentialsLogin, waits: Waits | None = None) -> ClientCredentialsSource:
     waits = waits or Waits()
     return ClientCredentialsSource(login, waits.clock, waits.sleep)
 
 
-def failure(login, waits=None):
+def failure(login: ClientCredentialsLogin, waits: Waits | None = None) -> str:
     with pytest.raises(AuthenticationError) as caught:
         source(login, waits).fetch()
     text = str(caught.value)
@@ -61,7 +67,7 @@ def failure(login, waits=None):
     return text
 
 
-def test_what_is_asked():
+def test_what_is_asked() -> None:
     with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
         token = source(client_login(issuer.url, scope="kafka write")).fetch()
     (asked,) = issuer.requests
@@ -77,7 +83,7 @@ def test_what_is_asked():
     assert (token.value, token.expires_ms) == ("opaque", 1_700_000_300_000)
 
 
-def test_id_and_secret_url_encoded_where_the_issuer_wants_it():
+def test_id_and_secret_url_encoded_where_the_issuer_wants_it() -> None:
     with ScriptedIssuer(always(granted("opaque"))) as issuer:
         source(client_login(issuer.url, header_urlencode=True)).fetch()
     (asked,) = issuer.requests
@@ -86,7 +92,7 @@ def test_id_and_secret_url_encoded_where_the_issuer_wants_it():
     assert parse_qs(asked.body) == {"grant_type": ["client_credentials"]}
 
 
-def test_a_jwts_own_end_is_believed():
+def test_a_jwts_own_end_is_believed() -> None:
     text = jwt(sub="a", exp=1_700_000_100, iat=1_700_000_000)
     with ScriptedIssuer(always(granted(text, expires_in=999_999))) as issuer:
         token = source(client_login(issuer.url)).fetch()
@@ -96,7 +102,9 @@ def test_a_jwts_own_end_is_believed():
 @pytest.mark.parametrize(
     ("content", "expires_ms"), [({"expires_in": 60}, 1_700_000_060_000), ({}, None)]
 )
-def test_a_token_that_has_expired_by_a_wrong_clock_is_kept_nevertheless(content, expires_ms):
+def test_a_token_that_has_expired_by_a_wrong_clock_is_kept_nevertheless(
+    content: dict[str, int], expires_ms: int | None
+) -> None:
     text = jwt(sub="a", exp=1_600_000_000)
     with ScriptedIssuer(always(granted(text, **content))) as issuer:
         assert source(client_login(issuer.url)).fetch().expires_ms == expires_ms
@@ -129,7 +137,7 @@ def test_a_token_that_has_expired_by_a_wrong_clock_is_kept_nevertheless(content,
         ),
     ],
 )
-def test_a_refusal_is_told_and_not_asked_again(answer, says):
+def test_a_refusal_is_told_and_not_asked_again(answer: Answer, says: list[str]) -> None:
     waits = Waits()
     with ScriptedIssuer(always(answer)) as issuer:
         place = issuer.url
@@ -145,7 +153,7 @@ def test_a_refusal_is_told_and_not_asked_again(answer, says):
         assert words in text
 
 
-def test_an_issuer_in_trouble_is_asked_again():
+def test_an_issuer_in_trouble_is_asked_again() -> None:
     answers = [Answer(503), Answer(429), Answer(500, b'{"error":"server_error"}'), granted("good")]
     waits = Waits()
     with ScriptedIssuer(lambda number: answers[number - 1]) as issuer:
@@ -153,7 +161,7 @@ def test_an_issuer_in_trouble_is_asked_again():
     assert waits.waited == [0.1, 0.2, 0.4]
 
 
-def test_the_first_failure_is_told_when_time_is_over():
+def test_the_first_failure_is_told_when_time_is_over() -> None:
     waits = Waits()
     with ScriptedIssuer(lambda number: Answer(502 if number == 1 else 503)) as issuer:
         text = failure(client_login(issuer.url, retry_backoff_max_ms=500), waits)
@@ -162,7 +170,7 @@ def test_the_first_failure_is_told_when_time_is_over():
     assert len(issuer.requests) == 4
 
 
-def test_nobody_there():
+def test_nobody_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     waits = Waits()
@@ -173,16 +181,16 @@ def test_nobody_there():
     assert waits.waited == [0.1, 0.2]
 
 
-def test_a_name_that_nobody_knows():
+def test_a_name_that_nobody_knows() -> None:
     text = failure(client_login("http://no-such-host.invalid/token", retry_backoff_max_ms=1))
     assert "no-such-host.invalid" in text
 
 
-def test_an_issuer_that_never_ends_its_answer():
+def test_an_issuer_that_never_ends_its_answer() -> None:
     """It sends a byte now and then, so that no single read takes too long."""
     done = threading.Event()
 
-    def trickle(listener):
+    def trickle(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
@@ -209,7 +217,7 @@ def test_an_issuer_that_never_ends_its_answer():
 
 
 @pytest.mark.parametrize("url", ["x?key=v", "gopher://localhost/t?key=v", "https://[::1/t?key=v"])
-def test_what_is_no_url(url):
+def test_what_is_no_url(url: str) -> None:
     waits = Waits()
     text = failure(client_login(url), waits)
     assert "is no URL to ask" in text
@@ -217,7 +225,7 @@ def test_what_is_no_url(url):
     assert waits.waited == []
 
 
-def test_an_issuer_that_says_nothing():
+def test_an_issuer_that_says_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         login = client_login(
             f"http://127.0.0.1:{silent.getsockname()[1]}/token",
@@ -227,31 +235,33 @@ def test_an_issuer_that_says_nothing():
         assert "no answer within the time allowed" in failure(login)
 
 
-def test_plain_http_at_a_port_of_https(authority, tmp_path):
+def test_plain_http_at_a_port_of_https(authority: CertificateAuthority, tmp_path: Path) -> None:
     certificate = authority.server("localhost").write(tmp_path)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         login = client_login(issuer.url.replace("https", "http"), retry_backoff_max_ms=0)
         assert "can't be asked" in failure(login)
 
 
-def test_https_at_a_port_of_plain_http():
+def test_https_at_a_port_of_plain_http() -> None:
     with ScriptedIssuer(always(granted("good"))) as issuer:
         login = client_login(issuer.url.replace("http", "https"), retry_backoff_max_ms=0)
         assert "can't be asked: TLS: " in failure(login)
 
 
 @pytest.fixture(scope="module")
-def authority():
+def authority() -> CertificateAuthority:
     return CertificateAuthority()
 
 
-def trusting(authority, **settings):
+def trusting(authority: CertificateAuthority, **settings: Any) -> TlsConfig:
     certificates = Secret(authority.certificate_pem, "kafka.ssl.truststore.certificates")
     store = TrustStore(type=StoreType.PEM, certificates=certificates)
     return TlsConfig(truststore=store, **settings)
 
 
-def test_https_with_an_authority_of_ones_own(authority, tmp_path, monkeypatch):
+def test_https_with_an_authority_of_ones_own(
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
     certificate = authority.server("localhost").write(tmp_path)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
@@ -260,7 +270,12 @@ def test_https_with_an_authority_of_ones_own(authority, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("tls", [None, "other"])
-def test_an_issuer_whose_authority_nobody_trusts(authority, tmp_path, tls, monkeypatch):
+def test_an_issuer_whose_authority_nobody_trusts(
+    authority: CertificateAuthority,
+    tmp_path: Path,
+    tls: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     certificate = authority.server("localhost").write(tmp_path)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
     waits = Waits()
@@ -272,7 +287,7 @@ def test_an_issuer_whose_authority_nobody_trusts(authority, tmp_path, tls, monke
     assert waits.waited == []
 
 
-def test_an_issuer_with_anothers_name(authority, tmp_path):
+def test_an_issuer_with_anothers_name(authority: CertificateAuthority, tmp_path: Path) -> None:
     certificate = authority.server("elsewhere.test").write(tmp_path)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         text = failure(client_login(issuer.url, tls=trusting(authority)))
@@ -282,25 +297,27 @@ def test_an_issuer_with_anothers_name(authority, tmp_path):
     assert "localhost" in text
 
 
-def test_an_issuer_whose_certificate_has_expired(authority, tmp_path):
+def test_an_issuer_whose_certificate_has_expired(
+    authority: CertificateAuthority, tmp_path: Path
+) -> None:
     certificate = authority.server("localhost", validity=EXPIRED).write(tmp_path)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         text = failure(client_login(issuer.url, tls=trusting(authority)))
     assert "certificate has expired" in text
 
 
-def test_a_missing_secret_is_the_options_fault():
+def test_a_missing_secret_is_the_options_fault() -> None:
     login = client_login("http://localhost:1/", secret="env:NOT_SET_ANYWHERE")
     with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
         source(login).fetch()
 
 
-def test_a_thousand_tasks_make_one_login():
+def test_a_thousand_tasks_make_one_login() -> None:
     """Each task of a worker logs in at three brokers; threads of four tasks at a time."""
     text = jwt(sub="a", exp=4_000_000_000)
     cache = TokenCache()
 
-    def task(_):
+    def task(_: int) -> tuple[set[bytes], str]:
         config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=client_login(issuer.url))
         firsts = {exchange_for(config, f"broker-{number}").first() for number in range(3)}
         kept = cache.token(ClientCredentialsSource(client_login(issuer.url)), RefreshPolicy())

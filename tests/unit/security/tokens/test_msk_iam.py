@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from base64 import urlsafe_b64decode
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import pytest
 
@@ -13,11 +14,14 @@ from spark_kafka_sink.config.security.model import Mechanism, MskIamLogin, SaslC
 from spark_kafka_sink.security.sasl.factory import exchange_for
 from spark_kafka_sink.security.tokens.msk_iam import MskIamSource, region_of
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 HOST = "b-1.mine.abc123.c2.kafka.eu-west-1.amazonaws.com"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No settings but the test's own, and no instance that gives credentials."""
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name, raising=False)
@@ -28,12 +32,12 @@ def environment(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI-secret")
 
 
-def signed(token):
+def signed(token: str) -> tuple[SplitResult, dict[str, str]]:
     url = urlsplit(urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     return url, {name: values[0] for name, values in parse_qs(url.query).items()}
 
 
-def test_the_token_is_a_signed_request_to_connect(monkeypatch):
+def test_the_token_is_a_signed_request_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "the-session")
     token = MskIamSource(MskIamLogin(), "eu-west-1").fetch()
     url, query = signed(token.value)
@@ -48,7 +52,7 @@ def test_the_token_is_a_signed_request_to_connect(monkeypatch):
     assert token.expires_ms is not None
 
 
-def test_on_the_wire_it_is_an_oauthbearer():
+def test_on_the_wire_it_is_an_oauthbearer() -> None:
     config = SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin())
     exchange = exchange_for(config, HOST)
     first = exchange.first()
@@ -59,7 +63,7 @@ def test_on_the_wire_it_is_an_oauthbearer():
     assert exchange_for(config, HOST).first() == first
 
 
-def test_a_profiles_credentials(tmp_path):
+def test_a_profiles_credentials(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text(
         "[one]\naws_access_key_id = AKIDPROFILE\naws_secret_access_key = x\n"
     )
@@ -78,11 +82,11 @@ def test_a_profiles_credentials(tmp_path):
         ("b-1.mine.abc.c3.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
     ],
 )
-def test_the_region_stands_in_the_brokers_name(host, region):
+def test_the_region_stands_in_the_brokers_name(host: str, region: str) -> None:
     assert region_of(MskIamLogin(), host) == region
 
 
-def test_the_option_comes_first_and_the_environment_last(monkeypatch):
+def test_the_option_comes_first_and_the_environment_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "sa-east-1")
     assert region_of(MskIamLogin(region="eu-north-1"), HOST) == "eu-north-1"
     assert region_of(MskIamLogin(), HOST) == "eu-west-1"
@@ -91,24 +95,24 @@ def test_the_option_comes_first_and_the_environment_last(monkeypatch):
     assert region_of(MskIamLogin(), "kafka.eu-west-1.amazonaws.com.evil.test") == "us-west-2"
 
 
-def test_no_region_anywhere():
+def test_no_region_anywhere() -> None:
     with pytest.raises(ConfigError, match=r"broker\.internal.*AWS_REGION"):
         region_of(MskIamLogin(), "broker.internal")
 
 
-def test_no_credentials_anywhere(monkeypatch):
+def test_no_credentials_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(AuthenticationError, match="no AWS credentials"):
         MskIamSource(MskIamLogin(), "eu-west-1").fetch()
 
 
-def test_a_profile_that_is_not_there():
+def test_a_profile_that_is_not_there() -> None:
     with pytest.raises(AuthenticationError, match="nobody"):
         MskIamSource(MskIamLogin(profile="nobody"), "eu-west-1").fetch()
 
 
-def test_a_role_that_can_not_be_asked_for(monkeypatch):
+def test_a_role_that_can_not_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """STS at a port where nobody listens."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
     login = MskIamLogin(role_arn="arn:aws:iam::123456789012:role/writer")

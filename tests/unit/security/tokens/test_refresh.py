@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,14 @@ MINUTE = 60_000
 POLICY = RefreshPolicy()
 
 
-def planned(minutes, *, policy=POLICY, jitter=0.0, starts_ms=NOW, now=NOW):
+def planned(
+    minutes: float,
+    *,
+    policy: RefreshPolicy = POLICY,
+    jitter: float = 0.0,
+    starts_ms: int | None = NOW,
+    now: int = NOW,
+) -> float:
     token = Token("t", NOW + int(minutes * MINUTE), starts_ms)
     return (refresh_at_ms(token, policy, now, jitter) - NOW) / MINUTE
 
@@ -39,15 +48,15 @@ def planned(minutes, *, policy=POLICY, jitter=0.0, starts_ms=NOW, now=NOW):
         (10, {"policy": RefreshPolicy(min_period_seconds=0, buffer_seconds=0)}, 8),
     ],
 )
-def test_javas_numbers(minutes, settings, at):
+def test_javas_numbers(minutes: int, settings: dict[str, Any], at: int) -> None:
     assert planned(minutes, **settings) == pytest.approx(at)
 
 
-def test_a_token_that_has_expired_is_renewed_at_once():
+def test_a_token_that_has_expired_is_renewed_at_once() -> None:
     assert planned(1, now=NOW + MINUTE) == 1
 
 
-def test_a_token_without_an_end_is_kept_for_the_shortest_period():
+def test_a_token_without_an_end_is_kept_for_the_shortest_period() -> None:
     assert refresh_at_ms(Token("t"), POLICY, NOW, 0.5) == NOW + MINUTE
 
 
@@ -61,8 +70,8 @@ def test_a_token_without_an_end_is_kept_for_the_shortest_period():
     buffer=st.integers(0, 3_600),
 )
 def test_never_in_the_past_and_never_after_the_end(
-    life, age, jitter, factor, width, period, buffer
-):
+    life: int, age: int, jitter: float, factor: float, width: float, period: int, buffer: int
+) -> None:
     policy = RefreshPolicy(
         window_factor=factor,
         window_jitter=min(width, 1.0 - factor),

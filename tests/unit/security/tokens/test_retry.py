@@ -5,8 +5,9 @@ from __future__ import annotations
 from spark_kafka_sink.security.tokens.retry import next_wait_ms
 
 
-def test_waits_double_until_the_time_is_over():
-    waits, elapsed = [], 0.0
+def test_waits_double_until_the_time_is_over() -> None:
+    waits: list[float] = []
+    elapsed = 0.0
     while (wait := next_wait_ms(len(waits) + 1, elapsed, 100, 10_000)) is not None:
         waits.append(wait)
         elapsed += wait
@@ -14,7 +15,7 @@ def test_waits_double_until_the_time_is_over():
     assert elapsed == 10_000
 
 
-def test_a_slow_attempt_counts():
+def test_a_slow_attempt_counts() -> None:
     assert next_wait_ms(1, 9_950, 100, 10_000) == 50
     assert next_wait_ms(1, 10_000, 100, 10_000) is None
     assert next_wait_ms(5_000, 0, 100, 10_000) == 10_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_kafka_sink.common.clock import ManualClock
@@ -11,18 +13,21 @@ from spark_kafka_sink.config.security.model import TokenLogin
 from spark_kafka_sink.security.tokens.static_token import StaticTokenSource
 from tests.unit.security.tokens.logins import jwt
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 OPTION = "kafka.sasl.oauthbearer.token"
 
 
-def source(text, seconds=0.0):
+def source(text: str, seconds: float = 0.0) -> StaticTokenSource:
     return StaticTokenSource(TokenLogin(token=Secret(text, OPTION)), ManualClock(seconds))
 
 
-def test_the_option_itself():
+def test_the_option_itself() -> None:
     assert source("opaque").fetch().value == "opaque"
 
 
-def test_a_file_is_read_anew(tmp_path):
+def test_a_file_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("first\n\n")
     tokens = source(f"file:{path}")
@@ -32,7 +37,7 @@ def test_a_file_is_read_anew(tmp_path):
     assert tokens.fetch().value == "second"
 
 
-def test_an_expired_token_is_told_before_a_broker_is_asked():
+def test_an_expired_token_is_told_before_a_broker_is_asked() -> None:
     text = jwt(exp=1_000)
     assert source(text, seconds=1_059).fetch().value == text
     with pytest.raises(AuthenticationError, match="expired at 1970-01-01 00:16:40 UTC") as caught:
@@ -42,12 +47,12 @@ def test_an_expired_token_is_told_before_a_broker_is_asked():
 
 
 @pytest.mark.parametrize("text", ["not a token", "é"])
-def test_what_is_no_token_names_the_option_alone(text):
+def test_what_is_no_token_names_the_option_alone(text: str) -> None:
     with pytest.raises(AuthenticationError, match=OPTION) as caught:
         source(text).fetch()
     assert text not in str(caught.value)
 
 
-def test_a_missing_file_names_the_host(tmp_path):
+def test_a_missing_file_names_the_host(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read on"):
         source(f"file:{tmp_path}/none").fetch()

@@ -14,11 +14,11 @@ from spark_kafka_sink.security.tokens.token import LARGEST, Token, token_of
 from tests.unit.security.tokens.logins import jwt
 
 
-def jwt_of(payload):
+def jwt_of(payload: bytes) -> str:
     return "a." + urlsafe_b64encode(payload).decode().rstrip("=") + ".c"
 
 
-def test_a_jwts_own_times_come_first():
+def test_a_jwts_own_times_come_first() -> None:
     text = jwt(sub="alice", iat=1_000, exp=2_000.5)
     assert token_of(text, "here", 7) == Token(text, 2_000_500, 1_000_000)
 
@@ -40,7 +40,7 @@ def test_a_jwts_own_times_come_first():
         jwt_of(b'{"exp":' + b"9" * 5_000 + b"}"),
     ],
 )
-def test_any_other_is_taken_as_it_is(text):
+def test_any_other_is_taken_as_it_is(text: str) -> None:
     assert token_of(text, "here", 7) == Token(text, 7, None)
 
 
@@ -55,7 +55,7 @@ def test_any_other_is_taken_as_it_is(text):
         ("x" * (LARGEST + 1), "characters"),
     ],
 )
-def test_what_can_not_be_sent(text, says):
+def test_what_can_not_be_sent(text: str, says: str) -> None:
     with pytest.raises(AuthenticationError, match=says) as caught:
         token_of(text, "the place")
     assert "the place" in str(caught.value)
@@ -64,10 +64,10 @@ def test_what_can_not_be_sent(text, says):
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.text(max_size=60) | st.binary(max_size=60).map(jwt_of))
-def test_garbage_is_a_token_or_refused(text):
+def test_garbage_is_a_token_or_refused(text: str) -> None:
     with contextlib.suppress(AuthenticationError):
         assert token_of(text, "here").value == text
 
 
-def test_no_token_in_a_repr():
+def test_no_token_in_a_repr() -> None:
     assert "opaque" not in repr(token_of("opaque", "here"))
