@@ -52,6 +52,6 @@ def test_the_writer_waits_for_the_answer_to_a_request_of_its_own() -> None:
             for partition in (2, 3):
                 cluster.logs["t", partition] = FakeLog(leader=1)
             writer = Writer(one, pool)
-            assert writer.call(lambda: one.send([b"new"], 3)) is None
+            assert writer.finish(writer.start(lambda: one.send([b"new"], 3))) is None
             assert writer.call(one.session.flush) is None
         assert cluster.logs["t", 3].values() == [b"new"]

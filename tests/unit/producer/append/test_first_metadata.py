@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -36,7 +38,23 @@ class Writer:
 
     def call(self, work: Callable[[], object], tick: float = 0.005) -> BaseException | None:
         """Do it there, with turns of the sender beside; what it raises is returned."""
-        done = self._pool.submit(work)
+        return self.finish(self._pool.submit(work), tick)
+
+    def start(self, work: Callable[[], object]) -> Future[object]:
+        """Do it there until it wakes the sender, which stands still meanwhile."""
+        woken, wakeup = Event(), self.one.client.network.wakeup
+
+        def wake() -> None:
+            woken.set()
+            wakeup()
+
+        with patch.object(self.one.client.network, "wakeup", wake):
+            done = self._pool.submit(work)
+            assert woken.wait(SOON)
+        return done
+
+    def finish(self, done: Future[object], tick: float = 0.005) -> BaseException | None:
+        """Turns of the sender until what was started is done; what that raises is returned."""
         self.one.run(lambda: _is_done(done), tick)
         return done.exception(SOON)
 
