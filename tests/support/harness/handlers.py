@@ -41,7 +41,8 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
         return {"error_code": as_error_code(cluster.metadata_refusals.popleft())}
     names = {topic.name for topic in request.topics}
     cluster.asked_about.append(names)
-    if cluster.creates_topics and request.allow_auto_topic_creation:
+    may_create = getattr(request, "allow_auto_topic_creation", True)  # said from version 4 on
+    if cluster.creates_topics and may_create:
         for name in sorted(names - cluster.ids.keys()):
             cluster.create(name, 1)
     listed = sorted(cluster.listed() - cluster.nameless)
@@ -49,7 +50,7 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
     denied = cluster.uncreatable - cluster.ids.keys()
     topics = [
         {"name": name, "error_code": as_error_code(TOPIC_DENIED), "partitions": []}
-        if request.allow_auto_topic_creation and name in denied
+        if may_create and name in denied
         else _describe(cluster, name)
         for name in (topic.name for topic in request.topics)
     ]
