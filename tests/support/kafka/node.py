@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
+import os
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.kafka.jars import KAFKA, JarSet
@@ -16,7 +21,6 @@ from tests.support.kafka.java import command, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _LOG4J = """status=error
 rootLogger.level=warn
@@ -37,13 +41,44 @@ class NodeError(RuntimeError):
     """The process ended or did not come up; the message ends with the end of its log."""
 
 
+class _PortLocks:
+    """Ports that processes of tests have picked: each is a byte of one file, locked until they end.
+
+    Others must not pick a port between the moment that it is found free and its server's start.
+    """
+
+    def __init__(self) -> None:
+        path = Path(tempfile.gettempdir()) / "kafkaprod-test-ports"
+        self._file = path.open("ab")  # closed with the process, and the locks with it
+        self._mine: set[int] = set()
+
+    def take(self, port: int) -> bool:
+        """Whether the port was nobody's; it is this process's from now on."""
+        if port in self._mine:
+            return False
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        self._mine.add(port)
+        return True
+
+
+@functools.cache
+def _port_locks(process: int) -> _PortLocks:
+    """A forked child has no lock of its parent's."""
+    del process
+    return _PortLocks()
+
+
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port that nothing listens on."""
+    """A TCP port that nothing listens on, and that no other test will pick."""
     while True:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((host, port))
-            return port
+            if _port_locks(os.getpid()).take(port):
+                return port
 
 
 @dataclass(slots=True, kw_only=True)
