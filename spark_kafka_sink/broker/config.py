@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from spark_kafka_sink.broker.listeners import certificate_hosts, check_listeners
+from spark_kafka_sink.broker.listeners import (
+    certificate_hosts,
+    check_listeners,
+    check_protocols,
+)
 from spark_kafka_sink.broker.releases import has_transaction_version, known_release
 from spark_kafka_sink.broker.security.acl import parse_denial
 from spark_kafka_sink.broker.security.bearer_tokens import validate_unsecured
@@ -192,7 +196,7 @@ class BrokerConfig:
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)
         check_listeners(self.host, self.advertised_listeners, self.nodes)
-        _ = self.security
+        check_protocols(self.advertised_listeners, self.security.protocol)
 
     @property
     def security(self) -> SecuritySettings:

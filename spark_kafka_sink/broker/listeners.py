@@ -6,7 +6,7 @@ The two differ where a container, NAT or a proxy stands between.
 from __future__ import annotations
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.addresses import parse_addresses
+from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean every address of the machine: nobody can connect to them from elsewhere."""
@@ -33,6 +33,20 @@ def check_listeners(host: str, advertised_listeners: str | None, nodes: int) -> 
         raise ConfigError(
             f"advertised_listeners has {len(told)} addresses for {nodes} nodes",
             hint="Give one host:port for each node, in their order, separated by commas",
+        )
+
+
+def check_protocols(advertised_listeners: str | None, protocol: str) -> None:
+    """See whether the addresses promise clients what the broker speaks.
+
+    Raises:
+        ConfigError: an address has another protocol before it, as in SASL_SSL://host:port.
+    """
+    others = secured_protocols(advertised_listeners or "") - {protocol}
+    if others:
+        raise ConfigError(
+            f"advertised_listeners has {min(others)}, but the broker speaks {protocol}",
+            hint="Leave the protocols out, and say with tls and sasl what the broker speaks",
         )
 
 
