@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,11 @@ class NotDeliveredError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to come to a broker; None where a part is not asked for."""
+    """How to come to a broker; None, or no text, where a part is not asked for."""
 
     mechanism: str | None = None
-    user: str | None = None
-    password: str | None = None
+    user: str = ""
+    password: str = ""
     ca_file: Path | None = None
     certificate: tuple[Path, Path] | None = None
 
@@ -75,14 +76,16 @@ def write_with_confluent(broker: EmbeddedBroker, login: Login, topic: str, value
         }
     )
     producer.produce(
-        topic, value, on_delivery=lambda error, _: outcome.append(error and error.str())
+        topic,
+        value,
+        on_delivery=lambda error, _: outcome.append(error.str() if error else None),
     )
     producer.flush(SECONDS)
     if outcome != [None]:
         raise NotDeliveredError(f"{outcome} {errors}")
 
 
-class Tokens(AbstractTokenProvider):
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
     """Tokens that nobody signed, for kafka-python."""
 
     def __init__(self, user: str) -> None:
@@ -93,7 +96,7 @@ class Tokens(AbstractTokenProvider):
         return unsecured_token(self._user)
 
 
-class AsyncTokens(AsyncTokenProvider):
+class AsyncTokens(AsyncTokenProvider):  # type: ignore[misc]  # neither has aiokafka
     """The same for aiokafka."""
 
     def __init__(self, user: str) -> None:
@@ -110,7 +113,7 @@ def context_of(login: Login) -> ssl.SSLContext:
     return context
 
 
-def python_options(login: Login, tokens: type) -> dict[str, object]:
+def python_options(login: Login, tokens: Callable[[str], object]) -> dict[str, object]:
     """What kafka-python and aiokafka call it."""
     options: dict[str, object] = {"security_protocol": login.protocol}
     if login.mechanism is not None:
@@ -158,7 +161,9 @@ def write_with_aiokafka(broker: EmbeddedBroker, login: Login, topic: str, value:
     asyncio.run(asyncio.wait_for(write(), SECONDS))
 
 
-WRITERS = {
+Writer = Callable[["EmbeddedBroker", Login, str, bytes], None]
+
+WRITERS: dict[str, Writer] = {
     "librdkafka": write_with_confluent,
     "kafka-python": write_with_kafka_python,
     "aiokafka": write_with_aiokafka,

@@ -6,7 +6,7 @@ Of a user who may nothing, and of clients that do not log in as they should.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from tests.support.security.listeners import Listener
 from tests.support.security.secured import SecuredKafka
 from tests.support.security.users import User, password
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 USER = User.MALLORY.value
 PASSWORD = password(USER)
 TRANSACTION = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
@@ -27,9 +30,14 @@ ASKED = [{"name": "shut", "partition_indexes": [0]}]
 
 
 @pytest.fixture(scope="module")
-def both():
+def both() -> Iterator[tuple[str, str]]:
     """Where clients of each go."""
-    resources = ({"topic": "*"}, {"group": "*"}, {"transactional_id": "*"}, {})
+    resources: tuple[dict[str, str], ...] = (
+        {"topic": "*"},
+        {"group": "*"},
+        {"transactional_id": "*"},
+        {},
+    )
     with (
         SecuredKafka(listeners=[Listener.SASL_PLAINTEXT]) as real,
         EmbeddedBroker(topics={"shut": 1}, sasl={USER: PASSWORD}) as ours,
@@ -132,7 +140,7 @@ def said(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_who_may_nothing(both, name):
+def test_who_may_nothing(both: tuple[str, str], name: str) -> None:
     api, version, values = REQUESTS[name]
     answers = []
     for servers in both:
@@ -179,7 +187,7 @@ def endless(client: RawClient) -> Any:
     return client.closed()
 
 
-STEPS = {
+STEPS: dict[str, Callable[[RawClient], object]] = {
     "wrong password": lambda c: refused(c, plain(USER, "guessed")),
     "no user": lambda c: refused(c, plain("", "x")),
     "no password": lambda c: refused(c, plain(USER, "")),
@@ -204,7 +212,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_how_a_login_goes(both, name):
+def test_how_a_login_goes(both: tuple[str, str], name: str) -> None:
     found = []
     for servers in both:
         with RawClient(servers) as client:
@@ -212,7 +220,7 @@ def test_how_a_login_goes(both, name):
     assert found[1] == found[0]
 
 
-def test_a_fetch(both):
+def test_a_fetch(both: tuple[str, str]) -> None:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     found = []
     for servers in both:

@@ -6,21 +6,26 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
 PASSWORD = "only-in-the-environment"
 OPTIONS = ("--topic", "t", "--tls", "--sasl-user", "alice=env:ALICES_PASSWORD")
 
 
-def said(process, lines):
+def said(process: subprocess.Popen[str], lines: int) -> list[str]:
+    assert process.stdout is not None
     return [process.stdout.readline().strip() for _ in range(lines)]
 
 
 @pytest.fixture
-def secured(tmp_path):
+def secured(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [*KAFKAPROD, *OPTIONS, "--ca-file", str(tmp_path / "ca.crt")]
     environment = {**os.environ, "ALICES_PASSWORD": PASSWORD}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -30,7 +35,9 @@ def secured(tmp_path):
             process.kill()
 
 
-def test_what_it_prints_is_what_a_client_needs(secured, tmp_path):
+def test_what_it_prints_is_what_a_client_needs(
+    secured: subprocess.Popen[str], tmp_path: Path
+) -> None:
     ready, *lines = said(secured, 7)
     options = dict(line.removeprefix("kafka.").split("=", 1) for line in lines)
     assert options == {
@@ -41,7 +48,7 @@ def test_what_it_prints_is_what_a_client_needs(secured, tmp_path):
         "sasl.username": "alice",
         "sasl.password": "env:ALICES_PASSWORD",
     }
-    outcome = []
+    outcome: list[KafkaError | None] = []
     producer = Producer(
         {
             "bootstrap.servers": ready.split()[-1],
@@ -57,7 +64,7 @@ def test_what_it_prints_is_what_a_client_needs(secured, tmp_path):
     assert outcome == [None]
 
 
-def test_the_password_is_not_on_the_command_line(secured):
+def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str]) -> None:
     said(secured, 1)
     assert PASSWORD not in Path(f"/proc/{secured.pid}/cmdline").read_text(encoding="utf-8")
 
@@ -76,7 +83,7 @@ def test_the_password_is_not_on_the_command_line(secured):
         (["--oauthbearer-jwks", "/nowhere"], "can't be read"),
     ],
 )
-def test_what_can_not_be_is_said(options, reason):
+def test_what_can_not_be_is_said(options: list[str], reason: str) -> None:
     done = subprocess.run(
         [*KAFKAPROD, *options], capture_output=True, text=True, timeout=60, check=False
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -16,6 +16,10 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import log_in
 from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce_values
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 TOPIC = ErrorCode.topic_authorization_failed
 GROUP = ErrorCode.group_authorization_failed
 CLUSTER = ErrorCode.cluster_authorization_failed
@@ -24,27 +28,27 @@ NONE = ErrorCode.none
 
 
 @pytest.fixture(scope="module")
-def broker():
+def broker() -> Iterator[EmbeddedBroker]:
     topics = {"open": 2, "shut": 2}
     with EmbeddedBroker(topics=topics, sasl={"alice": "secret", "bob": "secret"}) as running:
         yield running
 
 
 @pytest.fixture
-def kafka(broker):
+def kafka(broker: EmbeddedBroker) -> Iterator[EmbeddedBroker]:
     yield broker
     broker.take_back()
 
 
 @pytest.fixture
-def alice(kafka):
+def alice(kafka: EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(kafka.bootstrap_servers) as client:
         log_in(client)
         yield client
 
 
 @pytest.fixture
-def bob(kafka):
+def bob(kafka: EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(kafka.bootstrap_servers) as client:
         log_in(client, "bob")
         yield client
@@ -84,12 +88,12 @@ def described(client: RawClient, topics: list[str] | None, version: int = 9) -> 
 
 
 class TestTopics:
-    def test_produce(self, kafka, alice, bob):
+    def test_produce(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
         kafka.deny("alice", "Write", topic="shut")
         assert produced(alice, "open", "shut") == {"open": NONE, "shut": TOPIC}
         assert produced(bob, "shut") == {"shut": NONE}
 
-    def test_produce_by_id(self, kafka, alice):
+    def test_produce_by_id(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Write", topic="shut")
         topic_id = described(alice, ["shut"], 12)["shut"].topic_id
         data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": bytes(batch())}]}
@@ -97,12 +101,16 @@ class TestTopics:
         assert answer.responses[0].topic_id == topic_id
         assert answer.responses[0].partition_responses[0].error_code is TOPIC
 
-    def test_produce_without_acks_ends_the_connection(self, kafka, alice):
+    def test_produce_without_acks_ends_the_connection(
+        self, kafka: EmbeddedBroker, alice: RawClient
+    ) -> None:
         kafka.deny("alice", "Write", topic="shut")
         alice.send(ApiKey.PRODUCE, 9, **produce_values("shut", bytes(batch()), acks=0))
         assert alice.closed()
 
-    def test_who_may_not_describe_does_not_learn_of_topics(self, kafka, alice):
+    def test_who_may_not_describe_does_not_learn_of_topics(
+        self, kafka: EmbeddedBroker, alice: RawClient
+    ) -> None:
         kafka.deny("alice", "Describe", topic="shut")
         kafka.deny("alice", "Describe", topic="none")
         found = described(alice, ["open", "shut", "none"])
@@ -116,7 +124,9 @@ class TestTopics:
         )
         assert "shut" not in described(alice, None)
 
-    def test_by_id_without_the_name(self, kafka, alice, bob):
+    def test_by_id_without_the_name(
+        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
+    ) -> None:
         kafka.deny("alice", "Describe", topic="shut")
         topic_id = described(bob, ["shut"], 12)["shut"].topic_id
         answer = alice.call(ApiKey.METADATA, 12, topics=[{"topic_id": topic_id, "name": None}])
@@ -124,13 +134,15 @@ class TestTopics:
             (TOPIC, None, topic_id)
         ]
 
-    def test_operations_that_are_left(self, kafka, alice, bob):
+    def test_operations_that_are_left(
+        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
+    ) -> None:
         kafka.deny("alice", "Write", topic="shut")
         left = described(alice, ["shut"])["shut"].topic_authorized_operations
         everything = described(bob, ["shut"])["shut"].topic_authorized_operations
         assert everything - left == 1 << 4
 
-    def test_reading(self, kafka, alice):
+    def test_reading(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Read", topic="shut")
         kafka.deny("alice", "Describe", topic="shut")
         asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
@@ -156,7 +168,9 @@ class TestTopics:
         assert {one.name: one.partitions[0].error_code for one in offsets.topics}["shut"] is TOPIC
 
     @pytest.mark.parametrize("resource", [{"topic": "ne*"}, {}])
-    def test_create(self, kafka, alice, resource):
+    def test_create(
+        self, kafka: EmbeddedBroker, alice: RawClient, resource: dict[str, str]
+    ) -> None:
         kafka.deny("alice", "Create", **resource)
         topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
         answer = alice.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
@@ -164,7 +178,7 @@ class TestTopics:
         assert answer.topics[0].error_message == "Authorization failed."
         assert "new" not in described(alice, None)
 
-    def test_delete(self, kafka, alice, bob):
+    def test_delete(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
         create(bob, "kept")
         create(bob, "gone")
         kafka.deny("alice", "Delete", topic="kept")
@@ -175,7 +189,7 @@ class TestTopics:
         }
         assert {"kept"} == described(bob, None).keys() & {"kept", "gone"}
 
-    def test_configs(self, kafka, alice):
+    def test_configs(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "DescribeConfigs", topic="shut")
         kafka.deny("alice", "DescribeConfigs")
         resources = [
@@ -192,12 +206,12 @@ class TestTopics:
 
 
 class TestProducers:
-    def test_idempotent(self, kafka, alice):
+    def test_idempotent(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "IdempotentWrite")
         answer = alice.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
         assert (answer.error_code, answer.producer_id) == (CLUSTER, -1)
 
-    def test_transactional(self, kafka, alice):
+    def test_transactional(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Write", transactional_id="job-*")
         values: dict[str, Any] = {"transactional_id": "job-1", "transaction_timeout": TIMEOUT}
         assert alice.call(ApiKey.INIT_PRODUCER_ID, 4, **values).error_code is TRANSACTION
@@ -209,7 +223,7 @@ class TestProducers:
         answer = alice.call(ApiKey.PRODUCE, 9, transactional_id="job-1", **data)
         assert answer.responses[0].partition_responses[0].error_code is TRANSACTION
 
-    def test_partitions_of_a_transaction(self, kafka, alice):
+    def test_partitions_of_a_transaction(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Write", topic="shut")
         topics = [{"name": name, "partitions": [0]} for name in ("open", "shut")]
         answer = alice.call(
@@ -228,9 +242,9 @@ class TestProducers:
 
 
 class TestGroups:
-    def test_all_that_read_one(self, kafka, alice):
+    def test_all_that_read_one(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
         kafka.deny("alice", "Read", group="g")
-        member = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+        member: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": "m"}
         assert alice.call(ApiKey.HEARTBEAT, 3, **member).error_code is GROUP
         partition = {"partition_index": 0, "committed_offset": 3}
         topics = [{"name": "open", "partitions": [partition]}]
@@ -239,10 +253,12 @@ class TestGroups:
         assert answer.topics[0].partitions[0].error_code is GROUP
 
     @pytest.mark.parametrize(("key_type", "error"), [(0, GROUP), (1, TRANSACTION)])
-    def test_coordinators(self, kafka, alice, key_type, error):
+    def test_coordinators(
+        self, kafka: EmbeddedBroker, alice: RawClient, key_type: int, error: ErrorCode
+    ) -> None:
         kafka.deny("alice", "Describe", group="x")
         kafka.deny("alice", "Describe", transactional_id="x")
-        keys = {"key_type": key_type, "coordinator_keys": ["x", "y"]}
+        keys: dict[str, Any] = {"key_type": key_type, "coordinator_keys": ["x", "y"]}
         found = alice.call(ApiKey.FIND_COORDINATOR, 4, **keys).coordinators
         assert {one.key: (one.error_code, one.node_id) for one in found} == {
             "x": (error, -1),
@@ -251,7 +267,9 @@ class TestGroups:
         one = alice.call(ApiKey.FIND_COORDINATOR, 3, key="x", key_type=key_type)
         assert (one.error_code, one.node_id) == (error, -1)
 
-    def test_offsets_of_topics_that_are_hidden(self, kafka, alice, bob):
+    def test_offsets_of_topics_that_are_hidden(
+        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
+    ) -> None:
         commit(bob, "readers", "open", "shut")
         kafka.deny("alice", "Describe", topic="shut")
         asked = [
@@ -264,7 +282,7 @@ class TestGroups:
         )
         assert [topic.name for topic in answer.groups[0].topics] == ["open"]
 
-    def test_lists(self, kafka, alice, bob):
+    def test_lists(self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient) -> None:
         commit(bob, "seen", "open")
         commit(bob, "hidden", "open")
         kafka.deny("alice", "Describe", group="hidden")
@@ -272,7 +290,7 @@ class TestGroups:
         assert found & {"seen", "hidden"} == {"seen"}
 
 
-def test_a_denial_is_taken_back(kafka, alice):
+def test_a_denial_is_taken_back(kafka: EmbeddedBroker, alice: RawClient) -> None:
     first = kafka.deny("*", "Write", topic="*")
     kafka.deny("User:alice", "All", topic="shut")
     assert produced(alice, "open", "shut") == {"open": TOPIC, "shut": TOPIC}
@@ -282,14 +300,14 @@ def test_a_denial_is_taken_back(kafka, alice):
     assert produced(alice, "open", "shut") == {"open": NONE, "shut": NONE}
 
 
-def test_denials_that_can_not_be(kafka):
+def test_denials_that_can_not_be(kafka: EmbeddedBroker) -> None:
     with pytest.raises(ConfigError, match="no operation Wriet"):
         kafka.deny("alice", "Wriet", topic="x")
     with pytest.raises(ConfigError, match="one resource"):
         kafka.deny("alice", "Write", topic="x", group="y")
 
 
-def test_who_is_known_by_a_certificate(tmp_path):
+def test_who_is_known_by_a_certificate(tmp_path: Path) -> None:
     with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
         broker.deny("CN=alice", "Write", topic="t")
         outcome: list[Any] = []
@@ -310,9 +328,9 @@ def test_who_is_known_by_a_certificate(tmp_path):
         assert outcome[1] is None
 
 
-def test_librdkafka_says_so(kafka):
+def test_librdkafka_says_so(kafka: EmbeddedBroker) -> None:
     """Every denied operation of a producer's life, by a foreign client's own words."""
-    options = {
+    options: dict[str, str | int | float | bool] = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-256",

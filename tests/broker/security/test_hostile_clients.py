@@ -8,6 +8,7 @@ import ssl
 import struct
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,38 +17,43 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import handshake, log_in
 from tests.broker.support.raw import RawClient, batch, produce
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SEED = 20_261_122
 
 
 @pytest.fixture(scope="module")
-def broker():
+def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, sasl={"alice": "secret"}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def encrypted():
-    options = {"tls": True, "sasl": {"alice": "secret"}, "handshake_timeout_ms": 3000}
-    with EmbeddedBroker(topics={"t": 1}, **options) as running:
+def encrypted() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(
+        topics={"t": 1}, tls=True, sasl={"alice": "secret"}, handshake_timeout_ms=3000
+    ) as running:
         yield running
 
 
-def address(kafka):
+def address(kafka: EmbeddedBroker) -> tuple[str, int]:
     host, port = kafka.bootstrap_servers.rsplit(":", 1)
     return host, int(port)
 
 
-def serves(kafka):
+def serves(kafka: EmbeddedBroker) -> bool:
     """Whether a client gets through a login and a write."""
     with RawClient(kafka.bootstrap_servers) as client:
         if kafka.config.tls:
             context = ssl.create_default_context(cafile=kafka.ca_file)
             client.socket = context.wrap_socket(client.socket, server_hostname="localhost")
         log_in(client)
-        return produce(client, "t", bytes(batch())).error_code == 0
+        served: bool = produce(client, "t", bytes(batch())).error_code == 0
+        return served
 
 
-def throw(kafka, data):
+def throw(kafka: EmbeddedBroker, data: bytes) -> None:
     """Send bytes and read until the broker ends the connection, or says nothing for a while."""
     with socket.create_connection(address(kafka), 10) as client:
         client.settimeout(0.05)
@@ -60,15 +66,15 @@ def throw(kafka, data):
 
 
 @pytest.mark.parametrize("kind", ["broker", "encrypted"])
-def test_noise(kind, request):
-    kafka = request.getfixturevalue(kind)
+def test_noise(kind: str, request: pytest.FixtureRequest) -> None:
+    kafka: EmbeddedBroker = request.getfixturevalue(kind)
     noise = random.Random(SEED)
     for _ in range(60):
         throw(kafka, noise.randbytes(noise.randrange(1, 3000)))
     assert serves(kafka)
 
 
-def test_frames_of_noise_before_a_login(broker):
+def test_frames_of_noise_before_a_login(broker: EmbeddedBroker) -> None:
     noise = random.Random(SEED)
     for api in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS):
         for version in range(4):
@@ -79,7 +85,7 @@ def test_frames_of_noise_before_a_login(broker):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_noise_as_tokens(broker, mechanism):
+def test_noise_as_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
     noise = random.Random(SEED)
     for size in (0, 1, 10, 1000, 400_000):
         with RawClient(broker.bootstrap_servers) as client:
@@ -90,7 +96,7 @@ def test_noise_as_tokens(broker, mechanism):
     assert serves(broker)
 
 
-def test_noise_in_the_middle_of_a_handshake(encrypted):
+def test_noise_in_the_middle_of_a_handshake(encrypted: EmbeddedBroker) -> None:
     """A client's first message, cut at every length and followed by nothing or by noise."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context(cafile=encrypted.ca_file).wrap_bio(
@@ -105,7 +111,7 @@ def test_noise_in_the_middle_of_a_handshake(encrypted):
     assert serves(encrypted)
 
 
-def test_noise_behind_a_handshake(encrypted):
+def test_noise_behind_a_handshake(encrypted: EmbeddedBroker) -> None:
     context = ssl.create_default_context(cafile=encrypted.ca_file)
     plain = socket.create_connection(address(encrypted), 10)
     with context.wrap_socket(plain, server_hostname="localhost") as client:
@@ -118,7 +124,7 @@ def test_noise_behind_a_handshake(encrypted):
     assert serves(encrypted)
 
 
-def test_many_who_say_nothing_hold_up_nobody(encrypted):
+def test_many_who_say_nothing_hold_up_nobody(encrypted: EmbeddedBroker) -> None:
     idle = [socket.create_connection(address(encrypted), 10) for _ in range(200)]
     started = time.monotonic()
     assert serves(encrypted)
@@ -128,9 +134,9 @@ def test_many_who_say_nothing_hold_up_nobody(encrypted):
 
 
 @pytest.mark.parametrize("kind", ["broker", "encrypted"])
-def test_who_reads_late_is_not_waited_for(kind, request):
+def test_who_reads_late_is_not_waited_for(kind: str, request: pytest.FixtureRequest) -> None:
     """A client that asks for a MiB a hundred times before it reads: others are served meanwhile."""
-    kafka = request.getfixturevalue(kind)
+    kafka: EmbeddedBroker = request.getfixturevalue(kind)
     with RawClient(kafka.bootstrap_servers) as client:
         if kafka.config.tls:
             context = ssl.create_default_context(cafile=kafka.ca_file)

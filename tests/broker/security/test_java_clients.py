@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from py4j.protocol import Py4JJavaError
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.support.kafka.jvm import kafka_jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.support.kafka.jvm import Jvm
 
 STRINGS = "org.apache.kafka.common.serialization.StringSerializer"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -14,13 +21,13 @@ PASSWORD = 'se"c\\ret;='
 
 
 @pytest.fixture(scope="module")
-def jvm():
+def jvm() -> Iterator[Jvm]:
     with kafka_jvm() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def secured():
+def secured() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(
         topics={"t": 1},
         tls=True,
@@ -31,7 +38,7 @@ def secured():
         yield broker
 
 
-def producer(jvm, options, **more):
+def producer(jvm: Jvm, options: Mapping[str, str], **more: str) -> Any:
     settings = jvm.packages.java.util.Properties()
     own = {"key.serializer": STRINGS, "value.serializer": STRINGS, "max.block.ms": "15000"}
     for key, value in {**options, **own, **more}.items():
@@ -39,12 +46,12 @@ def producer(jvm, options, **more):
     return jvm.packages.org.apache.kafka.clients.producer.KafkaProducer(settings)
 
 
-def send(jvm, sender, topic="t"):
+def send(jvm: Jvm, sender: Any, topic: str = "t") -> Any:
     record = jvm.packages.org.apache.kafka.clients.producer.ProducerRecord(topic, "v")
     return sender.send(record).get()
 
 
-def write(jvm, options):
+def write(jvm: Jvm, options: Mapping[str, str]) -> Any:
     sender = producer(jvm, options)
     try:
         return send(jvm, sender).offset()
@@ -53,7 +60,9 @@ def write(jvm, options):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_options_that_the_broker_hands_out(jvm, secured, mechanism):
+def test_options_that_the_broker_hands_out(
+    jvm: Jvm, secured: EmbeddedBroker, mechanism: str
+) -> None:
     before = secured.end_offsets("t")[0]
     options = secured.client_options("alice", mechanism=mechanism, prefix="")
     if mechanism == "OAUTHBEARER":
@@ -64,7 +73,7 @@ def test_options_that_the_broker_hands_out(jvm, secured, mechanism):
     assert write(jvm, options) == before
 
 
-def test_a_session_is_renewed(jvm, secured):
+def test_a_session_is_renewed(jvm: Jvm, secured: EmbeddedBroker) -> None:
     """For three sessions' time on one connection."""
     sender = producer(jvm, secured.client_options("alice", prefix=""))
     try:
@@ -82,7 +91,7 @@ def test_a_session_is_renewed(jvm, secured):
         sender.close()
 
 
-def test_a_certificate_of_the_clients_own(jvm):
+def test_a_certificate_of_the_clients_own(jvm: Jvm) -> None:
     with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
         certificate = broker.client_certificate("alice")
         assert write(jvm, broker.client_options(certificate=certificate, prefix="")) == 0
@@ -90,7 +99,7 @@ def test_a_certificate_of_the_clients_own(jvm):
             write(jvm, broker.client_options(prefix=""))
 
 
-def test_refusals(jvm, secured):
+def test_refusals(jvm: Jvm, secured: EmbeddedBroker) -> None:
     options = secured.client_options("alice", mechanism="PLAIN", prefix="")
     options["sasl.jaas.config"] = options["sasl.jaas.config"].replace("alice", "mallory")
     with pytest.raises(Py4JJavaError, match="Authentication failed: Invalid username or password"):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Never
+
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.broker.security.clients import Writer
 
 PASSWORD = 'se"c\\ret;='
 
@@ -15,7 +22,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 @pytest.fixture(scope="module")
-def secured():
+def secured() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(
         topics={"t": 1}, tls=True, sasl={"alice": PASSWORD}, sasl_mechanisms=MECHANISMS
     ) as broker:
@@ -23,31 +30,33 @@ def secured():
 
 
 @pytest.fixture(params=WRITERS)
-def write(request):
+def write(request: pytest.FixtureRequest) -> Writer:
     return WRITERS[request.param]
 
 
-def login(broker, password=PASSWORD, user="alice", mechanism="PLAIN"):
+def login(
+    broker: EmbeddedBroker, password: str = PASSWORD, user: str = "alice", mechanism: str = "PLAIN"
+) -> Login:
     return Login(mechanism=mechanism, user=user, password=password, ca_file=broker.ca_file)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_known_user_writes(secured, write, mechanism):
+def test_a_known_user_writes(secured: EmbeddedBroker, write: Writer, mechanism: str) -> None:
     before = secured.end_offsets("t")[0]
     write(secured, login(secured, mechanism=mechanism), "t", b"x")
     assert secured.end_offsets("t")[0] == before + 1
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password(secured, write, mechanism):
+def test_a_wrong_password(secured: EmbeddedBroker, write: Writer, mechanism: str) -> None:
     before = secured.end_offsets("t")
     with pytest.raises(NotDeliveredError):
         write(secured, login(secured, "guessed", mechanism=mechanism), "t", b"x")
     assert secured.end_offsets("t") == before
 
 
-def test_a_token_that_is_refused(write):
-    def validate(token):
+def test_a_token_that_is_refused(write: Writer) -> None:
+    def validate(token: str) -> Never:
         raise AuthenticationError("nobody comes in")
 
     with EmbeddedBroker(
@@ -61,7 +70,7 @@ def test_a_token_that_is_refused(write):
         assert broker.end_offsets("t") == [0]
 
 
-def test_a_mechanism_that_is_not_served():
+def test_a_mechanism_that_is_not_served() -> None:
     scram = Login(mechanism="SCRAM-SHA-256", user="alice", password="x")
     reason = "broker's supported mechanisms: PLAIN"
     with (
@@ -71,20 +80,20 @@ def test_a_mechanism_that_is_not_served():
         WRITERS["librdkafka"](broker, scram, "t", b"x")
 
 
-def test_the_reason_is_told(secured):
+def test_the_reason_is_told(secured: EmbeddedBroker) -> None:
     with pytest.raises(NotDeliveredError, match="Authentication failed: Invalid username or pass"):
         WRITERS["librdkafka"](secured, login(secured, "guessed"), "t", b"x")
 
 
-def test_without_tls(write):
+def test_without_tls(write: Writer) -> None:
     with EmbeddedBroker(topics={"t": 1}, sasl={"alice": PASSWORD}) as broker:
         plain = Login(mechanism="SCRAM-SHA-512", user="alice", password=PASSWORD)
         write(broker, plain, "t", b"x")
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_changed_password_and_a_removed_user(secured, mechanism):
-    def write(password):
+def test_a_changed_password_and_a_removed_user(secured: EmbeddedBroker, mechanism: str) -> None:
+    def write(password: str) -> None:
         WRITERS["librdkafka"](secured, login(secured, password, "bob", mechanism), "t", b"x")
 
     secured.set_password("bob", "first")
@@ -98,7 +107,7 @@ def test_a_changed_password_and_a_removed_user(secured, mechanism):
         write("second")
 
 
-def test_client_options(secured):
+def test_client_options(secured: EmbeddedBroker) -> None:
     options = secured.client_options("alice", mechanism="PLAIN")
     assert options == {
         "kafka.bootstrap.servers": secured.bootstrap_servers,
@@ -111,11 +120,11 @@ def test_client_options(secured):
     }
 
 
-def test_options_of_nobody(secured):
+def test_options_of_nobody(secured: EmbeddedBroker) -> None:
     with pytest.raises(ConfigError, match="no user mallory"):
         secured.client_options("mallory")
 
 
-def test_no_password_is_shown(secured):
+def test_no_password_is_shown(secured: EmbeddedBroker) -> None:
     assert PASSWORD not in repr(secured.config)
     assert "secret-42" not in repr(EmbeddedBroker(sasl={"a": "secret-42"}).config.security)

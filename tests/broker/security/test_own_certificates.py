@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,16 +14,19 @@ from spark_kafka_sink.common.errors import ConfigError
 from tests.broker.security.clients import WRITERS, Login
 from tests.support.certificates import CertificateAuthority
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PASSWORD = "opens the key"
 
 
 @pytest.fixture(scope="module")
-def authority():
+def authority() -> CertificateAuthority:
     return CertificateAuthority()
 
 
 @pytest.fixture
-def files(authority, tmp_path):
+def files(authority: CertificateAuthority, tmp_path: Path) -> dict[str, str]:
     issued = authority.server("localhost", "127.0.0.1")
     certificate, key = tmp_path / "server.crt", tmp_path / "server.key"
     certificate.write_text(issued.chain_pem)
@@ -32,17 +36,21 @@ def files(authority, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["text", "env"])
-def test_they_are_served(files, monkeypatch, source):
+def test_they_are_served(
+    files: dict[str, str], monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
     monkeypatch.setenv("KEY_PASSWORD", PASSWORD)
     password = PASSWORD if source == "text" else "env:KEY_PASSWORD"
     own = TlsFiles(**files, key_password=password)
     assert PASSWORD not in repr(own)
     with EmbeddedBroker(topics={"t": 1}, tls=own) as broker:
-        WRITERS["librdkafka"](broker, Login(ca_file=files["ca"]), "t", b"x")
+        WRITERS["librdkafka"](broker, Login(ca_file=Path(files["ca"])), "t", b"x")
         assert broker.end_offsets("t") == [1]
 
 
-def test_clients_of_the_users_authority_and_of_the_brokers(files, authority, tmp_path):
+def test_clients_of_the_users_authority_and_of_the_brokers(
+    files: dict[str, str], authority: CertificateAuthority, tmp_path: Path
+) -> None:
     own = TlsFiles(**files, key_password=PASSWORD)
     issued = authority.client("alice")
     theirs = (tmp_path / "alice.crt", tmp_path / "alice.key")
@@ -51,15 +59,17 @@ def test_clients_of_the_users_authority_and_of_the_brokers(files, authority, tmp
     with EmbeddedBroker(topics={"t": 1}, tls=own, client_certificates="required") as broker:
         ours = broker.client_certificate_files(broker.client_certificate("bob"))
         for pair in (theirs, ours):
-            WRITERS["librdkafka"](broker, Login(ca_file=files["ca"], certificate=pair), "t", b"x")
+            WRITERS["librdkafka"](
+                broker, Login(ca_file=Path(files["ca"]), certificate=pair), "t", b"x"
+            )
         assert broker.end_offsets("t") == [2]
 
 
-def test_they_replace_the_brokers_own_while_it_runs(files):
+def test_they_replace_the_brokers_own_while_it_runs(files: dict[str, str]) -> None:
     with EmbeddedBroker(topics={"t": 1}, tls=True) as broker:
         broker.change_certificate(TlsFiles(**files, key_password=PASSWORD))
         assert broker.ca_certificate == Path(files["ca"]).read_text()
-        WRITERS["librdkafka"](broker, Login(ca_file=files["ca"]), "t", b"x")
+        WRITERS["librdkafka"](broker, Login(ca_file=Path(files["ca"])), "t", b"x")
 
 
 @pytest.mark.parametrize(
@@ -72,24 +82,28 @@ def test_they_replace_the_brokers_own_while_it_runs(files):
         ({"key_password": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE, which is not set"),
     ],
 )
-def test_files_that_can_not_be_used(files, change, reason):
+def test_files_that_can_not_be_used(
+    files: dict[str, str], change: dict[str, Any], reason: str
+) -> None:
+    settings = {**files, "key_password": PASSWORD, **change}
     with pytest.raises(ConfigError, match=reason):
-        EmbeddedBroker(tls=TlsFiles(**({**files, "key_password": PASSWORD} | change)))
+        EmbeddedBroker(tls=TlsFiles(**settings))
 
 
-def test_a_broker_without_tls_has_none():
+def test_a_broker_without_tls_has_none() -> None:
     broker = EmbeddedBroker()
-    for ask in (
+    asks: tuple[Callable[[], object], ...] = (
         lambda: broker.ca_certificate,
         lambda: broker.ca_file,
         lambda: broker.client_certificate("alice"),
         broker.change_certificate,
-    ):
+    )
+    for ask in asks:
         with pytest.raises(ConfigError, match="has no TLS"):
             ask()
 
 
-def test_the_key_is_for_the_owner_alone():
+def test_the_key_is_for_the_owner_alone() -> None:
     broker = EmbeddedBroker(tls=True)
     certificate = broker.client_certificate("alice")
     _, key = broker.client_certificate_files(certificate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,6 +13,9 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
 from tests.broker.support.raw import RawClient, batch, produce, produce_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 USERS = {"alice": "secret", "bob": "hidden"}
 OTHER_ID = (
@@ -24,13 +28,13 @@ HIDDEN = (
 
 
 @pytest.fixture(scope="module")
-def kafka():
+def kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, sasl=USERS) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def short_sessions():
+def short_sessions() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, sasl=USERS, connections_max_reauth_ms=400) as broker:
         yield broker
 
@@ -42,7 +46,7 @@ def await_end(session_ms: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_authenticate_in_each_version(kafka, version):
+def test_authenticate_in_each_version(kafka: EmbeddedBroker, version: int) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         assert handshake(client).mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
         answer = authenticate(client, plain("alice", "secret"), version)
@@ -50,7 +54,7 @@ def test_authenticate_in_each_version(kafka, version):
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_bare_tokens_after_handshake_0(kafka):
+def test_bare_tokens_after_handshake_0(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         assert handshake(client, version=0).error_code is ErrorCode.none
         token = plain("alice", "secret")
@@ -59,7 +63,7 @@ def test_bare_tokens_after_handshake_0(kafka):
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_a_bare_token_that_is_wrong(kafka):
+def test_a_bare_token_that_is_wrong(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client, version=0)
         token = plain("alice", "guessed")
@@ -67,7 +71,7 @@ def test_a_bare_token_that_is_wrong(kafka):
         assert client.closed()
 
 
-def test_api_versions_once_before(kafka):
+def test_api_versions_once_before(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         served = {one.api_key for one in client.call(ApiKey.API_VERSIONS, 2).api_keys}
         assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= served
@@ -79,7 +83,7 @@ def test_api_versions_once_before(kafka):
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_other_requests_end_the_connection(kafka, steps):
+def test_other_requests_end_the_connection(kafka: EmbeddedBroker, steps: int) -> None:
     before = kafka.end_offsets("t")
     with RawClient(kafka.bootstrap_servers) as client:
         if steps:
@@ -89,13 +93,13 @@ def test_other_requests_end_the_connection(kafka, steps):
     assert kafka.end_offsets("t") == before
 
 
-def test_authenticate_without_a_handshake_ends_the_connection(kafka):
+def test_authenticate_without_a_handshake_ends_the_connection(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=plain("alice", "secret"))
         assert client.closed()
 
 
-def test_an_unknown_mechanism(kafka):
+def test_an_unknown_mechanism(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         answer = handshake(client, "GSSAPI")
         assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
@@ -120,7 +124,9 @@ def test_an_unknown_mechanism(kafka):
         ),
     ],
 )
-def test_refusals_are_told_late_as_kafka_words_them(kafka, message, told):
+def test_refusals_are_told_late_as_kafka_words_them(
+    kafka: EmbeddedBroker, message: bytes, told: str
+) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client)
         started = time.monotonic()
@@ -131,7 +137,7 @@ def test_refusals_are_told_late_as_kafka_words_them(kafka, message, told):
         assert client.closed()
 
 
-def test_who_is_unknown_to_scram_is_not_told_so(kafka):
+def test_who_is_unknown_to_scram_is_not_told_so(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         handshake(client, "SCRAM-SHA-256")
         answer = authenticate(client, b"n,,n=nobody,r=abc")
@@ -139,7 +145,7 @@ def test_who_is_unknown_to_scram_is_not_told_so(kafka):
         assert client.closed()
 
 
-def test_large_frames_are_not_taken_before(kafka):
+def test_large_frames_are_not_taken_before(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         client.socket.sendall((600_000).to_bytes(4, "big"))
         assert client.closed()
@@ -149,7 +155,7 @@ def test_large_frames_are_not_taken_before(kafka):
         assert produce(client, "t", bytes(batch(value=value))).error_code == 0
 
 
-def test_who_says_nothing_has_to_go():
+def test_who_says_nothing_has_to_go() -> None:
     with (
         EmbeddedBroker(sasl=USERS, handshake_timeout_ms=300) as broker,
         RawClient(broker.bootstrap_servers) as client,
@@ -157,7 +163,7 @@ def test_who_says_nothing_has_to_go():
         assert client.closed()
 
 
-def test_a_second_handshake_without_sessions(kafka):
+def test_a_second_handshake_without_sessions(kafka: EmbeddedBroker) -> None:
     with RawClient(kafka.bootstrap_servers) as client:
         log_in(client)
         assert handshake(client).error_code is ErrorCode.illegal_sasl_state
@@ -166,17 +172,17 @@ def test_a_second_handshake_without_sessions(kafka):
         assert produce(client, "t", bytes(batch())).error_code == 0
 
 
-def test_sasl_is_illegal_where_there_is_none():
+def test_sasl_is_illegal_where_there_is_none() -> None:
     with EmbeddedBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         assert handshake(client).error_code is ErrorCode.illegal_sasl_state
 
 
 class TestSessions:
-    def test_the_client_is_told_how_long(self, short_sessions):
+    def test_the_client_is_told_how_long(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             assert log_in(client).session_lifetime == timedelta(milliseconds=400)
 
-    def test_a_request_after_the_end_closes(self, short_sessions):
+    def test_a_request_after_the_end_closes(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             log_in(client)
             assert produce(client, "t", bytes(batch())).error_code == 0
@@ -184,20 +190,20 @@ class TestSessions:
             client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
             assert client.closed()
 
-    def test_it_goes_on_after_another_authentication(self, short_sessions):
+    def test_it_goes_on_after_another_authentication(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             log_in(client)
             await_end(420)
             assert log_in(client).error_code is ErrorCode.none
             assert produce(client, "t", bytes(batch())).error_code == 0
 
-    def test_not_twice_a_second(self, short_sessions):
+    def test_not_twice_a_second(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             log_in(client)
             assert log_in(client).error_code is ErrorCode.none
             assert handshake(client).error_code is ErrorCode.illegal_sasl_state
 
-    def test_as_the_same_user(self, short_sessions):
+    def test_as_the_same_user(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             log_in(client)
             answer = log_in(client, "bob", "hidden")
@@ -207,14 +213,14 @@ class TestSessions:
             )
             assert client.closed()
 
-    def test_by_the_same_mechanism(self, short_sessions):
+    def test_by_the_same_mechanism(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             log_in(client)
             assert handshake(client, "SCRAM-SHA-256").error_code is ErrorCode.none
             client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=abc")
             assert client.closed()
 
-    def test_not_with_a_password_that_changed(self, short_sessions):
+    def test_not_with_a_password_that_changed(self, short_sessions: EmbeddedBroker) -> None:
         with RawClient(short_sessions.bootstrap_servers) as client:
             short_sessions.set_password("carol", "old")
             log_in(client, "carol", "old")

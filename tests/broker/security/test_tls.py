@@ -6,6 +6,7 @@ import socket
 import ssl
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,30 +15,37 @@ from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError
 from tests.broker.support.raw import RawClient, batch, produce
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.broker.security.clients import Writer
+
 
 @pytest.fixture(scope="module")
-def tls_kafka():
+def tls_kafka() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, tls=True) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def stranger():
+def stranger() -> EmbeddedBroker:
     """A broker that runs nowhere: its authority is unknown to all others."""
     return EmbeddedBroker(tls=True)
 
 
 @pytest.fixture(params=WRITERS)
-def write(request):
+def write(request: pytest.FixtureRequest) -> Writer:
     return WRITERS[request.param]
 
 
-def address(broker):
+def address(broker: EmbeddedBroker) -> tuple[str, int]:
     host, port = broker.bootstrap_servers.rsplit(":", 1)
     return host, int(port)
 
 
-def connect(broker, context=None, name="localhost"):
+def connect(
+    broker: EmbeddedBroker, context: ssl.SSLContext | None = None, name: str = "localhost"
+) -> ssl.SSLSocket:
     context = context or ssl.create_default_context(cafile=broker.ca_file)
     plain = socket.create_connection(address(broker), 10)
     try:
@@ -47,13 +55,17 @@ def connect(broker, context=None, name="localhost"):
         raise
 
 
-def test_a_client_that_trusts_the_authority_writes(tls_kafka, write):
+def test_a_client_that_trusts_the_authority_writes(
+    tls_kafka: EmbeddedBroker, write: Writer
+) -> None:
     before = tls_kafka.end_offsets("t")[0]
     write(tls_kafka, Login(ca_file=tls_kafka.ca_file), "t", b"x")
     assert tls_kafka.end_offsets("t")[0] == before + 1
 
 
-def test_a_client_of_another_authority_does_not(tls_kafka, stranger, write):
+def test_a_client_of_another_authority_does_not(
+    tls_kafka: EmbeddedBroker, stranger: EmbeddedBroker, write: Writer
+) -> None:
     before = tls_kafka.end_offsets("t")
     with pytest.raises(NotDeliveredError):
         write(tls_kafka, Login(ca_file=stranger.ca_file), "t", b"x")
@@ -62,14 +74,14 @@ def test_a_client_of_another_authority_does_not(tls_kafka, stranger, write):
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
-def test_versions_and_names(tls_kafka, version, name):
+def test_versions_and_names(tls_kafka: EmbeddedBroker, version: ssl.TLSVersion, name: str) -> None:
     context = ssl.create_default_context(cafile=tls_kafka.ca_file)
     context.minimum_version = context.maximum_version = version
     with connect(tls_kafka, context, name) as client:
         assert client.version() == version.name.replace("_", ".")
 
 
-def test_tls_1_1_is_refused(tls_kafka):
+def test_tls_1_1_is_refused(tls_kafka: EmbeddedBroker) -> None:
     context = ssl.create_default_context(cafile=tls_kafka.ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -81,13 +93,13 @@ def test_tls_1_1_is_refused(tls_kafka):
 class TlsRawClient(RawClient):
     """A raw client whose socket speaks TLS."""
 
-    def __init__(self, broker, context=None):
+    def __init__(self, broker: EmbeddedBroker, context: ssl.SSLContext | None = None) -> None:
         super().__init__(broker.bootstrap_servers)
         context = context or ssl.create_default_context(cafile=broker.ca_file)
         self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
 
 
-def test_large_requests_and_answers(tls_kafka):
+def test_large_requests_and_answers(tls_kafka: EmbeddedBroker) -> None:
     value = bytes(range(256)) * 3600
     with TlsRawClient(tls_kafka) as client:
         for _ in range(4):
@@ -102,7 +114,7 @@ def test_large_requests_and_answers(tls_kafka):
         assert bytes(records).count(value) == 4
 
 
-def test_a_plain_client_gets_an_alert(tls_kafka):
+def test_a_plain_client_gets_an_alert(tls_kafka: EmbeddedBroker) -> None:
     """As of Kafka, whose alert a client takes for a frame of 352,518,912 bytes."""
     with socket.create_connection(address(tls_kafka), 10) as client:
         client.sendall(b"\0\0\0\x10\0\x12\0\0\0\0\0\1\xff\xff" + bytes(6))
@@ -112,26 +124,28 @@ def test_a_plain_client_gets_an_alert(tls_kafka):
         assert client.recv(100) == b""
 
 
-def test_a_slow_handshake_stops_nobody_and_ends(stranger):
+def test_a_slow_handshake_stops_nobody_and_ends(stranger: EmbeddedBroker) -> None:
     with EmbeddedBroker(topics={"t": 1}, tls=True, handshake_timeout_ms=600) as broker:
         started = time.monotonic()
         slow = [socket.create_connection(address(broker), 10) for _ in range(20)]
-        for client in slow:
-            client.sendall(b"\x16\x03\x01\x02\x00\x01")
+        for silent in slow:
+            silent.sendall(b"\x16\x03\x01\x02\x00\x01")
         with TlsRawClient(broker) as client:
             assert produce(client, "t", bytes(batch())).error_code == 0
         assert time.monotonic() - started < 0.6
-        for client in slow:
-            with client:
-                client.settimeout(10)
-                assert client.recv(1) == b""
+        for silent in slow:
+            with silent:
+                silent.settimeout(10)
+                assert silent.recv(1) == b""
         assert time.monotonic() - started < 5
 
 
-def test_the_certificate_changes_while_it_runs(tls_kafka):
-    def serial():
+def test_the_certificate_changes_while_it_runs(tls_kafka: EmbeddedBroker) -> None:
+    def serial() -> object:
         with connect(tls_kafka) as client:
-            return client.getpeercert()["serialNumber"]
+            certificate = client.getpeercert()
+            assert certificate is not None
+            return certificate["serialNumber"]
 
     with TlsRawClient(tls_kafka) as open_before:
         first = serial()
@@ -147,7 +161,7 @@ def test_the_certificate_changes_while_it_runs(tls_kafka):
         ({"expires_in": timedelta(seconds=-5)}, "certificate has expired"),
     ],
 )
-def test_bad_certificates_on_demand(change, reason):
+def test_bad_certificates_on_demand(change: dict[str, Any], reason: str) -> None:
     with EmbeddedBroker(tls=True) as broker:
         broker.change_certificate(**change)
         with pytest.raises(ssl.SSLCertVerificationError, match=reason):
@@ -155,28 +169,30 @@ def test_bad_certificates_on_demand(change, reason):
 
 
 @pytest.fixture(scope="module")
-def strict():
+def strict() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="required") as broker:
         yield broker
 
 
 class TestClientCertificates:
-    def test_with_one(self, strict, write):
+    def test_with_one(self, strict: EmbeddedBroker, write: Writer) -> None:
         files = strict.client_certificate_files(strict.client_certificate("alice"))
         write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
 
-    def test_without_one(self, strict, write):
+    def test_without_one(self, strict: EmbeddedBroker, write: Writer) -> None:
         before = strict.end_offsets("t")
         with pytest.raises(NotDeliveredError):
             write(strict, Login(ca_file=strict.ca_file), "t", b"x")
         assert strict.end_offsets("t") == before
 
-    def test_of_another_authority(self, strict, stranger, write):
+    def test_of_another_authority(
+        self, strict: EmbeddedBroker, stranger: EmbeddedBroker, write: Writer
+    ) -> None:
         files = strict.client_certificate_files(stranger.client_certificate("alice"))
         with pytest.raises(NotDeliveredError):
             write(strict, Login(ca_file=strict.ca_file, certificate=files), "t", b"x")
 
-    def test_the_client_reads_why(self, strict):
+    def test_the_client_reads_why(self, strict: EmbeddedBroker) -> None:
         """However much it has said by then: TLS 1.3 lets it speak before it is looked at."""
         for _ in range(20):
             with connect(strict) as client:
@@ -184,6 +200,6 @@ class TestClientCertificates:
                 with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
                     client.recv(1)
 
-    def test_requested_alone(self, write):
+    def test_requested_alone(self, write: Writer) -> None:
         with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="requested") as broker:
             write(broker, Login(ca_file=broker.ca_file), "t", b"x")

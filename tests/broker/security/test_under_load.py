@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import AuthenticationError
@@ -15,25 +16,30 @@ from spark_kafka_sink.report.task_report import TaskInfo
 from tests.broker.security.clients import Login, confluent_options
 from tests.integration.support.producing import numbered, session
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
 PARTITIONS, ROWS = 4, 40
 SESSION_MS = 1200
 SECONDS = 20
 
 
-def cluster(**options):
-    options = {"topics": {"t": PARTITIONS}, "tls": True, "sasl": {"alice": "secret"}} | options
-    return EmbeddedBroker(**options)
+def cluster(**options: Any) -> EmbeddedBroker:
+    users = {"alice": "secret"}
+    settings: dict[str, Any] = {"topics": {"t": PARTITIONS}, "tls": True, "sasl": users} | options
+    return EmbeddedBroker(**settings)
 
 
-def values(kafka, partition):
-    def read(state):
-        log = state.topics.named("t").partition(partition).log
-        return [int(record.value) for one in log for record in read_records(one.data)]
-
-    return kafka.run(read)
+def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
+    batches = kafka.batches("t", partition)
+    return [int(record.value or b"") for data in batches for record in read_records(data)]
 
 
-def write(kafka, chunks, between, **options):
+def write(
+    kafka: EmbeddedBroker, chunks: int, between: Callable[[int], None], **options: Any
+) -> DeliveryReport:
     """Write with our own producer; `between` runs before each chunk."""
     login = kafka.client_options("alice", prefix="")
     servers = login.pop("bootstrap.servers")
@@ -45,23 +51,23 @@ def write(kafka, chunks, between, **options):
         return producer.report(TaskInfo())
 
 
-def check(kafka, report, chunks):
+def check(kafka: EmbeddedBroker, report: DeliveryReport, chunks: int) -> None:
     assert report.persisted == chunks * ROWS
     for partition in range(PARTITIONS):
         assert values(kafka, partition) == list(range(partition, chunks * ROWS, PARTITIONS))
 
 
-def test_sessions_end_under_our_own_producer():
+def test_sessions_end_under_our_own_producer() -> None:
     with cluster(connections_max_reauth_ms=SESSION_MS, nodes=3) as kafka:
         report = write(kafka, 60, lambda _: time.sleep(3 * SESSION_MS / 1000 / 60))
         check(kafka, report, 60)
 
 
-def test_certificate_and_password_change_in_mid_job():
+def test_certificate_and_password_change_in_mid_job() -> None:
     """Connections that are open go on; what is opened later has the new certificate."""
     with cluster(nodes=3, replication_factor=3) as kafka:
 
-        def between(chunk):
+        def between(chunk: int) -> None:
             if chunk == 10:
                 kafka.change_certificate()
             if chunk == 20:
@@ -70,10 +76,10 @@ def test_certificate_and_password_change_in_mid_job():
         check(kafka, write(kafka, 40, between), 40)
 
 
-def test_a_password_that_is_taken_away_ends_a_job():
+def test_a_password_that_is_taken_away_ends_a_job() -> None:
     with cluster(connections_max_reauth_ms=SESSION_MS) as kafka:
 
-        def between(chunk):
+        def between(chunk: int) -> None:
             if chunk == 5:
                 kafka.set_password("alice", "another")
             time.sleep(0.05)
@@ -84,13 +90,13 @@ def test_a_password_that_is_taken_away_ends_a_job():
         assert time.monotonic() - started < SECONDS
 
 
-def test_sessions_end_under_librdkafka():
+def test_sessions_end_under_librdkafka() -> None:
     with cluster(connections_max_reauth_ms=SESSION_MS) as kafka:
         login = Login(
             mechanism="SCRAM-SHA-256", user="alice", password="secret", ca_file=kafka.ca_file
         )
         options = {"bootstrap.servers": kafka.bootstrap_servers, **confluent_options(login)}
-        errors = []
+        errors: list[KafkaError] = []
         sender = Producer(options | {"enable.idempotence": True, "error_cb": errors.append})
         deadline = time.monotonic() + 3 * SESSION_MS / 1000
         sent = 0
@@ -101,14 +107,15 @@ def test_sessions_end_under_librdkafka():
         assert values(kafka, 0) == list(range(sent))
         reader = Consumer(options | {"group.id": "g", "auto.offset.reset": "earliest"})
         reader.subscribe(["t"])
-        found = []
+        found: list[int] = []
         while len(found) < sent:
-            found += [int(one.value()) for one in reader.consume(sent, 1.0) if not one.error()]
+            read = [one for one in reader.consume(sent, 1.0) if not one.error()]
+            found += [int(one.value() or b"") for one in read]
         reader.close()
         assert found == list(range(sent))
 
 
-def test_kcat_reads_what_kcat_wrote():
+def test_kcat_reads_what_kcat_wrote() -> None:
     with cluster() as kafka:
         options = [
             *("-X", "security.protocol=SASL_SSL", "-X", f"ssl.ca.location={kafka.ca_file}"),
@@ -128,17 +135,17 @@ def test_kcat_reads_what_kcat_wrote():
         assert sorted(done.stdout.splitlines()) == sorted(lines.splitlines())
 
 
-def test_on_a_storage_that_is_a_network_away(redis_url):
+def test_on_a_storage_that_is_a_network_away(redis_url: str) -> None:
     """Requests are handled beside the loop there, logins are not."""
     with cluster(storage=redis_url, connections_max_reauth_ms=SESSION_MS) as kafka:
         report = write(kafka, 30, lambda _: time.sleep(2 * SESSION_MS / 1000 / 30))
         assert report.persisted == 30 * ROWS
 
 
-def test_a_node_that_comes_back():
+def test_a_node_that_comes_back() -> None:
     with cluster(nodes=3, replication_factor=3) as kafka:
 
-        def between(chunk):
+        def between(chunk: int) -> None:
             if chunk == 5:
                 kafka.stop_node(2)
             if chunk == 15:
