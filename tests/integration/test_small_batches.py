@@ -51,7 +51,8 @@ def test_the_limit_is_learned_once_and_for_the_next_task_too(
     second = _task(settings, unique_topic, CHUNK * CHUNKS)
     total = 2 * CHUNK * CHUNKS
     assert first.persisted + second.persisted == total
-    assert 0 < first.splits <= 40  # of eleven batches that were closed before
+    # On a busy machine all eleven batches are closed before: each is split a few times.
+    assert 0 < first.splits <= 66
     assert second.splits == 0
     found = [record.value for record in by_confluent(servers, unique_topic)]
     assert found == [VALUE % number for number in range(total)]
