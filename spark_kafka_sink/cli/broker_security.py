@@ -75,9 +75,13 @@ def token_validator(jwks: str | None) -> TokenValidator:
 
 def client_lines(kafka: EmbeddedBroker, ca_file: Path | None) -> Iterator[str]:
     """Options for clients, one a line, as name=value; a password only as where it is."""
-    options = {"security.protocol": kafka.security_protocol}
+    options = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "security.protocol": kafka.security_protocol,
+    }
     if ca_file is not None:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(ca_file)}
+        location = str(ca_file.absolute())
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": location}
     if kafka.config.sasl:
         user = next(iter(kafka.config.sasl))
         mechanism = kafka.client_options(user, prefix="")["sasl.mechanism"]

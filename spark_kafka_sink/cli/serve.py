@@ -11,6 +11,7 @@ import typer
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.cli.broker_security import client_lines
+from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.config import BrokerOptions
@@ -30,6 +31,10 @@ def serve(options: BrokerOptions, ca_file: str | None = None) -> None:
     Raises:
         KafkaProdError: it can't be started.
     """
+    if ca_file is not None and not options.get("tls"):
+        raise ConfigError(
+            "--ca-file is given without --tls", hint="Add --tls, or leave --ca-file out"
+        )
     stop = threading.Event()
     previous = {
         number: signal.signal(number, lambda *_: stop.set())

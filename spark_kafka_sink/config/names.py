@@ -39,6 +39,9 @@ _RECOGNISED = (
 )
 """What a mistyped name may have been."""
 
+_KAFKA = PREFIX.removesuffix(".")
+_LOOSELY = 0.7
+"""How alike `saslmechanism` and `sasl.mechanism` are, and more."""
 _logger = logging.getLogger(__name__)
 
 
@@ -145,3 +148,12 @@ def _check_foreign_name(name: str) -> None:
     match = nearest(name, SINK_NAMES, CLOSE)
     if match is not None:
         raise ConfigError(f"unknown option {name}", hint=f"Did you mean {SINK_NAMES[match]}?")
+    if name.startswith(_KAFKA):
+        raise ConfigError(f"unknown option {name}", hint=_like_kafka(name))
+
+
+def _like_kafka(name: str) -> str:
+    """The hint for a name that begins as the producer's options do, but without the dot."""
+    known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), _RECOGNISED, _LOOSELY)
+    example = f" Did you mean {PREFIX}{known}?" if known else ""
+    return f"Kafka's options begin with {PREFIX!r}, and have dots as in Java.{example}"

@@ -90,7 +90,8 @@ def read(name: str, text: str, shown: str) -> Setting:
     """
     option = _OPTIONS[name]
     if option.kind is Kind.PASSWORD:
-        return Secret(str(text).strip(), shown)
+        # Java trims its passwords; librdkafka, which these are of, does not.
+        return Secret(str(text).strip() if option.of_java else str(text), shown)
     value = parse_value(option, _FOLDS.get(name, str)(str(text).strip()), shown)
     if not isinstance(value, (str, int)):
         raise TypeError(f"{name} has a type that no security option has")

@@ -38,9 +38,10 @@ def secured(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_what_it_prints_is_what_a_client_needs(
     secured: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    ready, *lines = said(secured, 7)
+    ready, *lines = said(secured, 8)
     options = dict(line.removeprefix("kafka.").split("=", 1) for line in lines)
     assert options == {
+        "bootstrap.servers": ready.split()[-1],
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(tmp_path / "ca.crt"),
@@ -51,7 +52,7 @@ def test_what_it_prints_is_what_a_client_needs(
     outcome: list[KafkaError | None] = []
     producer = Producer(
         {
-            "bootstrap.servers": ready.split()[-1],
+            "bootstrap.servers": options["bootstrap.servers"],
             "security.protocol": options["security.protocol"],
             "ssl.ca.location": options["ssl.truststore.location"],
             "sasl.mechanism": options["sasl.mechanism"],

@@ -150,3 +150,19 @@ def test_the_lists_of_names_do_not_overlap() -> None:
     )
     assert len(frozenset().union(*kinds)) == sum(map(len, kinds))
     assert not {key for key in known_keys.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("kafkaSaslMechanism", "kafka.sasl.mechanism"),
+        ("kafka_security_protocol", "kafka.security.protocol"),
+        ("kafka-linger-ms", "kafka.linger.ms"),
+        ("kafkaesque", ""),
+    ],
+)
+def test_a_name_without_the_dot_after_kafka_is_unknown(given: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown option {given.lower()}") as raised:
+        SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", given: "x"})
+    assert meant in str(raised.value)
+    assert "begin with 'kafka.'" in str(raised.value)

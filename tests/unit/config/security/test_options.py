@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.security.model import PasswordLogin
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
@@ -52,3 +54,23 @@ def test_options_of_other_clients_are_not_javas() -> None:
 def test_every_row_says_something() -> None:
     assert all(option.doc.endswith(".") for option in SECURITY_OPTIONS)
     assert len({option.name for option in SECURITY_OPTIONS}) == len(SECURITY_OPTIONS)
+
+
+def test_librdkafkas_password_keeps_its_spaces_as_java_trims_its_own() -> None:
+    options = {
+        "kafka.bootstrap.servers": "h:9092",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "  between spaces ",
+        "kafka.ssl.truststore.location": "t.jks",
+        "kafka.ssl.truststore.password": " trimmed ",
+    }
+    security = SinkConfig.parse(options).producer.security
+    assert security.sasl is not None
+    assert isinstance(security.sasl.login, PasswordLogin)
+    assert security.sasl.login.password.reveal() == "  between spaces "
+    assert security.tls is not None
+    assert security.tls.truststore is not None
+    assert security.tls.truststore.password is not None
+    assert security.tls.truststore.password.reveal() == "trimmed"
