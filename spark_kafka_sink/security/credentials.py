@@ -16,9 +16,19 @@ def revealed(secret: Secret) -> str:
     Raises:
         ConfigError: it can't be found, is empty, or has what no UTF-8 text can have.
     """
-    text = secret.reveal()
+    text = utf8_text(secret)
     if not text:
         raise ConfigError(f"option {secret.option} is empty")
+    return text
+
+
+def utf8_text(secret: Secret) -> str:
+    """A secret's text, which may be empty, and must be UTF-8.
+
+    Raises:
+        ConfigError: it can't be found, or has what no UTF-8 text can have.
+    """
+    text = secret.reveal()
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -66,6 +66,10 @@ class IssuedCertificate:
         return pem(self.certificate)
 
     @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.DER)
+
+    @property
     def chain_pem(self) -> str:
         """The certificate and its issuers, as a server sends them."""
         return "".join(map(pem, (self.certificate, *self.issuers)))
@@ -135,6 +139,14 @@ class CertificateAuthority:
         return self._issue(
             hosts[0] if hosts else "broker", hosts, ExtendedKeyUsageOID.SERVER_AUTH, validity, kind
         )
+
+    def server_with_names(self, names: bytes) -> IssuedCertificate:
+        """For a broker whose subjectAltName has this content, which need not be DER."""
+        key = self._kind.new_key()
+        extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
+        builder = _builder(_name("broker"), key, VALID).issuer_name(self.certificate.subject)
+        signed = builder.add_extension(extension, critical=False).sign(self._key, hashes.SHA256())
+        return IssuedCertificate(signed, key, self._chain())
 
     def client(
         self, name: str = "alice", validity: Validity = VALID, kind: KeyKind | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.channel.authenticator import SaslLogin
 from spark_kafka_sink.client.channel.tls_transport import TlsTransport
+from spark_kafka_sink.common.errors import KafkaProdError, TlsError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -24,7 +25,7 @@ class ChannelBuilder:
     """Encrypts transports, and says how to log in.
 
     Raises:
-        ConfigError: a truststore or a keystore can't be used on this host.
+        ConfigError, TlsError: a truststore or a keystore can't be used on this host.
     """
 
     def __init__(self, security: SecurityConfig) -> None:
@@ -42,6 +43,7 @@ class ChannelBuilder:
 
         Raises:
             OSError: the host can't have TLS.
+            ConfigError, TlsError: as when this was made.
         """
         assert self.security.tls is not None
         return TlsTransport(transport, _context(self.security.tls), host)
@@ -57,7 +59,15 @@ class ChannelBuilder:
 def _context(tls: TlsConfig) -> SSLContext:
     from spark_kafka_sink.security.tls.context_cache import CONTEXTS
 
-    return CONTEXTS.context(tls)
+    try:
+        return CONTEXTS.context(tls)
+    except (KafkaProdError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - what a library raises ends a connection alone
+        raise TlsError(
+            f"TLS can't be set up from the kafka.ssl.* options: {type(error).__name__}",
+            hint="Write the truststore and the keystore anew, as PKCS12 or PEM.",
+        ) from None  # its text may hold what it could not read
 
 
 def _new_exchange(sasl: SaslConfig, host: str) -> SaslExchange:

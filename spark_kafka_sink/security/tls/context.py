@@ -114,10 +114,11 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         return
     try:
         context.load_verify_locations(cadata=b"".join(trusted_certificates(store)))
-    except ssl.SSLError as error:
+    except (ssl.SSLError, ValueError) as error:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
+        reason = error.reason if isinstance(error, ssl.SSLError) else error
         raise ConfigError(
-            f"option {option} holds a certificate that can't be read: {error.reason}"
+            f"option {option} holds a certificate that can't be read: {reason}"
         ) from error
 
 

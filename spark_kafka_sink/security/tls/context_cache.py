@@ -57,9 +57,10 @@ class ContextCache:
         """
         with self._lock:
             stamps = tuple(map(_stamp, files_of(config)))
-            kept = self._entries.pop(config, None)
+            kept = self._entries.get(config)
             if kept is None or kept.stamps != stamps:
                 kept = _Entry(stamps, self._renewed(config, kept))
+            self._entries.pop(config, None)  # so that it is the last to go
             self._entries[config] = kept
             self._forget()
             return kept.context
@@ -67,10 +68,12 @@ class ContextCache:
     def _renewed(self, config: TlsConfig, kept: _Entry | None) -> ssl.SSLContext:
         try:
             return self._make(config)
-        except ConfigError as error:
+        except Exception as error:
             if kept is None:
                 raise
-            _LOG.warning("TLS goes on with the certificates read before: %s", error)
+            # The text of a library's error may hold what it could not read.
+            told = error if isinstance(error, ConfigError) else type(error).__name__
+            _LOG.warning("TLS goes on with the certificates read before: %s", told)
             return kept.context
 
     def _forget(self) -> None:
@@ -81,7 +84,7 @@ class ContextCache:
 def _stamp(path: str) -> FileStamp | None:
     try:
         status = Path(path).stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no path
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

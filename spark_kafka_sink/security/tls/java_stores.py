@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.security.credentials import utf8_text
 from spark_kafka_sink.security.tls.jks import JksFormatError, JksPasswordError, read_jks
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def opened_jks(content: bytes, password: Secret | None, option: str) -> JksStore
         ConfigError: the password is wrong, or the file is damaged.
     """
     try:
-        return read_jks(content, password.reveal() if password is not None else None)
+        return read_jks(content, utf8_text(password) if password is not None else None)
     except JksPasswordError as error:
         raise ConfigError(
             f"the JKS store of option {option} does not open",
@@ -58,14 +60,14 @@ def jks_private_key(key: JksKey, password: Secret | None, option: str) -> Privat
             hint="Set kafka.ssl.keystore.password, or kafka.ssl.key.password if the key's differs.",
         )
     try:
-        return serialization.load_der_private_key(key.decrypt(password.reveal()), None)
+        return serialization.load_der_private_key(key.decrypt(utf8_text(password)), None)
     except JksPasswordError as error:
         raise ConfigError(
             f"the private key {key.alias!r} in option {option} does not open with "
             f"{password.option}",
             hint="The password is wrong, or not the key's: set kafka.ssl.key.password to its own.",
         ) from error
-    except ValueError as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(
             f"the private key {key.alias!r} in option {option} is of a kind that can't be read",
             hint="Convert the store with keytool -importkeystore -deststoretype pkcs12.",

@@ -12,8 +12,8 @@ from cryptography.x509.oid import NameOID
 class PeerCertificate:
     """The certificate that a broker showed, as text."""
 
-    names: tuple[str, ...]
-    """Host names and addresses that it is good for."""
+    names: tuple[str, ...] | None
+    """Host names and addresses that it is good for; None where they can't be read."""
     issuer: str
     valid_from: str
     valid_until: str
@@ -26,12 +26,20 @@ def describe(der: bytes | None) -> PeerCertificate | None:
     try:
         certificate = x509.load_der_x509_certificate(der)
         return PeerCertificate(
-            _names(certificate),
+            _readable_names(certificate),
             certificate.issuer.rfc4514_string(),
             f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC",
             f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
         )
-    except ValueError:
+    except Exception:  # noqa: BLE001 - cryptography's errors have no base, and the bytes are foreign
+        return None
+
+
+def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
+    """None where an extension is damaged, occurs twice, or has a kind of name that is rare."""
+    try:
+        return _names(certificate)
+    except Exception:  # noqa: BLE001 - as above
         return None
 
 

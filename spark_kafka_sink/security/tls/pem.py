@@ -60,7 +60,7 @@ def pem_blocks(text: str, option: str) -> list[PemBlock]:
     """All blocks of a text, in their order; what stands around them is a comment.
 
     Raises:
-        ConfigError: a block is not base64.
+        ConfigError: a block is not base64, or empty.
     """
     spread = text.replace("\\n", "\n").replace("\\r", "").replace("\r", "")
     return [_block(match[1], match[2], option) for match in _BLOCK.finditer(spread)]
@@ -68,11 +68,20 @@ def pem_blocks(text: str, option: str) -> list[PemBlock]:
 
 def _block(label: str, body: str, option: str) -> PemBlock:
     headers = "".join(f"{match[0].strip()}\n" for match in _HEADER.finditer(body))
+    encoded = "".join(_HEADER.sub("", body).split())
+    if not (headers.isascii() and encoded.isascii()):
+        raise _damaged(label, option, "has characters that are not ASCII")
     try:
-        data = base64.b64decode("".join(_HEADER.sub("", body).split()), validate=True)
+        data = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
-        raise ConfigError(
-            f"option {option} holds a PEM block {label} that is not base64",
-            hint="Give the file's text unchanged; line breaks may be spaces.",
-        ) from error
+        raise _damaged(label, option, "is not base64") from error
+    if not data:
+        raise _damaged(label, option, "is empty")
     return PemBlock(label, headers, data)
+
+
+def _damaged(label: str, option: str, how: str) -> ConfigError:
+    return ConfigError(
+        f"option {option} holds a PEM block {label} that {how}",
+        hint="Give the file's text unchanged; line breaks may be spaces.",
+    )

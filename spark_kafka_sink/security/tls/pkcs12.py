@@ -8,6 +8,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.security.credentials import utf8_text
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -27,7 +28,7 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
     Raises:
         ConfigError: the password is missing or wrong, or the file can't be read.
     """
-    secret = password.reveal().encode() if password is not None else None
+    secret = utf8_text(password).encode() if password is not None else None
     password_option = option.replace(".location", ".password")
     try:
         return pkcs12.load_pkcs12(content, secret)

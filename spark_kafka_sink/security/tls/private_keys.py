@@ -9,6 +9,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.security.credentials import utf8_text
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -34,7 +35,7 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
             f"the private key in option {option} is encrypted, and there is no password for it",
             hint="Set kafka.ssl.key.password.",
         )
-    secret = password.reveal().encode() if password is not None and is_encrypted else None
+    secret = utf8_text(password).encode() if password is not None and is_encrypted else None
     try:
         return serialization.load_pem_private_key(block.text(), secret)
     except UnsupportedAlgorithm as error:

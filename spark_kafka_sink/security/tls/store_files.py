@@ -57,6 +57,8 @@ def read_store(location: str, option: str) -> bytes:
     """
     try:
         return Path(location).read_bytes()
+    except ValueError:
+        raise ConfigError(f"option {option} holds no path: it has a NUL character") from None
     except OSError as error:
         raise ConfigError(
             f"option {option} names the file {location}, which can't be read on "

@@ -71,7 +71,7 @@ def verification_failure(
 
 def _other_host(shown: PeerCertificate | None, broker: str) -> str:
     asked = broker.rpartition(":")[0].strip("[]") or broker
-    if shown is None:
+    if shown is None or shown.names is None:
         return f"the broker's certificate is not for {asked}"
     names = ", ".join(shown.names[:_MOST_NAMES]) or "no host at all"
     more = ", …" if len(shown.names) > _MOST_NAMES else ""

@@ -87,20 +87,50 @@ def test_a_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
     assert cache.context(config) is not first
 
 
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("half a fi", "holds no certificate"),
+        ("-----BEGIN CERTIFICATE-----\nMIIé\n-----END CERTIFICATE-----", "not ASCII"),
+        ("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----", "is empty"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "can't be read"),
+    ],
+)
 def test_files_that_can_not_be_read_leave_the_last_context(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str, words: str
 ) -> None:
     cache, path = ContextCache(), AUTHORITY.write(tmp_path)
     config = trusting(path)
     first = cache.context(config)
-    path.write_text("half a fi")
+    path.write_text(damage)
     with caplog.at_level(logging.WARNING):
         assert cache.context(config) is first
         assert cache.context(config) is first
     assert len(caplog.records) == 1
-    assert "holds no certificate" in caplog.text
+    assert words in caplog.text
     NEXT.write(tmp_path)
     assert cache.context(config) is not first
+
+
+def test_whatever_fails_leaves_the_last_context_and_no_secret_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)]
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        if not made:
+            raise LookupError("hunter2")
+        return made.pop()
+
+    cache, path = ContextCache(make), AUTHORITY.write(tmp_path)
+    first = cache.context(trusting(path))
+    NEXT.write(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert cache.context(trusting(path)) is first
+    assert "LookupError" in caplog.text
+    assert "hunter2" not in caplog.text
+    with pytest.raises(LookupError):
+        cache.context(trusting(tmp_path / "other.pem"))
 
 
 def test_without_a_context_before_it_is_an_error(tmp_path: Path) -> None:

@@ -115,6 +115,9 @@ def test_a_key_with_its_parameters_in_a_block_before(tmp_path: Path) -> None:
     [
         ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "can't be read"),
         ("-----BEGIN PRIVATE KEY-----\n*\n-----END PRIVATE KEY-----", "is not base64"),
+        ("-----BEGIN PRIVATE KEY-----\nAAAé\n-----END PRIVATE KEY-----", "not ASCII"),
+        ("-----BEGIN PRIVATE KEY-----\nAbc: é\nAAAA\n-----END PRIVATE KEY-----", "not ASCII"),
+        ("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----", "is empty"),
         (
             "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----",
             "can't be read",
@@ -132,3 +135,10 @@ def test_a_sealed_key_opens_with_its_own_passphrase_alone(plain_keys: dict[str, 
     assert text.startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
     assert numbers(read(text.decode(), passphrase)) == numbers(key)
     assert sealed(key)[1] != passphrase
+
+
+def test_a_password_that_is_not_utf_8_is_not_shown(plain_keys: dict[str, Path]) -> None:
+    text = sealed(read(plain_keys["EC"].read_text()))[0].decode()
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.key\.password is not UTF-8") as said:
+        read(text, "hunter2\udcff")
+    assert said.value.__cause__ is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
 from spark_kafka_sink.security.tls.context import client_context
 from spark_kafka_sink.security.tls.identity import client_identity
+from spark_kafka_sink.security.tls.java_stores import jks_private_key
+from spark_kafka_sink.security.tls.jks import JksKey
 from spark_kafka_sink.security.tls.trust import trusted_certificates
 from tests.support.handshakes import demanding_context, handshake
 from tests.unit.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD
@@ -165,3 +168,42 @@ def test_a_jks_that_is_cut_off_is_said_where_no_password_checks_it(
     damaged.write_bytes(Path(stores.path("trust.jks")).read_bytes()[:200])
     with pytest.raises(ConfigError, match="damaged"):
         trusted_certificates(trust(str(damaged), None))
+
+
+@pytest.mark.parametrize("name", ["client.jks", "client.p12"])
+def test_a_password_that_is_not_utf_8_names_its_option(stores: Stores, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.keystore\.password is not UTF-8") as said:
+        client_identity(keys(stores.path(name), "hunter2\udcff"))
+    assert said.value.__cause__ is None
+
+
+def test_a_key_password_that_is_not_utf_8_names_its_option(stores: Stores) -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.key\.password is not UTF-8"):
+        client_identity(keys(stores.path("client.jks"), STORE_PASSWORD, "hunter2\udcff"))
+
+
+def test_a_jks_key_of_an_unknown_kind_is_said() -> None:
+    algorithm = bytes.fromhex("300506032a0304")  # OBJECT IDENTIFIER 1.2.3.4
+    content = b"\x02\x01\x00" + algorithm + b"\x04\x01\x00"
+    key = protected_key(b"\x30" + bytes([len(content)]) + content, KEY_PASSWORD)
+    with pytest.raises(ConfigError, match=r"'odd' in option .* is of a kind that can't be read"):
+        jks_private_key(key, secret(KEY_PASSWORD, "key"), "kafka.ssl.keystore.location")
+
+
+def test_a_location_that_is_no_path_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location holds no path"):
+        trusted_certificates(trust("/a\0b", None))
+
+
+def protected_key(plain: bytes, password: str) -> JksKey:
+    """An entry with this key, encrypted as Java's KeyProtector does it."""
+    salt, secret_bytes = bytes(20), password.encode("utf-16-be")
+    stream, digest = b"", salt
+    while len(stream) < len(plain):
+        digest = hashlib.sha1(secret_bytes + digest).digest()
+        stream += digest
+    cipher = bytes(left ^ right for left, right in zip(plain, stream, strict=False))
+    octets = salt + cipher + hashlib.sha1(secret_bytes + plain).digest()
+    identifier = bytes.fromhex("300e060a2b060104012a021101010500")
+    info = identifier + b"\x04" + bytes([len(octets)]) + octets
+    return JksKey("odd", b"\x30" + bytes([len(info)]) + info, ())

@@ -1,0 +1,57 @@
+"""What a server sends is described as far as it can be read, whatever it is."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from spark_kafka_sink.config.security.model import TlsConfig
+from spark_kafka_sink.security.tls.peer_certificate import describe
+from spark_kafka_sink.security.tls.verification import verification_failure
+from tests.support.certificates import CertificateAuthority
+
+AUTHORITY = CertificateAuthority("Stranger")
+ODD_NAMES = {
+    "EDIPartyName": bytes.fromhex("3007a505a1030c0178"),
+    "x400Address": bytes.fromhex("3002a300"),
+    "an address of three bytes": bytes.fromhex("30058703010203"),
+    "no DER": b"\xff",
+}
+UNKNOWN_AUTHORITY, OTHER_HOST = 20, 62
+
+
+def odd(names: bytes) -> bytes:
+    """A server's certificate with such a subjectAltName."""
+    return AUTHORITY.server_with_names(names).der
+
+
+def error(code: int) -> ssl.SSLCertVerificationError:
+    found = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    found.verify_code, found.verify_message = code, "no"
+    return found
+
+
+@pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
+def test_names_that_can_not_be_read_leave_the_rest(names: bytes) -> None:
+    shown = describe(odd(names))
+    assert shown is not None
+    assert (shown.names, shown.issuer) == (None, "CN=Stranger")
+
+
+@pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
+def test_the_sentence_is_the_usual_one(names: bytes) -> None:
+    config, broker = TlsConfig(), "kafka-1:9093"
+    said = str(verification_failure(error(UNKNOWN_AUTHORITY), odd(names), config, broker))
+    assert "signed by an authority that is not trusted, CN=Stranger" in said
+    said = str(verification_failure(error(OTHER_HOST), odd(names), config, broker))
+    assert "the broker's certificate is not for kafka-1 " in said
+
+
+def test_a_version_that_there_is_not() -> None:
+    certificate = AUTHORITY.server("localhost").der
+    version_3, version_10 = bytes.fromhex("a003020102"), bytes.fromhex("a003020109")
+    assert certificate.count(version_3) == 1
+    assert describe(certificate.replace(version_3, version_10)) is None
+    assert describe(b"no certificate") is None
+    assert describe(None) is None
