@@ -293,8 +293,8 @@ class Network:
 
     def _resume_login(self, broker: BrokerConnection, result: StepResult, now: float) -> None:
         try:
-            if result.error is not None:
-                raise result.error
+            if (failure := result.failure) is not None:
+                raise failure
             broker.connection.resume_login(result.message, now)
             broker.flush()
         except (OSError, KafkaProdError) as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.foreign_text import quoted
 
 ENVIRONMENT = "env:"
 """Before the name of an environment variable that holds the value."""
@@ -45,7 +46,9 @@ class Secret:
         """Whether the value can be had on this host, by this process."""
         if self.source.startswith(ENVIRONMENT):
             return self.source.removeprefix(ENVIRONMENT) in os.environ
-        return self.file is None or os.access(self.file, os.R_OK)
+        if self.file is None:
+            return True
+        return "\0" not in self.file and os.access(self.file, os.R_OK)
 
     def reveal(self) -> str:
         """The value.
@@ -74,13 +77,18 @@ class Secret:
     def _from_file(self, path: str) -> str:
         try:
             return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ConfigError(
-                f"option {self.option} names the file {path}, which can't be read on "
-                f"{socket.gethostname()}: {reason}",
-                hint="The file must be on the driver and on every executor.",
-            ) from error
+        except UnicodeDecodeError:
+            reason = "it is not UTF-8"
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        except ValueError:
+            reason = "that is no path"
+        # No cause: that of what is not UTF-8 holds the file's bytes.
+        raise ConfigError(
+            f"option {self.option} names the file {quoted(path)}, which can't be read on "
+            f"{socket.gethostname()}: {reason}",
+            hint="The file must be on the driver and on every executor.",
+        )
 
     def __str__(self) -> str:
         return "***"

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE, Secret
+from spark_kafka_sink.config.security.model import JaasLogin, KerberosLogin, SaslConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +21,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login, SecurityConfig
 
 Stamp = tuple[tuple[int, int, int] | bytes | None, ...]
-"""One entry per reference: time of change, size and inode of a file, or a digest of a variable."""
+"""One entry per reference: time of change, size and inode of a file, or a digest of a variable or
+a ticket cache."""
 
 _FILES = frozenset({"location", "keytab"})
 """Fields that hold the path of a file with a secret in it."""
+_TICKET_CACHE = "KRB5CCNAME"
+_TICKETS_START = 512
+"""Bytes that hold a ticket cache's principal and the beginning of its first ticket."""
 _KEY = os.urandom(32)
 """Of this process: outside of it a digest says nothing."""
 
@@ -42,6 +49,10 @@ def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
         return
     if not is_dataclass(settings):
         return
+    if isinstance(settings, KerberosLogin) and settings.keytab is None:
+        yield _of_tickets(settings.ticket_cache or os.environ.get(_TICKET_CACHE, ""))
+    if isinstance(settings, SaslConfig) and isinstance(settings.login, JaasLogin):
+        yield from _in_jaas(settings)
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, str) and field.name in _FILES:
@@ -50,11 +61,40 @@ def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
             yield from _stamps(value)
 
 
+def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None]:
+    """Of the references in a text that is itself behind one."""
+    from spark_kafka_sink.config.security.sasl.login import resolve  # plaintext has no use for it
+
+    try:
+        login = resolve(config)
+    except ConfigError:  # whoever logs in says so
+        yield None
+    else:
+        yield from _stamps(login)
+
+
+def _of_tickets(cache: str) -> bytes:
+    """Of a cache's name, and of the start of its file, where the principal and its ticket are.
+
+    Tickets for services are appended to it by each login, and change nothing.
+    """
+    try:
+        with Path(cache.removeprefix("FILE:")).open("rb") as file:
+            start = file.read(_TICKETS_START)
+    except (OSError, ValueError):  # of another kind, or not there
+        start = b""
+    return _digest(os.fsencode(cache) + b"\0" + start)
+
+
+def _digest(value: bytes) -> bytes:
+    return blake2b(value, key=_KEY, digest_size=32).digest()
+
+
 def _of_reference(source: str) -> tuple[int, int, int] | bytes | None:
     if source.startswith(FILE):
         return _of_file(source.removeprefix(FILE))
     value = os.environ.get(source.removeprefix(ENVIRONMENT))
-    return None if value is None else blake2b(value.encode(), key=_KEY, digest_size=32).digest()
+    return None if value is None else _digest(os.fsencode(value))
 
 
 def _of_file(path: str) -> tuple[int, int, int] | None:

@@ -12,6 +12,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
+from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,6 +30,16 @@ class StepResult:
     owner: object
     message: bytes | None = field(default=None, repr=False)
     error: Exception | None = None
+
+    @property
+    def failure(self) -> OSError | KafkaProdError | None:
+        """What ends the connection: a library's own error by its class, never by its text."""
+        if self.error is None or isinstance(self.error, OSError | KafkaProdError):
+            return self.error
+        return AuthenticationError(
+            f"the SASL login failed with an unexpected {type(self.error).__name__}",
+            hint="Check the kafka.sasl.* options and the files that they name",
+        )
 
 
 class LoginSteps(Protocol):

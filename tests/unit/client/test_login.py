@@ -264,8 +264,10 @@ def test_a_secret_that_can_not_be_found_is_final(tmp_path: Path) -> None:
         assert "open sesame" not in str(error)
 
 
-def test_an_error_that_no_step_may_raise_ends_the_sender() -> None:
+def test_a_librarys_own_error_is_named_and_not_quoted() -> None:
     with world(brokers(), security=password_login(), learn=False) as one:
-        one.logins.error = ZeroDivisionError("a bug")
-        with pytest.raises(ZeroDivisionError, match="a bug"):
-            one.steps(30)
+        one.logins.error = ZeroDivisionError("open sesame")
+        error = failure(one)
+        assert isinstance(error, AuthenticationError)
+        assert "an unexpected ZeroDivisionError" in str(error)
+        assert "open sesame" not in str(error)

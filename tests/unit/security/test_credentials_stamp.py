@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
+    JaasLogin,
     KerberosLogin,
     KeyStore,
     Mechanism,
@@ -76,3 +77,54 @@ def test_stores_and_keytabs_are_watched_too(tmp_path: Path) -> None:
     assert credentials_stamp(settings) == (None, None)
     file.write_bytes(b"store")
     assert None not in credentials_stamp(settings)
+
+
+def test_a_variable_that_is_not_utf_8_has_a_stamp_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAK_PW", "hunter2\udcff")
+    before = credentials_stamp(login("env:LEAK_PW"))
+    monkeypatch.setenv("LEAK_PW", "hunter2\udcfe")
+    assert credentials_stamp(login("env:LEAK_PW")) != before
+
+
+def test_references_in_a_jaas_file_are_followed(tmp_path: Path) -> None:
+    password, jaas = tmp_path / "password", tmp_path / "jaas"
+    password.write_text("one")
+    jaas.write_text(
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="alice" password="file:{password}";'
+    )
+    deferred = JaasLogin(jaas=Secret(f"file:{jaas}", "kafka.sasl.jaas.config"), settings=())
+    settings = SaslConfig(mechanism=Mechanism.PLAIN, login=deferred)
+    config = SecurityConfig(protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=settings)
+    before = credentials_stamp(config)
+    assert credentials_stamp(config) == before
+    password.write_text("another")
+    assert credentials_stamp(config) != before
+    jaas.write_text("no login module")
+    assert None in credentials_stamp(config)
+
+
+def test_another_ticket_is_noticed_and_one_more_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, system = tmp_path / "cache", KerberosLogin(service_name="kafka")
+    named = KerberosLogin(service_name="kafka", ticket_cache=str(file))
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{file}")
+    for one in (named, system):
+        file.write_bytes(b"alice".ljust(1_000))
+        before = credentials_stamp(one)
+        with file.open("ab") as cache:
+            cache.write(b"a ticket for kafka/broker")
+        assert credentials_stamp(one) == before
+        file.write_bytes(b"bob".ljust(1_000))
+        assert credentials_stamp(one) != before
+
+
+def test_another_ticket_cache_of_the_system_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = KerberosLogin(service_name="kafka")
+    monkeypatch.setenv("KRB5CCNAME", "KEYRING:session:alice")
+    before = credentials_stamp(system)
+    monkeypatch.setenv("KRB5CCNAME", "KEYRING:session:bob")
+    assert credentials_stamp(system) != before
+    monkeypatch.delenv("KRB5CCNAME")
+    assert credentials_stamp(system) != before
