@@ -65,6 +65,8 @@ class TlsTransport:
 
         Either one record, or records of one buffer: a request can only end in the last one.
         """
+        self._error: OSError | None = None
+        """What has ended the connection in a call of `write` that had bytes to count."""
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -105,14 +107,19 @@ class TlsTransport:
 
         Returns the bytes that have left whole; those after them may be encrypted already, and
         must come first in the next call.
+
+        Raises:
+            OSError: the connection is gone; by the next call, where bytes had left before that.
         """
-        if not self._send() or self._encrypted:
-            return self._count_written()
-        for chunk in _chunks(buffers):
-            self._seal(chunk)
-            if self._outgoing.pending >= WINDOW and not self._send():
-                break
-        self._send()
+        if self._error is not None:
+            raise self._error
+        try:
+            self._encrypt_and_send(buffers)
+        except OSError as error:
+            if not (written := self._count_written()):
+                raise
+            self._error = error
+            return written
         return self._count_written()
 
     def read(self) -> bytes | None:
@@ -160,6 +167,15 @@ class TlsTransport:
         except ssl.SSLError:
             self._send_own()
             raise
+
+    def _encrypt_and_send(self, buffers: Sequence[Buffer]) -> None:
+        if not self._send() or self._encrypted:
+            return
+        for chunk in _chunks(buffers):
+            self._seal(chunk)
+            if self._outgoing.pending >= WINDOW and not self._send():
+                return
+        self._send()
 
     def _seal(self, data: Buffer) -> None:
         count = self._tls.write(data)

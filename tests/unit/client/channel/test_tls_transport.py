@@ -143,6 +143,30 @@ def test_bytes_count_once_their_records_have_left(contexts: Contexts, room: int)
     assert server.received == expected
 
 
+@pytest.mark.parametrize("windows", [1, 2])
+def test_what_has_left_before_an_error_is_counted(contexts: Contexts, windows: int) -> None:
+    """The error is raised by the next call, and by each one after it."""
+    transport, server, wire = connect(contexts)
+    wire.room = windows * (WINDOW + WINDOW // RECORD * 22)
+    wire.error = ConnectionResetError("reset")
+    buffers = [memoryview(bytes(WINDOW)), memoryview(bytes(5 * WINDOW))]
+    assert transport.write(buffers) == windows * WINDOW
+    assert transport.unsent
+    server.carry()
+    assert len(server.received) == windows * WINDOW
+    wire.error = BrokenPipeError("what a socket says from then on")
+    for _ in range(2):
+        with pytest.raises(ConnectionResetError, match="reset"):
+            transport.write([memoryview(bytes(6 * WINDOW))[windows * WINDOW :]])
+
+
+def test_an_error_before_anything_has_left_is_raised_at_once(contexts: Contexts) -> None:
+    transport, _, wire = connect(contexts)
+    wire.room, wire.error = RECORD, ConnectionResetError("reset")
+    with pytest.raises(ConnectionResetError):
+        transport.write([memoryview(bytes(5 * WINDOW))])
+
+
 def test_nothing_leaves_uncounted_by_reading_or_closing(contexts: Contexts) -> None:
     transport, server, wire = connect(contexts)
     wire.room = 10

@@ -41,6 +41,8 @@ class Wire:
         self.arriving: deque[bytes] = deque()
         self.room: int | None = None
         """Bytes that are still taken, where that is limited."""
+        self.error: OSError | None = None
+        """Raised once there is no room, in place of taking nothing."""
         self.writes = 0
         self.is_closed = False
 
@@ -53,6 +55,8 @@ class Wire:
     def write(self, buffers: Sequence[Buffer]) -> int:
         data = b"".join(bytes(part) for part in buffers)
         if self.room is not None:
+            if not self.room and self.error is not None:
+                raise self.error
             data = data[: self.room]
             self.room -= len(data)
         self.writes += bool(data)
