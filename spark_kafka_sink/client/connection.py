@@ -96,10 +96,15 @@ class Connection:
         self.move(State.DRAINING)
         self.login_due = None
 
-    def maybe_log_in(self) -> None:
-        """Begin to log in again if that is due and nothing is in flight any more."""
-        if self.state is State.DRAINING and not (self.in_flight or self.silent or self.out):
+    def maybe_log_in(self) -> bool:
+        """Begin to log in again if that is due and nothing is in flight any more.
+
+        Requests without a response are not waited for longer than the socket takes them.
+        """
+        begins = self.state is State.DRAINING and not (self.in_flight or self.out)
+        if begins:
             self._log_in()
+        return begins
 
     def take_step(self) -> Step | None:
         """What the login needs now, to be called on a thread that may wait; once each."""

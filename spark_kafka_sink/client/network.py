@@ -43,8 +43,10 @@ _TOO_LATE = {
     State.SASL_HANDSHAKE: "no answer to SaslHandshake, or no token or ticket for it, within the "
     "time allowed",
     State.AUTHENTICATING: "no end of the SASL login within the time allowed",
+    State.DRAINING: "the login could not be renewed within the time allowed: what had been sent "
+    "before it was not completed",
 }
-"""The time allowed is socket.connection.setup.timeout.ms."""
+"""The time allowed is socket.connection.setup.timeout.ms, for DRAINING after request.timeout.ms."""
 
 
 class Network:
@@ -100,6 +102,7 @@ class Network:
             self._open(broker, now)
         elif broker.is_ready and broker.is_login_due(now):
             broker.connection.renew_login()
+            broker.connect_by = self._dialer.deadline(now) + self._config.request_timeout_ms / 1000
             self._go_on_with_login(broker, now)
 
     def connecting(self, since: float) -> bool:
@@ -280,9 +283,9 @@ class Network:
 
     def _go_on_with_login(self, broker: BrokerConnection, now: float) -> None:
         """Have the next step of a login made, if there is one now."""
-        broker.connection.maybe_log_in()
+        if broker.connection.maybe_log_in():
+            broker.connect_by = self._dialer.deadline(now)
         if (step := broker.connection.take_step()) is not None:
-            broker.connect_by = broker.connect_by or self._dialer.deadline(now)
             self._logins.run(broker.connection, step, self.wakeup)
 
     def _take_login_steps(self, now: float) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.client.channel.connection_failures import SECONDS
+from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -152,6 +153,50 @@ def test_what_is_in_flight_is_answered_before_the_login() -> None:
         assert one.report().retries == 0
 
 
+def test_requests_without_an_answer_leave_before_the_login() -> None:
+    """acks=0: no answer comes that would wake the connection once the last byte is written."""
+    cluster = brokers(lifetime_ms=1_000)
+    with world(cluster, security=password_login(), acks=0, enable_idempotence=False) as one:
+        one.send_batches(1)
+        one.finish()
+        assert cluster.sasl is not None
+        logins = len(cluster.sasl.logins)
+        cluster.room[1] = 10
+        one.send_batches(1)
+        one.steps(3)
+        one.clock.advance(0.96)
+        one.send_batches(1)
+        one.steps(10)
+        (broker,) = (each for each in one.client.network.brokers() if each.node.node_id == 1)
+        assert broker.connection.state is State.DRAINING
+        assert broker.connect_by > one.clock.monotonic()
+        assert len(cluster.sasl.logins) == logins
+        del cluster.room[1]
+        one.finish()
+        assert len(cluster.sasl.logins) > logins
+        assert cluster.logs["t", 0].end == 9
+
+
+def test_a_renewal_that_never_begins_is_given_up() -> None:
+    cluster = brokers(lifetime_ms=1_000)
+    with world(
+        cluster,
+        security=password_login(),
+        request_timeout_ms=2_000,
+        socket_connection_setup_timeout_ms=1_000,
+    ) as one:
+        one.send_batches(1)
+        one.finish()
+        (broker,) = (each for each in one.client.network.brokers() if each.node.node_id == 1)
+        one.clock.advance(0.96)
+        broker.connection.out.append(memoryview(b""))  # what nothing is going to write
+        one.send_batches(1)
+        one.steps(10, tick=0.1)
+        assert broker.connection.state is State.DRAINING
+        one.finish(tick=0.1)
+        assert cluster.logs["t", 0].end == one.report().persisted == 6
+
+
 def test_an_idle_connection_is_not_logged_in_again() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as one:
@@ -198,7 +243,7 @@ def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None
         assert cluster.logs["t", 0].end == 3
         secret.write_text("another\n")
         one.finish(tick=0.02)
-        assert cluster.logs["t", 0].end == one.report().persisted == 9
+        assert cluster.logs["t", 0].end == 9
         one.check_accounts()
 
 
