@@ -243,7 +243,7 @@ def test_a_new_password_in_a_file_is_taken_up_in_mid_job(tmp_path: Path) -> None
         assert cluster.logs["t", 0].end == 3
         secret.write_text("another\n")
         one.finish(tick=0.02)
-        assert cluster.logs["t", 0].end == 9
+        assert cluster.logs["t", 0].end == one.report().persisted == 9
         one.check_accounts()
 
 
