@@ -50,12 +50,15 @@ print({MARK!r} + json.dumps({{
 """
 
 
+pytestmark = pytest.mark.timeout(960)  # the first test waits for the whole notebook
+
+
 @pytest.fixture(scope="module")
 def executed() -> NotebookNode:
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     cell = nbformat.v4.new_code_cell(PROBE)  # type: ignore[no-untyped-call]
     notebook.cells.insert(-1, cell)
-    client = NotebookClient(notebook, timeout=240, kernel_name="python3")
+    client = NotebookClient(notebook, timeout=900, kernel_name="python3")
     return client.execute(cwd=str(NOTEBOOK.parent))
 
 

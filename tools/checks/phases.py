@@ -55,10 +55,10 @@ PHASES = (
     ),
     Phase(name="security", tests=(SECURITY,), shards=2),
     Phase(name="torture", tests=("tests/torture",)),
-    Phase(name="spark-newest", tests=("tests/spark",), without=(SPARK_SECURITY,), shards=3),
+    Phase(name="spark-newest", tests=("tests/spark",), without=(SPARK_SECURITY,), shards=4),
     Phase(name="spark-security", tests=(SPARK_SECURITY,)),
     Phase(
-        name="spark-4.1", environment=OLDEST, tests=("tests/spark",), without=NEWEST_ONLY, shards=3
+        name="spark-4.1", environment=OLDEST, tests=("tests/spark",), without=NEWEST_ONLY, shards=4
     ),
     Phase(name="notebook", tests=("tests/e2e/test_notebook.py",)),
     Phase(

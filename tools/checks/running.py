@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tools.checks.shards import Shard
 
-LIMIT_S = 1800
+LIMIT_S = 3000
 _TIMED_OUT = 124
 _INTERRUPT_S = 10
 _LAUNCHER = ROOT / "tests" / "support" / "kafka" / "launcher.py"

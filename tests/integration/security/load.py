@@ -18,14 +18,14 @@ CHUNK = 500
 
 
 def write_until(kafka: Secured, door: Door, topic: str, is_over: Callable[[], bool]) -> int:
-    """Write chunks of 500 rows, three partitions in turn, until `is_over`; how many rows.
+    """Write chunks of 500 rows, three partitions in turn, until `is_over`, at least one; how many.
 
     Rows are pushed out soon, so that requests are always under way.
     """
     written = 0
     options = {**door.java_options(kafka), "linger.ms": "5"}
     with session(kafka.servers(door.listener), **options) as producer:
-        while not is_over():
+        while not written or not is_over():
             producer.append(numbered(topic, written, CHUNK, 3))
             written += CHUNK
             time.sleep(0.02)
