@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.credentials import refuse_credentials
 from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.config.addresses import secured_protocols
@@ -22,7 +23,7 @@ from spark_kafka_sink.config.enums import (
     RecoveryStrategy,
     ReportTasks,
 )
-from spark_kafka_sink.config.extras import require_extra
+from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.names import split_options
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
@@ -82,9 +83,11 @@ def build(options: Mapping[str, str]) -> Settings:
     producer = _producer_fields(load_profile(profile), given.producer)
     security = build_security(given.security)
     _check_protocol_of_addresses(given.producer[BOOTSTRAP], security.protocol)
+    exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
+    del producer["transaction_timeout_ms"]
     return Settings(
         producer=producer | {"security": security},
-        sink=_sink_fields(sink_values) | {"profile": profile},
+        sink=_sink_fields(sink_values) | {"profile": profile, "exactly_once": exactly_once},
     )
 
 

@@ -16,8 +16,6 @@ IGNORED_PRODUCER_KEYS = frozenset(
         "metrics.sample.window.ms",
         "security.providers",
         "socket.connection.setup.timeout.max.ms",
-        "transaction.timeout.ms",
-        "transaction.two.phase.commit.enable",
     }
 )
 """Producer options of Java's that change speed or monitoring alone, so ignoring them is safe."""
@@ -155,6 +153,8 @@ COUNTERPARTS = {
     "stats_cb": "kafka.statistics.interval.ms",
     "timeout.ms": "kafka.request.timeout.ms",
     "topic": "topic",
+    "transaction.two.phase.commit.enable": "twoPhaseCommit with deliveryGuarantee=exactly-once",
+    "transactional.id": "transactionalIdPrefix with deliveryGuarantee=exactly-once",
 }
 """Names of other clients and of Java's before 1.0, and the option that does that here."""
 
@@ -164,7 +164,13 @@ UNSAFE_PREFIXES = ("transactional.",)
 """Ignoring these would send data without the guarantee asked for."""
 
 UNSAFE_KEYS = frozenset(
-    {"config.providers", "interceptor.classes", "interceptors", "plugin.library.paths"}
+    {
+        "config.providers",
+        "interceptor.classes",
+        "interceptors",
+        "plugin.library.paths",
+        "transaction.two.phase.commit.enable",
+    }
 )
 """Ignoring these would write other data than was asked for."""
 

@@ -15,6 +15,7 @@ from spark_kafka_sink.config.enums import (
     RecoveryStrategy,
     ReportTasks,
 )
+from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 
@@ -115,6 +116,7 @@ class SinkConfig:
     prometheus_textfile: str | None = None
     prometheus_pushgateway: str | None = None
     opentelemetry: bool = False
+    exactly_once: ExactlyOnceConfig = field(default_factory=ExactlyOnceConfig)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkConfig:

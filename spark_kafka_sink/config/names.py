@@ -135,7 +135,8 @@ def _refuse_unsafe(name: str) -> None:
     if name.startswith(known_keys.UNSAFE_PREFIXES) or name in known_keys.UNSAFE_KEYS:
         raise ConfigError(
             f"option {PREFIX}{name} is not supported by this version",
-            hint="It is refused because ignoring it would not be safe. Remove it to go without.",
+            hint=_use(name)
+            or "It is refused because ignoring it would not be safe. Remove it to go without.",
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
 from spark_kafka_sink.config.enums import JAVA_PARTITIONERS, Partitioner, Profile, ReportTasks
+from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.option import MAX_INT, Importance, Kind, Option, Value
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 
@@ -80,6 +81,15 @@ _DELIVERY = (
         "that timed out may leave one.",
         importance=LOW,
         of_java=False,
+    ),
+    _int(
+        TRANSACTION_TIMEOUT,
+        60_000,
+        "With exactly-once: time from a task's first row to the driver's decision, after which the "
+        "broker aborts the transaction; 0: the longest that it allows, its "
+        "transaction.max.timeout.ms.",
+        bulk=0,
+        importance=LOW,
     ),
 )
 
@@ -332,6 +342,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
         False,
         "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
     ),
+    *EXACTLY_ONCE_OPTIONS,
     *DEAD_LETTER_OPTIONS,
     *THROTTLING_OPTIONS,
 )

@@ -89,6 +89,8 @@ class KafkaProdDataSource(DataSource):
 
     def _task_writer(self, schema: StructType) -> TaskWriter:
         config = SinkConfig.parse(write_options(schema, self.options))
+        if config.exactly_once.exactly_once:
+            raise ConfigError("deliveryGuarantee=exactly-once is not supported by this version")
         return TaskWriter(config, Contract.of(schema, config))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.config.extras import require_extra
+from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.config.security.model import (
     ClientCredentialsLogin,
     KerberosLogin,

@@ -1,0 +1,243 @@
+"""Exactly once: the options, and what they come to.
+
+The task of a write leaves its rows in an open transaction, and the driver decides about all of them
+together; the decision is kept in a topic of its own, the decision log.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.config.option import Importance, Kind, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DECISION_LOG_TOPIC = "__kafkaprod_decisions"
+TRANSACTION_TIMEOUT = "transaction.timeout.ms"
+MAX_PREFIX = 200
+MAX_BATCH_ID = 200
+"""Characters, both."""
+_PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+_NEEDED = 'Add .option("deliveryGuarantee", "exactly-once"), or leave it out.'
+
+
+class DeliveryGuarantee(StrEnum):
+    """deliveryGuarantee, by Flink's names."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    """What Spark runs again is written again."""
+    EXACTLY_ONCE = "exactly-once"
+    """A read_committed reader finds each batch once, whatever Spark runs again."""
+
+
+def _option(
+    name: str, java: str | bool | None, doc: str, importance: Importance = Importance.LOW
+) -> Option:
+    kind = Kind.BOOLEAN if isinstance(java, bool) else Kind.STRING
+    return Option(name=name, kind=kind, java=java, doc=doc, importance=importance)
+
+
+EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        name="deliveryGuarantee",
+        kind=Kind.STRING,
+        java=DeliveryGuarantee.AT_LEAST_ONCE.value,
+        doc="exactly-once: rows are written in transactions, and a read_committed reader finds "
+        "each batch once, whatever Spark runs again.",
+        choices=tuple(DeliveryGuarantee),
+        importance=Importance.HIGH,
+    ),
+    _option(
+        "transactionalIdPrefix",
+        None,
+        "Begins every transactional id of a stream or job, and names it for good: required with "
+        "exactly-once, and used by one stream alone. Up to 200 letters, digits, '.', '_' and '-'.",
+        Importance.HIGH,
+    ),
+    _option(
+        "batchId",
+        None,
+        "Of a batch write with exactly-once: written once under this id, however often it is run; "
+        "the next time it writes nothing and says so.",
+        Importance.MEDIUM,
+    ),
+    _option(
+        "resetTransactionalState",
+        False,
+        "Let a stream with a new checkpoint take its prefix over: what was decided under it before "
+        "no longer counts. It acts in the stream's first micro-batch alone.",
+    ),
+    _option(
+        "decisionLogTopic",
+        DECISION_LOG_TOPIC,
+        "Compacted topic that keeps what was decided, created where it does not exist.",
+    ),
+    Option(
+        name="decisionLogReplicationFactor",
+        kind=Kind.INT,
+        java=0,
+        high=32_767,
+        doc="Replicas of that topic when it is created; 0: three, or as many as there are brokers.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="decisionLogRetentionMs",
+        kind=Kind.LONG,
+        java=-1,
+        low=-1,
+        doc="Time after which that topic, when it is created, forgets a decision that nothing has "
+        "replaced: what is run again later is written again. -1: never.",
+        importance=Importance.LOW,
+    ),
+    _option(
+        "twoPhaseCommit",
+        False,
+        "Transactions that never time out (KIP-939), on brokers that allow them.",
+    ),
+    _option(
+        "atomicBatch",
+        False,
+        "One transaction for all tasks of a micro-batch. Not in this version.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactlyOnceConfig:
+    """What the options come to.
+
+    With `AT_LEAST_ONCE` all other fields have their defaults.
+    """
+
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
+    transactional_id_prefix: str = ""
+    """Not empty with `EXACTLY_ONCE`."""
+    batch_id: str | None = None
+    """Of a batch write that is written once under this id."""
+    reset_transactional_state: bool = False
+    decision_log_topic: str = DECISION_LOG_TOPIC
+    decision_log_replication_factor: int = 0
+    """0 for three, or as many as there are brokers."""
+    decision_log_retention_ms: int = -1
+    """-1 for ever."""
+    two_phase_commit: bool = False
+    atomic_batch: bool = False
+    transaction_timeout_ms: int | None = None
+    """None for the longest that the broker allows, its transaction.max.timeout.ms."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether rows are written in transactions that the driver decides."""
+        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    @classmethod
+    def from_options(cls, values: Mapping[str, Any], producer: Mapping[str, Any]) -> Self:
+        """From the typed sink options and the fields of the producer's config.
+
+        Raises:
+            ConfigError: an option is missing, wrong, or at odds with another.
+        """
+        if values["deliveryGuarantee"] != DeliveryGuarantee.EXACTLY_ONCE:
+            _refuse_without_guarantee(values)
+            return cls()
+        _check_producer(producer)
+        prefix, batch_id = values["transactionalIdPrefix"], values["batchId"]
+        check_prefix(prefix)
+        check_batch_id(batch_id)
+        _check_decision_log(values["decisionLogTopic"], values)
+        if values["atomicBatch"]:
+            raise ConfigError("option atomicBatch is not supported by this version")
+        if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
+            raise ConfigError(
+                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} contradict each other: "
+                "such a transaction has no timeout",
+                hint="Leave one of them out.",
+            )
+        return cls(
+            guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+            transactional_id_prefix=prefix,
+            batch_id=batch_id,
+            reset_transactional_state=values["resetTransactionalState"],
+            decision_log_topic=values["decisionLogTopic"],
+            decision_log_replication_factor=values["decisionLogReplicationFactor"],
+            decision_log_retention_ms=values["decisionLogRetentionMs"],
+            two_phase_commit=values["twoPhaseCommit"],
+            transaction_timeout_ms=producer["transaction_timeout_ms"] or None,
+        )
+
+
+def check_prefix(prefix: str | None) -> None:
+    """Refuse a transactionalIdPrefix that can't be one.
+
+    Letters, digits, ".", "_" and "-", as in a topic's name: it must be found again in
+    transactional ids, in patterns that list them, and in ACLs of the type PREFIXED.
+
+    Raises:
+        ConfigError: it is missing, too long, or has other characters.
+    """
+    if not prefix:
+        raise ConfigError(
+            "option transactionalIdPrefix is required with deliveryGuarantee=exactly-once",
+            hint="Name the stream or the job for good; no other may use the name.",
+        )
+    if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
+        raise ConfigError(
+            f"option transactionalIdPrefix is {prefix[:MAX_PREFIX]!r}; allowed: 1 to {MAX_PREFIX} "
+            "letters, digits, '.', '_' and '-'"
+        )
+
+
+def check_batch_id(batch_id: str | None) -> None:
+    """Refuse a batchId that can't be one; None is none.
+
+    Raises:
+        ConfigError: it is empty, too long, or not printable.
+    """
+    if batch_id is not None and (
+        not 0 < len(batch_id) <= MAX_BATCH_ID or not batch_id.isprintable()
+    ):
+        raise ConfigError(
+            f"option batchId is {batch_id[:MAX_BATCH_ID]!r}; allowed: 1 to {MAX_BATCH_ID} "
+            "printable characters",
+            hint="Use what names the rows for good, such as a date or the id of a scheduled run.",
+        )
+
+
+def _refuse_without_guarantee(values: Mapping[str, Any]) -> None:
+    """Who sets one of these wants exactly once, and would not have it."""
+    for option in EXACTLY_ONCE_OPTIONS:
+        if option.name != "deliveryGuarantee" and values[option.name] != option.default:
+            raise ConfigError(
+                f"option {option.name} is set, but deliveryGuarantee is at-least-once",
+                hint=_NEEDED,
+            )
+
+
+def _check_producer(producer: Mapping[str, Any]) -> None:
+    """Transactions need what makes a producer idempotent."""
+    if not producer["enable_idempotence"]:
+        raise ConfigError(
+            "deliveryGuarantee=exactly-once needs an idempotent producer",
+            hint="Leave kafka.acks, kafka.retries and kafka.enable.idempotence out, or set "
+            "kafka.acks=all, kafka.retries above 0 and kafka.enable.idempotence=true.",
+        )
+
+
+def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:
+    if not is_topic_name(topic):
+        raise ConfigError(
+            f"option decisionLogTopic is {topic[:300]!r}, which is no name for a topic",
+            hint=TOPIC_NAMES,
+        )
+    for other in ("topic", "errors.deadletterqueue.topic.name"):
+        if values[other] == topic:
+            raise ConfigError(
+                f"option decisionLogTopic is {topic}, which is {other} too",
+                hint="Decisions need a topic of their own.",
+            )

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.exactly_once import (
+    EXACTLY_ONCE_OPTIONS,
+    DeliveryGuarantee,
+    ExactlyOnceConfig,
+)
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+
+SERVERS = {"kafka.bootstrap.servers": "a:1"}
+EXACTLY_ONCE = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
+
+
+def _parse(options: dict[str, str]) -> ExactlyOnceConfig:
+    return SinkConfig.parse(SERVERS | options).exactly_once
+
+
+def _failure(options: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        SinkConfig.parse(SERVERS | options)
+    return str(caught.value)
+
+
+def test_by_default_delivery_is_at_least_once() -> None:
+    assert _parse({}) == _parse({"deliveryGuarantee": "at-least-once"}) == ExactlyOnceConfig()
+    assert not _parse({}).exactly_once
+
+
+def test_a_prefix_is_all_that_exactly_once_needs() -> None:
+    config = _parse(EXACTLY_ONCE)
+    assert config.exactly_once
+    assert config == ExactlyOnceConfig(
+        guarantee=DeliveryGuarantee.EXACTLY_ONCE, transactional_id_prefix="orders"
+    )
+
+
+def test_options_are_settled() -> None:
+    assert _parse(
+        EXACTLY_ONCE
+        | {
+            "batchId": "2026-11-20",
+            "resetTransactionalState": "true",
+            "decisionLogTopic": "decisions",
+            "decisionLogReplicationFactor": "2",
+            "decisionLogRetentionMs": "86400000",
+            "kafka.transaction.timeout.ms": "90000",
+        }
+    ) == ExactlyOnceConfig(
+        guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        transactional_id_prefix="orders",
+        batch_id="2026-11-20",
+        reset_transactional_state=True,
+        decision_log_topic="decisions",
+        decision_log_replication_factor=2,
+        decision_log_retention_ms=86_400_000,
+        transaction_timeout_ms=90_000,
+    )
+
+
+def test_profile_java_gives_a_transaction_javas_minute() -> None:
+    assert _parse(EXACTLY_ONCE | {"profile": "java"}).transaction_timeout_ms == 60_000
+
+
+def test_two_phase_commit_has_no_timeout() -> None:
+    assert _parse(EXACTLY_ONCE | {"twoPhaseCommit": "true"}).two_phase_commit
+    text = _failure(
+        EXACTLY_ONCE | {"twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "90000"}
+    )
+    assert "twoPhaseCommit and kafka.transaction.timeout.ms contradict each other" in text
+
+
+def test_the_guarantee_needs_a_prefix() -> None:
+    assert "transactionalIdPrefix is required" in _failure({"deliveryGuarantee": "exactly-once"})
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "a/b", "ü", "a\nb", "x" * 201])
+def test_a_prefix_that_ids_can_t_begin_with_is_refused(prefix: str) -> None:
+    assert "option transactionalIdPrefix" in _failure(
+        EXACTLY_ONCE | {"transactionalIdPrefix": prefix or " "}
+    )
+
+
+@pytest.mark.parametrize("batch_id", ["", "a\tb", "x" * 201])
+def test_a_batch_id_that_is_none_is_refused(batch_id: str) -> None:
+    assert "option batchId is" in _failure(EXACTLY_ONCE | {"batchId": batch_id})
+
+
+@pytest.mark.parametrize("options", [{"kafka.acks": "1"}, {"kafka.retries": "0"}])
+def test_what_turns_idempotence_off_contradicts_the_guarantee(options: dict[str, str]) -> None:
+    assert "needs an idempotent producer" in _failure(EXACTLY_ONCE | options)
+    off = {"kafka.enable.idempotence": "false"}
+    assert "needs an idempotent producer" in _failure(EXACTLY_ONCE | off)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"transactionalIdPrefix": "orders"},
+        {"batchId": "1"},
+        {"decisionLogTopic": "decisions"},
+        {"resetTransactionalState": "true"},
+        {"twoPhaseCommit": "true"},
+    ],
+)
+def test_what_promises_exactly_once_is_refused_without_it(options: dict[str, str]) -> None:
+    (name,) = options
+    text = _failure(options)
+    assert f"option {name} is set, but deliveryGuarantee is at-least-once" in text
+
+
+def test_one_transaction_for_a_whole_batch_is_refused() -> None:
+    assert "atomicBatch is not supported" in _failure(EXACTLY_ONCE | {"atomicBatch": "true"})
+
+
+@pytest.mark.parametrize("topic", ["a b", "..", ""])
+def test_a_decision_log_needs_a_name_that_a_topic_can_have(topic: str) -> None:
+    assert "option decisionLogTopic is" in _failure(EXACTLY_ONCE | {"decisionLogTopic": topic})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"topic": "events"},
+        {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "events"},
+    ],
+)
+def test_decisions_don_t_go_among_the_rows(options: dict[str, str]) -> None:
+    text = _failure(EXACTLY_ONCE | {"decisionLogTopic": "events"} | options)
+    assert "Decisions need a topic of their own" in text
+
+
+@pytest.mark.parametrize("name", ["transactional.id", "transaction.two.phase.commit.enable"])
+def test_javas_own_options_lead_to_those_of_the_sink(name: str) -> None:
+    assert "with deliveryGuarantee=exactly-once" in _failure({f"kafka.{name}": "x"})
+
+
+def test_without_transactions_their_timeout_says_nothing() -> None:
+    given = ProducerConfig.parse(SERVERS | {"kafka.transaction.timeout.ms": "5"})
+    assert given == ProducerConfig.parse(SERVERS)
+
+
+def test_names_are_unique_among_themselves() -> None:
+    names = [option.name for option in EXACTLY_ONCE_OPTIONS]
+    assert len(names) == len(set(names))
