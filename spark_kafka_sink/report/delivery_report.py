@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
 
-VERSION = 3
+VERSION = 4
 """2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
-`error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies."""
+`error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies; 4
+`transaction_outcome`."""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
 """Lines of tasks with report.tasks=all; of more tasks the slowest."""
@@ -63,6 +64,9 @@ class DeliveryReport:
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
     error: str = ""
     """Why the write has failed, or what is missing in this report; empty otherwise."""
+    transaction_outcome: str = ""
+    """How a batch that is written exactly once came to be in Kafka: `committed`, `rolled forward`
+    (decided by an earlier driver), `already written`, `empty`, or `aborted`; empty otherwise."""
     written_at: str = ""
     """When the driver wrote this, in UTC as ISO 8601; empty before."""
     tasks: int = 0
@@ -148,6 +152,7 @@ class DeliveryReport:
         return cls(
             status=max((one.status for one in reports), default=WriteStatus.SUCCEEDED),
             error=max((one.error for one in reports), default=""),
+            transaction_outcome=max((one.transaction_outcome for one in reports), default=""),
             written_at=max((one.written_at for one in reports), default=""),
             tasks=sum(one.tasks for one in reports),
             retried_tasks=sum(one.retried_tasks for one in reports),
@@ -180,6 +185,7 @@ class DeliveryReport:
             "version": self.version,
             "status": self.status.name.lower(),
             "error": self.error,
+            "transaction_outcome": self.transaction_outcome,
             "written_at": self.written_at,
             "records": self.records,
             "persisted": self.persisted,
@@ -216,6 +222,7 @@ class DeliveryReport:
             **{name: int(data[name]) for name in _COUNTERS},
             status=WriteStatus[data.get("status", "succeeded").upper()],
             error=str(data.get("error", "")),
+            transaction_outcome=str(data.get("transaction_outcome", "")),
             written_at=str(data.get("written_at", "")),
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=_latency_from_dict(data["request_latency"]),

@@ -45,11 +45,14 @@ def summarize(report: DeliveryReport, duration_ms: int | None = None) -> str:
 
 
 def _write_status(report: DeliveryReport) -> list[tuple[str, str]]:
-    """Nothing where all is well."""
-    if report.status is WriteStatus.SUCCEEDED and not report.error:
-        return []
-    name = report.status.name.lower()
-    return [("status", f"{name}: {report.error}" if report.error else name)]
+    """How it has ended, unless all is well, and what became of its transactions, if any."""
+    rows: list[tuple[str, str]] = []
+    if report.status is not WriteStatus.SUCCEEDED or report.error:
+        name = report.status.name.lower()
+        rows.append(("status", f"{name}: {report.error}" if report.error else name))
+    if report.transaction_outcome:
+        rows.append(("exactly once", report.transaction_outcome))
+    return rows
 
 
 def _statuses(report: DeliveryReport) -> str:

@@ -98,10 +98,25 @@ def test_json_is_readable_and_has_a_version() -> None:
     assert data["slowest"] == [task | counts]
 
 
+def test_what_became_of_the_transactions_is_kept() -> None:
+    report = replace(one_task(partitions=1), transaction_outcome="rolled forward")
+    assert DeliveryReport.from_json(report.to_json()) == report
+    assert report.merge(DeliveryReport()).transaction_outcome == "rolled forward"
+    without = json.loads(one_task(partitions=1).to_json())
+    del without["transaction_outcome"]
+    before = json.dumps(without | {"version": 3})
+    assert DeliveryReport.from_json(before).transaction_outcome == ""
+
+
 def test_a_report_of_version_1_is_read() -> None:
     text = (Path(__file__).parent / "report_version_1.json").read_text()
     report = DeliveryReport.from_json(text)
-    assert (report.version, report.records, report.persisted, report.retries) == (3, 207, 200, 1)
+    assert (report.version, report.records, report.persisted, report.retries) == (
+        VERSION,
+        207,
+        200,
+        1,
+    )
     assert (report.status, report.error, report.written_at) == (WriteStatus.SUCCEEDED, "", "")
     assert report.metrics == ProducerMetrics()
     assert [part.next_ack_seq for part in report.partitions] == [None, None]

@@ -36,6 +36,11 @@ def test_the_block() -> None:
     )
 
 
+def test_what_became_of_the_transactions_is_said() -> None:
+    text = summarize(DeliveryReport(transaction_outcome="already written"))
+    assert text.splitlines()[1] == "  exactly once    already written"
+
+
 def test_every_status_is_named() -> None:
     part = PartitionReport(
         topic="t", partition=0, persisted=1, possibly_persisted=2, not_persisted=3, sent=4
