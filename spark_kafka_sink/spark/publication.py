@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _NUMBER = "{batchId}"
+STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
 FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
 
 
@@ -66,11 +67,13 @@ class Publication:
         self._keep(report)
         _attempt("metrics can't be handed over", lambda: export_metrics(report, self.config))
 
-    def fail(self, report: DeliveryReport, error: str = FAILED) -> None:
-        """The write has failed, and `report` is of those tasks that had finished; never raises."""
+    def fail(self, report: DeliveryReport, error: str = FAILED, fate: str = STAYS) -> None:
+        """The write has failed, and `report` is of those tasks that had finished; never raises.
+
+        `fate` says what has become of the rows that they delivered.
+        """
         failed = replace(report, status=WriteStatus.FAILED, error=error)
-        text = "failed; the tasks that had finished delivered this, and it stays in Kafka:\n"
-        _attempt("the summary can't be shown", lambda: self._say(text, failed))
+        _attempt("the summary can't be shown", lambda: self._say(f"failed; {fate}:\n", failed))
         self._keep(failed)
 
     def _say(self, text: str, report: DeliveryReport) -> None:

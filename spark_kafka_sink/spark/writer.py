@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
 
@@ -51,19 +52,15 @@ class TaskWriter:
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
         session: ProducerSession | None = None
-        clock = SystemClock()
         config = with_shipped_files(self.config.producer)
         try:
-            for batch in batches:
-                if batch.num_rows == 0:
-                    continue
-                session = session or borrow_session(config, self._settings())
-                for rows in read_chunks(batch, self.contract, clock):
-                    session.append(rows)
+            for rows in self.read(batches):
+                session = session or borrow_session(config, self.session_settings())
+                session.append(rows)
             if session is None:
                 return DeliveryMessage(DeliveryReport())
             session.flush()
-            report = session.report(_task_info())
+            report = session.report(task_info())
         except BaseException:
             if session is not None:
                 discard_session(session)
@@ -71,11 +68,19 @@ class TaskWriter:
         give_back_session(session)
         return DeliveryMessage(report)
 
-    def _settings(self) -> SessionSettings:
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+        """The rows, a chunk at a time."""
+        clock = SystemClock()
+        for batch in batches:
+            if batch.num_rows:
+                yield from read_chunks(batch, self.contract, clock)
+
+    def session_settings(self) -> SessionSettings:
+        """What the session is told beside the producer's configuration."""
         return SessionSettings(
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
-            task=_task_info().partition_id,
+            task=task_info().partition_id,
             arrow_batch_limits=arrow_batch_limits(),
         )
 
@@ -126,7 +131,8 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
         Publication.of_micro_batch(config, batchId).fail(report)
 
 
-def _task_info() -> TaskInfo:
+def task_info() -> TaskInfo:
+    """Spark's numbers of the task that runs in this thread; zeros outside of one."""
     context = TaskContext.get()
     if context is None:
         return TaskInfo()
