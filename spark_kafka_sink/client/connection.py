@@ -16,12 +16,14 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.features import Features
 from spark_kafka_sink.protocol.frame import MAX_FRAME, FrameReader
 from spark_kafka_sink.protocol.messages import (
     read_correlation_id,
     read_response,
     request_header,
 )
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from spark_kafka_sink.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
@@ -66,6 +68,7 @@ class Connection:
         self.has_answered = False
         """Whether the broker has answered a request other than those of the handshakes."""
         self.versions: dict[int, VersionRange] = {}
+        self.features = Features()
         self.out: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.silent: deque[InFlightRequest] = deque()
@@ -128,6 +131,11 @@ class Connection:
     def version(self, api: ApiKey, cap: int | None = None) -> int:
         """The version to use for an API here; ProtocolError if there is none in common."""
         return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), cap)
+
+    @property
+    def transaction_version(self) -> TransactionVersion:
+        """The protocol that a transaction that begins now goes by."""
+        return TransactionVersion.of(self.features, self.versions)
 
     def enqueue(self, request: Request, now: float) -> InFlightRequest:
         """Put a request behind those that wait to be written."""
@@ -232,6 +240,7 @@ class Connection:
             self.versions[int(api.api_key)] = VersionRange(
                 int(api.min_version), int(api.max_version)
             )
+        self.features = Features.of(answer)
         # A node without the Metadata API is no broker, for example a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:

@@ -16,6 +16,7 @@ from spark_kafka_sink.protocol.error_codes import as_error_code
 from spark_kafka_sink.protocol.frame import FrameReader
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, request_type, response_type
 
 METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}
@@ -25,11 +26,15 @@ def reply(api: ApiKey, version: int, correlation_id: int, values: dict[str, Any]
     return response_frame(build(response_type(api, version), values), correlation_id)
 
 
-def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -> bytes:
-    keys = [
+def ranges_of(**ranges: tuple[int, int]) -> list[dict[str, int]]:
+    return [
         {"api_key": int(ApiKey[name.upper()]), "min_version": low, "max_version": high}
         for name, (low, high) in ranges.items()
     ]
+
+
+def versions(correlation_id: int, version: int = 4, **ranges: tuple[int, int]) -> bytes:
+    keys = ranges_of(**ranges)
     return reply(ApiKey.API_VERSIONS, version, correlation_id, {"api_keys": keys})
 
 
@@ -75,6 +80,22 @@ def test_versions_are_asked_for_first() -> None:
     asked, _ = decode(request_type(18, 4), frame, header.body_offset)
     assert (header.version, header.client_id) == (4, "me")
     assert asked.client_software_name == "spark-kafka-sink"
+
+
+def test_a_broker_tells_at_what_level_the_cluster_has_a_feature() -> None:
+    level = {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}
+    values = {
+        "api_keys": ranges_of(produce=(3, 13), metadata=(0, 13), end_txn=(0, 5)),
+        "finalized_features": [level],
+        "finalized_features_epoch": 4,
+    }
+    connection = connecting()
+    before = connection.transaction_version
+    answer = reply(ApiKey.API_VERSIONS, 4, 1, values)
+    assert list(connection.received(answer, 1.0)) == []
+    assert connection.features.level("transaction.version") == 2
+    after = connection.transaction_version
+    assert (before, after) == (TransactionVersion.V1, TransactionVersion.V2)
 
 
 def test_versions_are_the_highest_in_common() -> None:

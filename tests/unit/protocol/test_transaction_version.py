@@ -1,0 +1,75 @@
+"""Which protocol of transactions a broker speaks, by its answer to ApiVersions."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.protocol.features import NO_EPOCH, Features
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, response_type
+
+V1, V2 = TransactionVersion.V1, TransactionVersion.V2
+KAFKA_4 = {ApiKey.PRODUCE: VersionRange(3, 13), ApiKey.END_TXN: VersionRange(0, 5)}
+
+
+def features(level: int | None, *, version: int = 4, epoch: int = 7) -> Features:
+    """What an answer of this version says of transaction.version."""
+    values: dict[str, Any] = {"api_keys": []}
+    if level is not None:
+        name = "transaction.version"
+        finalized = {"name": name, "max_version_level": level, "min_version_level": level}
+        supported = {"name": name, "min_version": 0, "max_version": 2}
+        values |= {"finalized_features": [finalized], "supported_features": [supported]}
+        values["finalized_features_epoch"] = epoch
+    return Features.of(build(response_type(ApiKey.API_VERSIONS, version), values))
+
+
+@pytest.mark.parametrize(
+    ("level", "versions", "expected"),
+    [
+        (2, KAFKA_4, V2),
+        (3, KAFKA_4, V2),
+        (1, KAFKA_4, V1),
+        (None, KAFKA_4, V1),
+        (2, KAFKA_4 | {ApiKey.PRODUCE: VersionRange(3, 11)}, V1),
+        (2, KAFKA_4 | {ApiKey.END_TXN: VersionRange(0, 4)}, V1),
+        (2, {ApiKey.PRODUCE: VersionRange(3, 13)}, V1),
+    ],
+)
+def test_v2_needs_the_feature_and_the_versions(
+    level: int | None, versions: dict[int, VersionRange], expected: TransactionVersion
+) -> None:
+    assert TransactionVersion.of(features(level), versions) is expected
+
+
+def test_answers_before_version_3_know_no_features() -> None:
+    found = features(2, version=2)
+    assert (found.epoch, dict(found.finalized), found.level("transaction.version")) == (-1, {}, 0)
+
+
+def test_finalized_levels_without_an_epoch_are_not_known_yet() -> None:
+    assert features(2, epoch=NO_EPOCH).level("transaction.version") == 0
+
+
+def test_what_a_broker_could_do_is_kept_beside_what_the_cluster_does() -> None:
+    found = features(1, version=3)
+    assert found.supported["transaction.version"] == VersionRange(0, 2)
+    assert found.finalized["transaction.version"] == VersionRange(1, 1)
+    assert found.epoch == 7
+
+
+def test_v1_stays_below_the_versions_of_v2() -> None:
+    assert (V1.produce_cap, V1.end_txn_cap, V1.txn_offset_commit_cap) == (11, 4, 4)
+    assert (V2.produce_cap, V2.end_txn_cap, V2.txn_offset_commit_cap) == (None, None, None)
+    assert (V1.needs_add_partitions, V1.bumps_epoch) == (True, False)
+    assert (V2.needs_add_partitions, V2.bumps_epoch) == (False, True)
+
+
+def test_a_transaction_goes_from_a_task_to_the_driver() -> None:
+    opened = OpenTransaction(transactional_id="a-1", producer_id=4_000, epoch=3, version=V2)
+    assert pickle.loads(pickle.dumps(opened)) == opened
