@@ -1,20 +1,16 @@
-"""A right that a broker denies: its name, and how it is granted.
+"""Which right a producer lacks, by what a broker has denied it.
 
-Source: Kafka's ``AclOperation``, ``ResourceType``, ``AclCommand``, ``KafkaApis``; KIP-679 (who may
-write to any topic may be an idempotent producer); Amazon's actions of MSK for its IAM mechanism.
+Source: ``KafkaApis``; KIP-679 (who may write to any topic may be an idempotent producer).
 """
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError
-from spark_kafka_sink.config.security.model import Mechanism
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.security.principal import principal_of
+from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,52 +21,6 @@ if TYPE_CHECKING:
 
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
-
-
-class Operation(Enum):
-    """Kafka's AclOperation, by the name that kafka-acls takes."""
-
-    WRITE = "Write"
-    """On a topic or a transactional id; it comes with Describe."""
-    CREATE = "Create"
-    IDEMPOTENT_WRITE = "IdempotentWrite"
-
-
-class ResourceType(Enum):
-    """Kafka's ResourceType, by the option of kafka-acls."""
-
-    TOPIC = "topic"
-    CLUSTER = "cluster"
-    TRANSACTIONAL_ID = "transactional-id"
-
-
-_IAM_ACTIONS = {
-    (Operation.WRITE, ResourceType.TOPIC): "kafka-cluster:DescribeTopic and "
-    "kafka-cluster:WriteData",
-    (Operation.CREATE, ResourceType.TOPIC): "kafka-cluster:CreateTopic",
-    (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER): "kafka-cluster:WriteDataIdempotently",
-    (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): "kafka-cluster:DescribeTransactionalId and "
-    "kafka-cluster:AlterTransactionalId",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Acl:
-    """One right; `name` is that of the topic or the transactional id, empty for the cluster."""
-
-    operation: Operation
-    resource: ResourceType
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.operation.value} on {self.on}"
-
-    @property
-    def on(self) -> str:
-        """What it is on."""
-        if self.resource is ResourceType.CLUSTER:
-            return "the cluster"
-        return f"{self.resource.value.replace('-', ' ')} {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +53,11 @@ class AclAdvisor:
     @property
     def principal(self) -> str:
         """Whom the rights are for: "User:" and a name, or what it is of in angle brackets."""
-        return principal_of(self.security)
+        return self._guide.principal
 
     @property
-    def _by_iam(self) -> bool:
-        """Rights are AWS's and not Kafka's ACLs."""
-        sasl = self.security.sasl
-        return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
+    def _guide(self) -> AclGuide:
+        return AclGuide(self.security, self.server)
 
     def refused_topic(self, topic: str) -> AuthorizationError:
         """The metadata has TOPIC_AUTHORIZATION_FAILED of a topic."""
@@ -152,16 +100,7 @@ class AclAdvisor:
 
     def grant(self, acl: Acl) -> str:
         """An instruction to grant a right, with the command that does."""
-        if self._by_iam:
-            actions = _IAM_ACTIONS[acl.operation, acl.resource]
-            return f"allow {actions} on {acl.on} in the IAM policy of this identity"
-        words = ["kafka-acls", "--bootstrap-server", self.server]
-        words += ["--command-config", "admin.properties", "--add"]
-        words += ["--allow-principal", self.principal, "--operation", acl.operation.value]
-        words += [f"--{acl.resource.value}"] + ([acl.name] if acl.name else [])
-        return f"grant {acl.operation.value} on {self._on(acl)} to {self.principal}: " + shlex.join(
-            words
-        )
+        return self._guide.grant(acl, self._on(acl))
 
     def _on(self, acl: Acl) -> str:
         return self._topic(acl.name) if acl.resource is ResourceType.TOPIC else acl.on
