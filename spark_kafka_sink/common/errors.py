@@ -140,6 +140,18 @@ class AuthorizationError(DeliveryError):
     """The broker knows who asks and does not allow it; the hint names the ACL that is missing."""
 
 
+class TransactionError(KafkaProdError):
+    """A transaction can't be begun, continued or decided; its rows are not visible to readers."""
+
+
+class FencedError(TransactionError):
+    """A newer producer or driver has taken over the transactional id, and this one must stop."""
+
+
+class TornTransactionError(TransactionError):
+    """A batch is decided, and some of its transactions are lost: its rows are there in part."""
+
+
 def text_of(error: BaseException) -> str:
     """What an error says, or its class where it says nothing or can't be asked."""
     try:

@@ -1,0 +1,87 @@
+"""What a task hands the driver: the transaction that it left open, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+
+class TaskOutcome(StrEnum):
+    """What a task has done with its rows."""
+
+    WRITTEN = "written"
+    """They are acknowledged, in a transaction that is open."""
+    EMPTY = "empty"
+    """There were none, and so there is no transaction."""
+    SKIPPED = "skipped"
+    """The batch is decided already: they were not written again, and there is no transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class PartitionRange:
+    """The records that a transaction has in one partition.
+
+    Records of other transactions may lie between the offsets, which are None where the broker
+    named none.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+    def __str__(self) -> str:
+        """For messages, such as "events-3: 5,210 records at offsets 17 to 9120"."""
+        if self.first_offset is None or self.last_offset is None:
+            where = "offsets unknown"
+        else:
+            where = f"offsets {self.first_offset} to {self.last_offset}"
+        return f"{self.topic}-{self.partition}: {self.records:,} records, {where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTransaction:
+    """A transaction with all records of a task acknowledged in it, not ended yet."""
+
+    transaction: OpenTransaction
+    started_ms: int
+    """When it began by the task's clock, milliseconds since 1970."""
+    timeout_ms: int
+    """transaction.timeout.ms: the broker aborts it when it is older."""
+    partitions: tuple[PartitionRange, ...] = ()
+    """By topic and partition, each once."""
+
+    @property
+    def transactional_id(self) -> str:
+        """The id that the task made for itself alone."""
+        return self.transaction.transactional_id
+
+    @property
+    def records(self) -> int:
+        """Records in all partitions."""
+        return sum(each.records for each in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """How one task ended, as its commit message carries it.
+
+    Raises:
+        ValueError: a transaction is missing for WRITTEN, or is there for another outcome.
+    """
+
+    outcome: TaskOutcome
+    query_id: str | None
+    """The streaming query's; None in a batch job."""
+    batch: str
+    """A stream's batch number; otherwise the name of the scope."""
+    transaction: TaskTransaction | None = None
+
+    def __post_init__(self) -> None:
+        if (self.transaction is None) == (self.outcome is TaskOutcome.WRITTEN):
+            raise ValueError(f"a task that ends as {self.outcome.value} has {self.transaction}")

@@ -1,0 +1,136 @@
+"""Transactional ids: made here, parsed here, and listed by the patterns made here.
+
+=======  =============================  =======================================================
+scope    driver's id, key in the log    task's id
+=======  =============================  =======================================================
+stream   ``prefix/stream``              ``prefix/stream/query/17/nonce/partition/attempt``
+batch    ``prefix/batch/2026-11-20``    ``prefix/batch/2026-11-20/nonce/partition/attempt``
+run      ``prefix/run/id``              ``prefix/run/id/nonce/partition/attempt``
+=======  =============================  =======================================================
+
+No prefix has a "/" and in a batchId it is escaped, so that each id belongs to exactly one scope.
+The nonce is made where the write is planned and the attempt is Spark's taskAttemptId: no two
+attempts ever share an id, also when a stage runs again or a paused attempt wakes up late. The query
+is in it because batch numbers of two queries can't be compared: a new one begins with 0 again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Final
+from urllib.parse import quote, unquote
+
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+
+NONCE_BYTES: Final = 8
+_SAFE: Final = "-._~:+=@,"
+"""What stays as it is in a batchId, beside letters and digits."""
+_NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
+_PREFIX: Final = r"[A-Za-z0-9._-]+"
+_ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
+_DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|(batch|run)/({_NAME}))")
+_STREAM_TASK: Final = re.compile(
+    rf"({_PREFIX})/stream/({_NAME})/([0-9]+)/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
+)
+_BATCH_TASK: Final = re.compile(
+    rf"({_PREFIX})/(batch|run)/({_NAME})/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTransactionalId:
+    """The transactional id of one attempt of one task, in its parts."""
+
+    scope: Scope
+    query_id: str | None
+    """The streaming query's; None in a batch job."""
+    batch: str
+    """A stream's batch number; otherwise the name of the scope."""
+    nonce: str
+    partition: int
+    """Spark's, of the DataFrame."""
+    task_attempt_id: int
+
+    def __str__(self) -> str:
+        """The id itself, as Kafka gets it."""
+        base = driver_id(self.scope)
+        if self.scope.kind is ScopeKind.STREAM:
+            base = f"{base}/{quote(self.query_id or '', safe=_SAFE)}/{self.batch}"
+        return f"{base}/{self.nonce}/{self.partition}/{self.task_attempt_id}"
+
+
+def new_nonce() -> str:
+    """16 random hex digits, never the same twice: one for each planning of a write."""
+    return token_hex(NONCE_BYTES)
+
+
+def driver_id(scope: Scope) -> str:
+    """The driver's own transactional id, which is the scope's key in the decision log too."""
+    base = f"{scope.prefix}/{scope.kind.value}"
+    return base if scope.kind is ScopeKind.STREAM else f"{base}/{quote(scope.name, safe=_SAFE)}"
+
+
+def parse_driver_id(text: str) -> Scope | None:
+    """The scope whose driver has this id; None where it is no driver's of this sink."""
+    match = _DRIVER.fullmatch(text)
+    if match is None:
+        return None
+    prefix, stream, kind, name = match.groups()
+    if stream:
+        return Scope(kind=ScopeKind.STREAM, prefix=prefix)
+    return _named_scope(kind, prefix, name)
+
+
+def parse_task_id(text: str) -> TaskTransactionalId | None:
+    """The parts of a task's id; None where it is no task's of this sink."""
+    match = _STREAM_TASK.fullmatch(text)
+    if match is not None:
+        prefix, query, batch, nonce, partition, attempt = match.groups()
+        scope: Scope | None = Scope(kind=ScopeKind.STREAM, prefix=prefix)
+        query_id = _unquoted(query)
+    else:
+        match = _BATCH_TASK.fullmatch(text)
+        if match is None:
+            return None
+        prefix, kind, name, nonce, partition, attempt = match.groups()
+        scope, query_id = _named_scope(kind, prefix, name), None
+        batch = "" if scope is None else scope.name
+    if scope is None or (scope.kind is ScopeKind.STREAM and query_id is None):
+        return None
+    return TaskTransactionalId(
+        scope=scope,
+        query_id=query_id,
+        batch=batch,
+        nonce=nonce,
+        partition=int(partition),
+        task_attempt_id=int(attempt),
+    )
+
+
+def tasks_pattern(scope: Scope) -> str:
+    """A regular expression (RE2) of the ids of the scope's tasks, for ListTransactions."""
+    base = re.escape(driver_id(scope))
+    batch = f"/{_NAME}/[0-9]+" if scope.kind is ScopeKind.STREAM else ""
+    return f"^{base}{batch}/{_ATTEMPT}$"
+
+
+def prefix_pattern(prefix: str) -> str:
+    """A regular expression (RE2) of all ids under a prefix, of drivers and of tasks."""
+    return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
+
+
+def _named_scope(kind: str, prefix: str, name: str) -> Scope | None:
+    """None where the name is not spelled as `driver_id` would."""
+    found = _unquoted(name)
+    return None if found is None else Scope(kind=ScopeKind(kind), prefix=prefix, name=found)
+
+
+def _unquoted(name: str) -> str | None:
+    """The text that `quote` would make this of; None where there is none."""
+    try:
+        found = unquote(name, errors="strict")
+    except UnicodeDecodeError:
+        return None
+    return found if quote(found, safe=_SAFE) == name else None

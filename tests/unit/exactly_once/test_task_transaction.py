@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+)
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+OPEN = OpenTransaction(
+    transactional_id="orders/run/1/2/3/4", producer_id=7, epoch=0, version=TransactionVersion.V2
+)
+TASK = TaskTransaction(
+    transaction=OPEN,
+    started_ms=1_000,
+    timeout_ms=60_000,
+    partitions=(
+        PartitionRange(topic="events", partition=0, records=5_210, first_offset=17, last_offset=9),
+        PartitionRange(topic="events", partition=1, records=2),
+    ),
+)
+
+
+def test_a_transaction_counts_the_records_of_its_partitions() -> None:
+    assert TASK.records == 5_212
+    assert TASK.transactional_id == "orders/run/1/2/3/4"
+
+
+def test_a_range_says_what_is_where() -> None:
+    assert [str(each) for each in TASK.partitions] == [
+        "events-0: 5,210 records, offsets 17 to 9",
+        "events-1: 2 records, offsets unknown",
+    ]
+
+
+@pytest.mark.parametrize("outcome", TaskOutcome)
+def test_only_a_task_that_wrote_has_a_transaction(outcome: TaskOutcome) -> None:
+    wrong = None if outcome is TaskOutcome.WRITTEN else TASK
+    with pytest.raises(ValueError, match=outcome.value):
+        TaskResult(outcome=outcome, query_id="q", batch="1", transaction=wrong)
+    right = TASK if wrong is None else None
+    result = TaskResult(outcome=outcome, query_id="q", batch="1", transaction=right)
+    assert pickle.loads(pickle.dumps(result)) == result

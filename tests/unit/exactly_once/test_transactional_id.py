@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.exactly_once.scope import MAX_BATCH_ID, MAX_PREFIX, Scope, ScopeKind
+from spark_kafka_sink.exactly_once.transactional_id import (
+    TaskTransactionalId,
+    driver_id,
+    new_nonce,
+    parse_driver_id,
+    parse_task_id,
+    prefix_pattern,
+    tasks_pattern,
+)
+
+NONCE = "3fa9c01be2d4a7f0"
+QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
+PREFIXES = st.from_regex(r"\A[A-Za-z0-9._-]{1,20}\Z")
+BATCH_IDS = st.text(min_size=1, max_size=20).filter(str.isprintable)
+SCOPES = st.one_of(
+    PREFIXES.map(Scope.stream), st.builds(Scope.batch, PREFIXES, BATCH_IDS), PREFIXES.map(Scope.run)
+)
+
+
+def task_id(scope: Scope, batch: str = "17") -> TaskTransactionalId:
+    stream = scope.kind is ScopeKind.STREAM
+    return TaskTransactionalId(
+        scope=scope,
+        query_id=QUERY if stream else None,
+        batch=batch if stream else scope.name,
+        nonce=NONCE,
+        partition=3,
+        task_attempt_id=1042,
+    )
+
+
+def test_ids_read_as_paths() -> None:
+    stream = Scope.stream("orders")
+    assert driver_id(stream) == "orders/stream"
+    assert str(task_id(stream)) == f"orders/stream/{QUERY}/17/{NONCE}/3/1042"
+    day = Scope.batch("orders", "2026-11-20")
+    assert driver_id(day) == "orders/batch/2026-11-20"
+    assert str(task_id(day)) == f"orders/batch/2026-11-20/{NONCE}/3/1042"
+    scheduled = Scope.batch("orders", "scheduled__2026-11-20T00:00:00+00:00/ü")
+    assert driver_id(scheduled) == "orders/batch/scheduled__2026-11-20T00:00:00+00:00%2F%C3%BC"
+
+
+def test_nonces_and_runs_are_never_the_same_twice() -> None:
+    assert new_nonce() != new_nonce()
+    assert Scope.run("orders") != Scope.run("orders")
+    assert re.fullmatch("[0-9a-f]{16}", new_nonce())
+
+
+@given(SCOPES)
+def test_what_is_made_is_parsed(scope: Scope) -> None:
+    assert parse_driver_id(driver_id(scope)) == scope
+    made = task_id(scope)
+    assert parse_task_id(str(made)) == made
+    assert parse_task_id(driver_id(scope)) is None
+    assert parse_driver_id(str(made)) is None
+
+
+@given(SCOPES, SCOPES)
+def test_a_pattern_finds_the_tasks_of_its_scope_alone(scope: Scope, other: Scope) -> None:
+    found = re.fullmatch(tasks_pattern(scope), str(task_id(other)))
+    assert (found is not None) == (scope == other)
+    assert re.fullmatch(tasks_pattern(scope), driver_id(scope)) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Scope.stream("orders-2"),
+        Scope.stream("orders.stream"),
+        Scope.batch("orders", "17"),
+        Scope.batch("orders", f"{QUERY}/17/{NONCE}/3/1"),
+        Scope.stream("order"),
+    ],
+)
+def test_scopes_whose_names_look_alike_have_ids_apart(other: Scope) -> None:
+    assert not re.fullmatch(tasks_pattern(Scope.stream("orders")), str(task_id(other)))
+
+
+@given(SCOPES, PREFIXES)
+def test_a_prefix_finds_drivers_and_tasks_of_its_own(scope: Scope, prefix: str) -> None:
+    for text in (driver_id(scope), str(task_id(scope))):
+        assert re.fullmatch(prefix_pattern(scope.prefix), text)
+        assert bool(re.fullmatch(prefix_pattern(prefix), text)) == (prefix == scope.prefix)
+
+
+@given(st.text(max_size=60))
+def test_ids_of_others_are_nobodys(text: str) -> None:
+    scope, task = parse_driver_id(text), parse_task_id(text)
+    assert scope is None or driver_id(scope) == text
+    assert task is None or str(task) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"orders/batch/a%2fb/{NONCE}/3/1",  # not as it would be written
+        f"orders/batch/%FF/{NONCE}/3/1",  # no UTF-8
+        f"orders/batch/a/{NONCE.upper()}/3/1",
+        f"orders/other/17/{NONCE}/3/1",
+        f"orders/stream/{QUERY}/17/{NONCE}/3",
+        f"orders/stream/17/{NONCE}/3/1",  # no query
+        f"orders/stream/%FF/17/{NONCE}/3/1",
+        "orders/stream/17",
+    ],
+)
+def test_what_nobody_would_write_is_not_parsed(text: str) -> None:
+    assert parse_task_id(text) is None
+    assert parse_driver_id(text) is None
+
+
+@pytest.mark.parametrize("prefix", ["", "a/b", "a b", "ä", "a*", "a" * (MAX_PREFIX + 1)])
+def test_a_prefix_that_can_not_be_found_again_is_refused(prefix: str) -> None:
+    with pytest.raises(ConfigError, match="transactionalIdPrefix"):
+        Scope.stream(prefix)
+
+
+@pytest.mark.parametrize("batch_id", ["", "a\nb", "a\0", "a" * (MAX_BATCH_ID + 1)])
+def test_a_batch_id_that_can_not_be_shown_is_refused(batch_id: str) -> None:
+    with pytest.raises(ConfigError, match="batchId"):
+        Scope.batch("orders", batch_id)
+
+
+def test_messages_name_a_scope() -> None:
+    assert str(Scope.stream("orders")) == "stream orders"
+    assert str(Scope.batch("orders", "2026-11-20")) == "batch 2026-11-20 of orders"
