@@ -23,6 +23,8 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_ZERO = bytes(16)
+_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
 
 
 def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
@@ -97,8 +99,12 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
 
 @lru_cache
 def milliseconds(value: int) -> timedelta:
-    """Turn milliseconds into a duration; OverflowError beyond what timedelta holds."""
-    return timedelta(milliseconds=value)
+    """Turn milliseconds into a duration.
+
+    Beyond what timedelta holds, which is 2.7 million years, it is the longest one, or the
+    shortest: Java's way to say "for ever" is Long.MAX_VALUE.
+    """
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(value, _LONGEST_MS)))
 
 
 def timestamp(value: int) -> datetime:
