@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import tracemalloc
+from itertools import cycle, islice
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +33,28 @@ def test_a_byte_at_a_time() -> None:
     stream = framed(b"first", b"", b"second")
     frames = [bytes(f) for i in range(len(stream)) for f in reader.feed(stream[i : i + 1])]
     assert frames == [b"first", b"", b"second"]
+
+
+@pytest.mark.parametrize("sizes", [[1], [100], [1, 5_000], [1] * 100 + [70_000]])
+def test_memory_is_in_proportion_to_what_has_come(sizes: list[int]) -> None:
+    """However small the pieces are that a peer sends: a TLS record may hold one byte."""
+    size, reader = 150_000, FrameReader()
+    stream = framed(bytes(range(250)) * (size // 250))
+    cuts, at, frames = islice(cycle(sizes), size), 0, []
+    tracemalloc.start()
+    try:
+        for cut in cuts:
+            frames += reader.feed(stream[at : at + cut])
+            at += cut
+            if at >= size // 2:
+                break
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reader.held == at
+    assert grown < 1.5 * at + 10_000
+    (frame,) = reader.feed(stream[at:])
+    assert frame == stream[4:]
 
 
 def test_a_frame_in_one_piece_is_not_copied() -> None:
