@@ -74,9 +74,11 @@ class BrokerConnection:
     def wants_write(self) -> bool:
         """Whether to wait until the socket can be written to."""
         connection, transport = self.connection, self.transport
-        if connection.out or connection.state is State.CONNECTING:
+        if connection.state is State.CONNECTING:
             return True
-        return transport is not None and transport.unsent
+        if transport is None:
+            return bool(connection.out)
+        return transport.unsent or (bool(connection.out) and not transport.wants_read)
 
     def is_login_due(self, now: float) -> bool:
         """Whether the broker wants a new login before it takes another request (KIP-368)."""

@@ -27,6 +27,11 @@ WINDOW = 4 * RECORD
 
 More is not faster: malloc maps blocks of 128 KiB and more anew each time.
 """
+TURN = 256 * 1024
+"""Encrypted bytes that are received until the caller has another turn.
+
+A peer may send records for ever that hold nothing for the caller: session tickets, new keys.
+"""
 
 
 class TlsTransport:
@@ -67,6 +72,13 @@ class TlsTransport:
         """
         self._error: OSError | None = None
         """What has ended the connection in a call of `write` that had bytes to count."""
+        self._received = 0
+        """Encrypted bytes received in this turn."""
+        self.wants_read = False
+        """See `Transport`: a message of the peer's own, such as a session ticket, has come in part.
+
+        OpenSSL encrypts nothing before the rest of it is here.
+        """
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -93,6 +105,7 @@ class TlsTransport:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
+                self._send()
                 if not self._receive_more():
                     return False
             except ssl.SSLError:
@@ -125,7 +138,8 @@ class TlsTransport:
     def read(self) -> bytes | None:
         """At most one record's bytes: None if there are none yet, empty at the stream's end.
 
-        That it ends without close_notify is not an error, as Kafka's frames have lengths.
+        None also at the end of a turn; then OpenSSL holds no bytes that the selector does not see.
+        That the stream ends without close_notify is not an error, as Kafka's frames have lengths.
 
         Raises:
             OSError: an alert has come, or the connection is gone.
@@ -134,10 +148,9 @@ class TlsTransport:
             if self._tls.pending() or self._incoming.pending:
                 with suppress(ssl.SSLWantReadError):
                     return self._decrypt()
-            if not (data := self._inner.read()):
+            if not (data := self._receive()):
                 self._send_own()
                 return data
-            self._incoming.write(data)
 
     def close(self) -> None:
         """Say goodbye if the socket takes it at once, and close the transport below."""
@@ -147,15 +160,22 @@ class TlsTransport:
         self._inner.close()
 
     def _receive_more(self) -> bool:
-        """Send what the handshake has made, and take what has arrived for it, if anything has."""
-        self._send()
-        data = self._inner.read()
-        if data is None:
-            return False
-        if not data:
+        """Take what has arrived for the handshake, if anything has."""
+        data = self._receive()
+        if data == b"":
             raise ConnectionResetError("the server closed the connection in the TLS handshake")
+        return data is not None
+
+    def _receive(self) -> bytes | None:
+        """Give OpenSSL what has arrived: None if there is nothing, or the turn is over."""
+        data = self._inner.read() if self._received < TURN else None
+        if data is None:
+            self._received = 0
+            return None
+        self._received += len(data)
         self._incoming.write(data)
-        return True
+        self.wants_read = False
+        return data
 
     def _decrypt(self) -> bytes:
         try:
@@ -172,14 +192,21 @@ class TlsTransport:
         if not self._send() or self._encrypted:
             return
         for chunk in _chunks(buffers):
-            self._seal(chunk)
+            if not self._seal(chunk):
+                break
             if self._outgoing.pending >= WINDOW and not self._send():
                 return
         self._send()
 
-    def _seal(self, data: Buffer) -> None:
-        count = self._tls.write(data)
+    def _seal(self, data: Buffer) -> bool:
+        """Encrypt; whether OpenSSL has taken it."""
+        try:
+            count = self._tls.write(data)
+        except ssl.SSLWantReadError:
+            self.wants_read = True
+            return False
         self._encrypted.append((self._taken + self._outgoing.pending, count))
+        return True
 
     def _send(self) -> bool:
         """Write what is encrypted; whether the socket has taken all of it."""

@@ -31,6 +31,10 @@ class Transport(Protocol):
         """Whether bytes of the transport's own wait for the socket; `write` sends them first."""
 
     @property
+    def wants_read(self) -> bool:
+        """Whether `write` takes nothing before `read` has been called, and more has arrived."""
+
+    @property
     def cipher(self) -> str:
         """What encrypts the bytes, such as "TLSv1.3 TLS_AES_256_GCM_SHA384"; "" for nothing."""
 
@@ -51,6 +55,7 @@ class TcpTransport:
     """A plain socket; `send_buffer` and `receive_buffer` in bytes, -1 leaves them to the system."""
 
     unsent = False
+    wants_read = False
     cipher = ""
 
     def __init__(self, address: Address, send_buffer: int, receive_buffer: int) -> None:

@@ -65,6 +65,7 @@ class FakeTransport:
     """The client's end of a socket pair."""
 
     unsent = False
+    wants_read = False
     cipher = ""
 
     def __init__(self, cluster: FakeCluster, node: int) -> None:

@@ -34,6 +34,7 @@ class Wire:
     """A transport in memory: what is written waits in `sent`, what is in `arriving` is read."""
 
     unsent = False
+    wants_read = False
     cipher = ""
 
     def __init__(self) -> None:

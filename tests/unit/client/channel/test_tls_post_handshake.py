@@ -1,0 +1,138 @@
+"""What a server sends of its own accord after the handshake (RFC 8446, section 4.6)."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.client.broker_connection import BrokerConnection
+from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.channel.tls_transport import TURN, TlsTransport
+from spark_kafka_sink.client.cluster import Node
+from tests.support.tls_servers import openssl_server
+from tests.unit.client.channel.tls_server import Contexts, TlsServer, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOST = "broker.test"
+PIECE = 64 * 1024
+WAIT_S = 30
+HEADER = 5
+"""Bytes before each record, the last two of which are its length."""
+HELLO_REQUEST = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00"
+
+
+def test_tickets_without_end_leave_others_their_turn(tmp_path: Path) -> None:
+    """Thousands, made by OpenSSL: a megabyte that holds nothing for the caller."""
+    contexts = Contexts(tmp_path)
+    contexts.server.num_tickets = 5_000
+    wire = Wire()
+    transport = TlsTransport(wire, contexts.client, HOST)
+    server = TlsServer(contexts.server, wire, PIECE)
+    while not (transport.finish_connect() and server.is_open):
+        server.carry()
+    server.tls.write(b"answer")
+    server.flush()
+    turns, read = 0, None
+    while read is None:
+        waiting = len(wire.arriving)
+        assert waiting
+        read = transport.read()
+        turns += 1
+        assert waiting - len(wire.arriving) <= TURN // PIECE + 1
+    assert read == b"answer"
+    assert turns >= 4
+
+
+def test_a_handshake_without_end_leaves_others_their_turn(tmp_path: Path) -> None:
+    """A client ignores each HelloRequest that comes in a handshake (RFC 5246, section 7.4.1.1)."""
+    wire = Wire()
+    transport = TlsTransport(wire, Contexts(tmp_path).client, HOST)
+    assert not transport.finish_connect()
+    wire.arriving.extend([HELLO_REQUEST * (PIECE // len(HELLO_REQUEST))] * 20)
+    for turn in range(1, 4):
+        assert not transport.finish_connect()
+        assert 20 - len(wire.arriving) <= turn * (TURN // PIECE + 1)
+
+
+class Relay:
+    """Between a wire in memory and a server: records come one by one."""
+
+    def __init__(self, port: int, wire: Wire) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
+        self._wire = wire
+        self._records = self._receive()
+
+    def send(self) -> None:
+        self._socket.sendall(bytes(self._wire.sent))
+        self._wire.sent.clear()
+
+    def next_record(self) -> None:
+        self._wire.arriving.append(next(self._records))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _receive(self) -> Iterator[bytes]:
+        with self._socket.makefile("rb") as stream:
+            while header := stream.read(HEADER):
+                yield header + stream.read(int.from_bytes(header[-2:], "big"))
+
+
+@pytest.fixture
+def relayed(tmp_path: Path) -> Iterator[tuple[TlsTransport, Wire, Relay]]:
+    """A connection to OpenSSL's server, whose tickets take two records each.
+
+    A ticket holds the client's certificate, and records hold 512 bytes here.
+    """
+    contexts, wire = Contexts(tmp_path), Wire()
+    contexts.client.load_cert_chain(contexts.client_pem)
+    options = ("-tls1_3", "-max_send_frag", "512", "-Verify", "1")
+    with openssl_server(contexts.server_pem, *options) as port:
+        relay = Relay(port, wire)
+        transport = TlsTransport(wire, contexts.client, HOST)
+        while not transport.finish_connect():
+            relay.send()
+            relay.next_record()
+        relay.send()
+        yield transport, wire, relay
+        relay.close()
+
+
+def test_half_a_ticket_delays_what_is_written(
+    relayed: tuple[TlsTransport, Wire, Relay],
+) -> None:
+    """OpenSSL encrypts nothing between the records of one message."""
+    transport, wire, relay = relayed
+    request = [memoryview(b"request")]
+    relay.next_record()
+    assert transport.read() is None
+    assert transport.write(request) == 0
+    assert (transport.wants_read, transport.unsent, bytes(wire.sent)) == (True, False, b"")
+    relay.next_record()
+    assert transport.read() is None
+    assert not transport.wants_read
+    assert transport.write(request) == len(request[0])
+
+
+def test_nobody_asks_a_socket_for_room_that_is_not_needed(
+    relayed: tuple[TlsTransport, Wire, Relay],
+) -> None:
+    """A selector would return at once, again and again."""
+    transport, _, relay = relayed
+    broker = BrokerConnection(Node(1, HOST, 9092), "client")
+    broker.transport = transport
+    broker.connection.move(State.CONNECTING)
+    relay.next_record()
+    assert list(broker.receive(0.0)) == []
+    broker.connection.connected(0.0)
+    broker.flush()
+    assert broker.connection.out
+    assert not broker.wants_write
+    relay.next_record()
+    assert list(broker.receive(0.0)) == []
+    assert not broker.connection.out
