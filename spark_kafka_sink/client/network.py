@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 _TOO_LATE = {
+    State.LOADING_STORES: "the truststore or the keystore could not be read within the time "
+    "allowed: does the file system answer (kafka.ssl.truststore.location, "
+    "kafka.ssl.keystore.location)?",
     State.RESOLVING: "no address from the name server within the time allowed",
     State.CONNECTING: "no connection within the time allowed",
     State.TLS_HANDSHAKE: "no end of the TLS handshake within the time allowed: is there a TLS "
@@ -225,7 +228,16 @@ class Network:
             return
 
     def _open(self, broker: BrokerConnection, now: float) -> None:
-        """Begin to connect, to the next address of the name; a name is looked up first."""
+        """Begin to connect; with TLS the files of certificates are looked at first."""
+        if not self._channels.uses_tls:
+            self._dial(broker, now)
+            return
+        broker.connection.move(State.LOADING_STORES)
+        broker.last_used, broker.connect_by = now, self._dialer.deadline(now)
+        self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
+
+    def _dial(self, broker: BrokerConnection, now: float) -> None:
+        """Connect to the next address of the name; a name is looked up first."""
         try:
             if self._dialer.open(broker, now, self.wakeup):
                 self._register(broker)
@@ -291,8 +303,14 @@ class Network:
     def _take_login_steps(self, now: float) -> None:
         for result in self._logins.results():
             for broker in self.brokers():
-                if broker.connection is result.owner:
+                if broker.connection is not result.owner:
+                    continue
+                if broker.connection.state is not State.LOADING_STORES:
                     self._resume_login(broker, result, now)
+                elif (failure := result.failure) is not None:
+                    self._fail(broker, failure, now)
+                else:
+                    self._dial(broker, now)
 
     def _resume_login(self, broker: BrokerConnection, result: StepResult, now: float) -> None:
         try:

@@ -24,29 +24,39 @@ if TYPE_CHECKING:
 class ChannelBuilder:
     """Encrypts transports, and says how to log in.
 
+    Sender thread only, but for `load_stores`.
+
     Raises:
         ConfigError, TlsError: a truststore or a keystore can't be used on this host.
     """
 
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
-        if security.tls is not None:
-            _context(security.tls)
+        self._context = None if security.tls is None else _context(security.tls)
+        """Written by the threads that `load_stores` is called on."""
 
     @property
     def uses_tls(self) -> bool:
         """Whether a connected transport has to be encrypted before anything is said."""
         return self.security.tls is not None
 
+    def load_stores(self) -> None:
+        """Take the certificates as they are by now; to be called on a thread that may wait.
+
+        Raises:
+            OSError, ConfigError, TlsError: as when this was made.
+        """
+        assert self.security.tls is not None
+        self._context = _context(self.security.tls)
+
     def encrypted(self, transport: Transport, host: str) -> TlsTransport:
-        """TLS over a connected transport, with certificates as they are by now.
+        """TLS over a connected transport, with the certificates that were loaded last.
 
         Raises:
             OSError: the host can't have TLS.
-            ConfigError, TlsError: as when this was made.
         """
-        assert self.security.tls is not None
-        return TlsTransport(transport, _context(self.security.tls), host)
+        assert self._context is not None
+        return TlsTransport(transport, self._context, host)
 
     def login(self, host: str) -> SaslLogin | None:
         """How to log in at a broker; None where there is no SASL."""

@@ -1,4 +1,6 @@
-"""The steps of logins, made beside the sender's loop: they fetch tokens, ask a KDC, hash passwords.
+"""The slow steps on the way to a broker, made beside the sender's loop.
+
+They read certificates, fetch tokens, ask a KDC, hash passwords.
 
 Each step has a daemon thread of its own, as each name has that is looked up (resolver.py): one
 that hangs does not keep the process from ending.

@@ -1,7 +1,7 @@
 """Where a connection stands, and what may follow.
 
-    DISCONNECTED -> [RESOLVING] -> CONNECTING -> [TLS_HANDSHAKE] -> NEGOTIATING (ApiVersions)
-        -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY -> DISCONNECTED
+    DISCONNECTED -> [LOADING_STORES] -> [RESOLVING] -> CONNECTING -> [TLS_HANDSHAKE]
+        -> NEGOTIATING (ApiVersions) -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY -> DISCONNECTED
 
 A session whose end is near is authenticated again on the connection (KIP-368):
 READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY. Each may end in DISCONNECTED.
@@ -17,6 +17,8 @@ class State(Enum):
     """Where a connection stands."""
 
     DISCONNECTED = auto()
+    LOADING_STORES = auto()
+    """Truststore and keystore are read, where their files have changed."""
     RESOLVING = auto()
     CONNECTING = auto()
     TLS_HANDSHAKE = auto()
@@ -31,7 +33,8 @@ class State(Enum):
 
 
 NEXT_STATES: dict[State, frozenset[State]] = {
-    State.DISCONNECTED: frozenset({State.RESOLVING, State.CONNECTING}),
+    State.DISCONNECTED: frozenset({State.LOADING_STORES, State.RESOLVING, State.CONNECTING}),
+    State.LOADING_STORES: frozenset({State.RESOLVING, State.CONNECTING, State.DISCONNECTED}),
     State.RESOLVING: frozenset({State.CONNECTING, State.DISCONNECTED}),
     State.CONNECTING: frozenset({State.TLS_HANDSHAKE, State.NEGOTIATING, State.DISCONNECTED}),
     State.TLS_HANDSHAKE: frozenset({State.NEGOTIATING, State.DISCONNECTED}),
@@ -44,6 +47,7 @@ NEXT_STATES: dict[State, frozenset[State]] = {
 
 OPENING = frozenset(
     {
+        State.LOADING_STORES,
         State.RESOLVING,
         State.CONNECTING,
         State.TLS_HANDSHAKE,

@@ -32,6 +32,7 @@ LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 _STATES = {
     State.DISCONNECTED: "DOWN",
+    State.LOADING_STORES: "TRY_CONNECT",
     State.RESOLVING: "TRY_CONNECT",
     State.CONNECTING: "CONNECT",
     State.TLS_HANDSHAKE: "SSL_HANDSHAKE",

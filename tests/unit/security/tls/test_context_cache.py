@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,10 +19,12 @@ from tests.support.certificates import CertificateAuthority
 from tests.support.handshakes import demanding_context, handshake, server_context
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 AUTHORITY = CertificateAuthority()
 NEXT = CertificateAuthority("Next")
+PATIENCE_S = 20.0
 
 
 def trusting(path: Path) -> TlsConfig:
@@ -153,3 +157,53 @@ def test_few_are_kept_and_those_in_use(tmp_path: Path) -> None:
     assert made == [used, *others]
     cache.context(others[0])
     assert made[-1] == others[0]
+
+
+class Hanging:
+    """Makes a context at once, and another one when it is released."""
+
+    def __init__(self) -> None:
+        self.begun, self.released = Event(), Event()
+        self._made: list[TlsConfig] = []
+
+    def __call__(self, config: TlsConfig) -> ssl.SSLContext:
+        if config in self._made:
+            self.begun.set()
+            assert self.released.wait(PATIENCE_S)
+        self._made.append(config)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    made = Hanging()
+    yield made
+    made.released.set()
+
+
+def test_files_that_do_not_answer_hold_up_one_thread(tmp_path: Path, hanging: Hanging) -> None:
+    """The others go on with what was read before, and other settings are not concerned."""
+    cache, config = ContextCache(hanging, patience=0.05), trusting(AUTHORITY.write(tmp_path))
+    first = cache.context(config)
+    NEXT.write(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(cache.context, config)
+        assert hanging.begun.wait(PATIENCE_S)
+        assert cache.context(config) is first
+        assert cache.context(trusting(tmp_path / "other.pem")) is not first
+        hanging.released.set()
+        assert slow.result(PATIENCE_S) is not first
+    assert cache.context(config) is slow.result()
+
+
+def test_who_comes_while_files_are_read_gets_what_they_hold(
+    tmp_path: Path, hanging: Hanging
+) -> None:
+    cache, config = ContextCache(hanging, PATIENCE_S), trusting(AUTHORITY.write(tmp_path))
+    cache.context(config)
+    NEXT.write(tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(cache.context, config) for _ in range(2)]
+        assert hanging.begun.wait(PATIENCE_S)
+        hanging.released.set()
+        assert both[0].result(PATIENCE_S) is both[1].result(PATIENCE_S)

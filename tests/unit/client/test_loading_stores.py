@@ -1,0 +1,130 @@
+"""Certificates on disk are read beside the sender's loop, which goes on meanwhile."""
+
+from __future__ import annotations
+
+import ssl
+from random import Random
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.network import Network
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.security.tls.context_cache import ContextCache
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.offline import config
+from tests.support.harness.sasl import ManualSteps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from spark_kafka_sink.config.security.model import TlsConfig
+
+NODE = Node(1, "127.0.0.1", 40_001)
+SETUP_MS = 2_000
+PATIENCE_S = 20.0
+
+
+class Stores:
+    """What reads them: it may hang."""
+
+    def __init__(self) -> None:
+        self.answering = Event()
+        self.answering.set()
+        self.reads = 0
+
+    def __call__(self, _: TlsConfig) -> ssl.SSLContext:
+        assert self.answering.wait(PATIENCE_S)
+        self.reads += 1
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@pytest.fixture
+def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stores]:
+    made = Stores()
+    cache = ContextCache(made)
+    monkeypatch.setattr("spark_kafka_sink.security.tls.context_cache.CONTEXTS", cache)
+    yield made
+    made.answering.set()
+
+
+class Scene:
+    """A client of TLS, whose truststore is a file."""
+
+    def __init__(self, file: Path, logins: ManualSteps | None = None) -> None:
+        self.clock, self.cluster, self.file = ManualClock(5.0), FakeCluster(), file
+        file.write_text("first")
+        options = {
+            "bootstrap_servers": "127.0.0.1:40001",
+            "security_protocol": "SSL",
+            "ssl_truststore_type": "PEM",
+            "ssl_truststore_location": str(file),
+            "socket_connection_setup_timeout_ms": SETUP_MS,
+        }
+        self.network = Network(config(**options), Random(1), self.cluster.connect, logins=logins)
+
+    def turn(self) -> State:
+        self.network.connect(NODE, self.clock.monotonic())
+        self.network.wakeup()
+        self.network.poll(0.0, self.clock.monotonic)
+        return self.network.broker(1).connection.state
+
+    def until(self, state: State) -> None:
+        """Turns of the loop until the connection stands there."""
+        for _ in range(1_000):
+            if self.turn() is state:
+                return
+            self.network.poll(PATIENCE_S, self.clock.monotonic)
+        raise AssertionError(f"no connection is {state}")
+
+    def close(self) -> None:
+        self.network.close(self.clock.monotonic())
+        self.cluster.close()
+
+
+def test_the_loop_goes_on_while_a_store_is_read(stores: Stores, tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "ca.pem")
+    stores.answering.clear()
+    scene.file.write_text("second one")
+    for _ in range(10):  # each would wait for the file
+        assert scene.turn() is State.LOADING_STORES
+    stores.answering.set()
+    scene.until(State.TLS_HANDSHAKE)
+    assert stores.reads == 2
+    scene.close()
+
+
+def test_stores_that_do_not_answer_are_given_up_for_now(stores: Stores, tmp_path: Path) -> None:
+    steps = ManualSteps()
+    scene = Scene(tmp_path / "ca.pem", steps)
+    steps.holding = True
+    scene.turn()
+    scene.clock.advance(SETUP_MS / 1_000 - 0.1)
+    scene.turn()
+    assert scene.network.failures.reasons == {}
+    scene.clock.advance(0.2)
+    scene.turn()
+    assert "the truststore or the keystore" in scene.network.failures.reasons[str(NODE)]
+    assert scene.cluster.dialled == []
+    steps.holding = False
+    scene.clock.advance(1.1)
+    scene.turn()
+    assert scene.turn() is State.TLS_HANDSHAKE
+    scene.close()
+
+
+def test_what_can_not_be_read_is_what_the_client_fails_with(stores: Stores, tmp_path: Path) -> None:
+    steps = ManualSteps()
+    scene = Scene(tmp_path / "ca.pem", steps)
+    steps.error = ConfigError("option kafka.ssl.truststore.location names a file that is not here")
+    scene.turn()
+    fatal = scene.network.failures.fatal
+    assert isinstance(fatal, ConfigError)
+    assert "kafka.ssl.truststore.location" in str(fatal)
+    assert str(NODE) in str(fatal)
+    scene.close()
