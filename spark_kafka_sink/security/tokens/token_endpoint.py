@@ -17,6 +17,7 @@ from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.foreign_text import quoted
 from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.tokens.json_text import object_in, seconds_under, text_under
+from spark_kafka_sink.security.tokens.masking import masked
 from spark_kafka_sink.security.tokens.token import Token, token_of
 from spark_kafka_sink.security.tokens.token_http import LARGEST, TooLargeError, body_of, prepare
 
@@ -147,7 +148,7 @@ class TokenEndpoint:
         return self._refused(says, retriable=retriable)
 
     def _harmless(self, text: str) -> str:
-        return quoted(text.replace(self._client_secret, "***"))
+        return quoted(masked(text, self._client_id, self._client_secret))
 
     def _unreachable(self, error: Exception) -> Refusal:
         """Why no answer came. Names are not repeated: URLs in them may hold more than a host."""

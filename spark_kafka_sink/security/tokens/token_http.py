@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from requests.adapters import HTTPAdapter
 
 from spark_kafka_sink.config.security.model import TlsConfig
-from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.context_cache import ContextCache
 
 if TYPE_CHECKING:
     import ssl
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LARGEST = 1_000_000
 """Bytes of an answer, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
+CONTEXTS = ContextCache()
+"""Those of this process for issuers: urllib3 changes them, so brokers' connections have others."""
 
 
 class TooLargeError(Exception):
@@ -63,7 +65,7 @@ def prepare(session: Session, login: ClientCredentialsLogin) -> None:
     Raises:
         ConfigError: a trust store or key store can't be read on this host.
     """
-    context = client_context(login.tls or TlsConfig())
+    context = CONTEXTS.context(login.tls or TlsConfig())
     session.mount("https://", VerifyingAdapter(context))
 
 

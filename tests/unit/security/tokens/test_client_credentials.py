@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote_plus
 
 import pytest
 
@@ -25,6 +25,9 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
 )
 from spark_kafka_sink.security.sasl.factory import exchange_for
+from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.context_cache import CONTEXTS, ContextCache
+from spark_kafka_sink.security.tokens import token_http
 from spark_kafka_sink.security.tokens.cache import TokenCache
 from spark_kafka_sink.security.tokens.client_credentials import ClientCredentialsSource
 from tests.support.certificates import EXPIRED, CertificateAuthority
@@ -32,6 +35,7 @@ from tests.unit.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.security.tokens.scripted_issuer import Answer, ScriptedIssuer, granted
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
     from pathlib import Path
 
@@ -153,6 +157,20 @@ def test_a_refusal_is_told_and_not_asked_again(answer: Answer, says: list[str]) 
         assert words in text
 
 
+def test_an_issuer_that_repeats_the_request_shows_no_secret() -> None:
+    header = b64encode(f"the-client:{SECRET}".encode()).decode()
+    told = {
+        "error": f"got Basic {header}",
+        "error_description": f"client_secret={quote_plus(SECRET)} is wrong",
+    }
+    with ScriptedIssuer(always(Answer(401, json.dumps(told).encode()))) as issuer:
+        text = failure(client_login(issuer.url))
+    assert header not in text
+    assert quote_plus(SECRET) not in text
+    assert "got Basic ***" in text
+    assert "is wrong" in text
+
+
 def test_an_issuer_in_trouble_is_asked_again() -> None:
     answers = [Answer(503), Answer(429), Answer(500, b'{"error":"server_error"}'), granted("good")]
     waits = Waits()
@@ -267,6 +285,26 @@ def test_https_with_an_authority_of_ones_own(
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         login = client_login(issuer.url, tls=trusting(authority))
         assert source(login).fetch().value == "good"
+
+
+def test_the_issuers_context_is_made_once_and_is_no_brokers(
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """urllib3 turns the check of the name off in it, and does that itself."""
+    made: list[ssl.SSLContext] = []
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        made.append(client_context(config))
+        return made[-1]
+
+    monkeypatch.setattr(token_http, "CONTEXTS", ContextCache(make))
+    certificate = authority.server("localhost").write(tmp_path)
+    tls = trusting(authority)
+    with ScriptedIssuer(always(granted("good")), certificate) as issuer:
+        for _ in range(3):
+            assert source(client_login(issuer.url, tls=tls)).fetch().value == "good"
+    assert len(made) == 1
+    assert CONTEXTS.context(tls) not in made
 
 
 @pytest.mark.parametrize("tls", [None, "other"])

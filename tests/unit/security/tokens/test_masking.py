@@ -1,0 +1,86 @@
+"""An issuer may say back what it was asked, in whatever form; none shows the secret."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus, urlencode
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spark_kafka_sink.security.tokens.masking import LOOKED_AT, MASK, masked
+
+ID = "the-client"
+SECRET = "s3cr3t:wörd+/="
+
+
+def base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+def urlsafe(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+PAIR = f"{ID}:{SECRET}"
+ENCODED_PAIR = f"{quote_plus(ID)}:{quote_plus(SECRET)}"
+FORMS = {
+    "as it is": SECRET,
+    "form": urlencode({"client_id": ID, "client_secret": SECRET}),
+    "percent": quote(SECRET, safe=""),
+    "percent, lower case": quote(SECRET, safe="").lower().replace("b6", "B6"),
+    "percent, partly": quote(SECRET),
+    "base64": base64(SECRET),
+    "base64 for URLs": urlsafe(SECRET),
+    "header": f"Basic {base64(PAIR)}",
+    "header of encoded": f"Basic {base64(ENCODED_PAIR)}",
+    "header without padding": f"Authorization:Basic{base64(PAIR).rstrip('=')}",
+    "header in a URL": f"https://issuer/?auth={quote(base64(PAIR), safe='')}&x=1",
+    "header in base64": base64(f"Authorization: Basic {base64(PAIR)}"),
+    "header cut off": f"Basic {base64(PAIR + 'and more')[:-3]}",
+    "percent in base64": base64(f"secret={quote(SECRET)}"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("around", ["{}", "bad credentials: {} from 10.0.0.1", "({}), '{}'"])
+def test_no_form_is_shown(form: str, around: str) -> None:
+    text = masked(around.replace("{}", form), ID, SECRET)
+    assert MASK in text
+    assert form.rsplit(maxsplit=1)[-1] not in text
+    assert ("bad credentials" in text) == ("bad credentials" in around)
+
+
+def test_what_is_no_secret_stays() -> None:
+    told = "invalid_client: AADSTS7000215 see https://login.example/error?code=7000215 abcdefgh1234"
+    assert masked(told, ID, SECRET) == told
+
+
+@pytest.mark.parametrize("secret", ["a", "ab1"])
+def test_a_short_secret_hides_itself_and_the_header(secret: str) -> None:
+    pair = base64(f"{ID}:{secret}")
+    assert masked(f"{pair} x={secret} Unauthorized", ID, secret).count(pair) == 0
+    assert f"={secret}" not in masked(f"x={secret}", ID, secret)
+
+
+def test_without_a_secret_there_is_nothing_to_hide() -> None:
+    assert masked("some text", "", "") == "some text"
+
+
+def test_a_text_without_end_is_cut() -> None:
+    assert len(masked("x" * 1_000_000, ID, SECRET)) <= LOOKED_AT
+
+
+@given(
+    secret=st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=4),
+    client_id=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1),
+    before=st.sampled_from(["", "x", "ab", "abc", "=", "{", "("]),
+)
+def test_whatever_the_secret_is(secret: str, client_id: str, before: str) -> None:
+    assume(secret not in MASK)
+    forms = [base64(f"{client_id}:{secret}"), urlsafe(secret), quote_plus(secret), secret]
+    for form in forms:
+        assert form not in masked(f"{before}{form}", client_id, secret) or form in MASK
+    assert json.dumps(secret)[1:-1] not in masked(secret, client_id, secret)
