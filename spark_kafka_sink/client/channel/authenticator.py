@@ -11,6 +11,7 @@ Source: KIP-43, KIP-152, KIP-368, ``SaslClientAuthenticator``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from spark_kafka_sink.protocol.versions import (
 from spark_kafka_sink.security.sasl.server_message import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from spark_kafka_sink.security.sasl.exchange import SaslExchange
 
@@ -148,7 +149,7 @@ class Authenticator:
             )
         lifetime = getattr(response, "session_lifetime", None)
         self.lifetime = max(0.0, lifetime.total_seconds()) if lifetime else 0.0
-        self._step = partial(self._exchange.answer, bytes(response.auth_bytes))
+        self._step = partial(self._answer, bytes(response.auth_bytes))
 
     @property
     def _wire_name(self) -> str:
@@ -161,14 +162,37 @@ class Authenticator:
         return ours if ours == theirs else f"{ours} (as {theirs})"
 
     def _begin(self) -> bytes:
-        self._exchange = self._login.new_exchange()
-        return self._exchange.first()
+        with _naming(self._login.mechanism):
+            self._exchange = self._login.new_exchange()
+            return self._exchange.first()
+
+    def _answer(self, challenge: bytes) -> bytes | None:
+        assert self._exchange is not None
+        with _naming(self._login.mechanism):
+            return self._exchange.answer(challenge)
 
     def _authenticate(self, message: bytes) -> Request:
         return _request(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, auth_bytes=message)
 
 
 _MOST_NAMED = 20
+
+
+@contextmanager
+def _naming(mechanism: Mechanism) -> Iterator[None]:
+    """Says in an error which mechanism's it is: who reads it may have set another one.
+
+    Raises:
+        AuthenticationError: as was raised inside.
+    """
+    try:
+        yield
+    except AuthenticationError as error:
+        if mechanism.value in error.message:
+            raise
+        told = f"SASL mechanism {mechanism.value}: {error.message}"
+        named = AuthenticationError(told, error=error.error, hint=error.hint)
+        raise named from error.__cause__
 
 
 def _request(api: ApiKey, version: int, **values: object) -> Request:

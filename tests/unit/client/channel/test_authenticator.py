@@ -147,6 +147,35 @@ def test_a_refusal_has_the_brokers_words(
     assert seen.value.error == "SASL_AUTHENTICATION_FAILED"
 
 
+class Failing(Script):
+    """Says what is wrong with no word of the mechanism; with messages left, at the second."""
+
+    def first(self) -> bytes:
+        return super().first() if self._messages else self._fail()
+
+    def answer(self, _: bytes) -> bytes:
+        return self._fail()
+
+    def _fail(self) -> bytes:
+        raise AuthenticationError("no token", error="WHAT", hint="Get one.") from KeyError("x")
+
+
+@pytest.mark.parametrize("messages", [(), (b"first",)], ids=["first", "answer"])
+@pytest.mark.parametrize("mechanism", [Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM])
+def test_what_goes_wrong_on_this_side_names_the_mechanism(
+    mechanism: Mechanism, messages: tuple[bytes, ...]
+) -> None:
+    one = authenticator(Failing(*messages), mechanism)
+    if messages:
+        one.resume(step(one))
+        one.agreed(handshake_answer())
+        one.answered(answer(b"challenge"))
+    with pytest.raises(AuthenticationError) as seen:
+        step(one)
+    assert str(seen.value) == f"SASL mechanism {mechanism.value}: no token [error=WHAT]. Get one."
+    assert isinstance(seen.value.__cause__, KeyError)
+
+
 def test_brokers_that_are_too_old_or_have_no_sasl() -> None:
     with pytest.raises(AuthenticationError, match="does not know SASL"):
         authenticator(Script(), metadata=VersionRange(0, 9))
