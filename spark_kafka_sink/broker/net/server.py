@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS: Final = 0.1
+REQUESTS_IN_A_TURN: Final = 64
+"""Of one connection: one that sends thousands at once is no reason for the others to wait."""
 
 
 class Server:
@@ -53,7 +55,7 @@ class Server:
         self._dispatcher = Dispatcher(
             cluster,
             Network(
-                answered=sockets.resumed.append,
+                answered=sockets.resume,
                 deliver=self._deliver,
                 call_later=sockets.timers.add,
                 error_log=sockets.error_log,
@@ -99,32 +101,37 @@ class Server:
         sockets.run_calls()
         if self._requests is None:
             self._cluster.tick()
-        while sockets.resumed:
-            self._advance(sockets.resumed.popleft())
+        for connection in sockets.take_resumed():
+            self._advance(connection)
 
     def _timeout(self) -> float:
+        if self._sockets.has_resumed:
+            return 0.0
         deadline = None if self._requests is not None else self._cluster.next_deadline()
         if deadline is None:
             return TICK_SECONDS
         return min(TICK_SECONDS, max(0.0, deadline - self._cluster.clock.monotonic()))
 
     def _advance(self, connection: Connection) -> None:
-        """Serve the requests that are there, send what can be sent."""
+        """Serve a turn's share of the requests that are there, send what can be sent."""
         sockets = self._sockets
         if not sockets.is_served(connection):
             return
-        served = self._answer_all(connection)
+        served = self._answer_some(connection)
         if not sockets.is_served(connection):
             return
         if served:
             sockets.flush(connection)
             if connection.backlog and connection.may_go_on:
-                sockets.resumed.append(connection)
+                sockets.resume(connection)
         else:
             sockets.close(connection)
 
-    def _answer_all(self, connection: Connection) -> bool:
-        while (frame := connection.take_request()) is not None:
+    def _answer_some(self, connection: Connection) -> bool:
+        for _ in range(REQUESTS_IN_A_TURN):
+            frame = connection.take_request()
+            if frame is None:
+                break
             try:
                 request = self._dispatcher.read(frame, connection)
                 if request is not None:
@@ -158,7 +165,7 @@ class Server:
             self._failed(connection, error)
             self._sockets.call_soon(lambda: self._sockets.close(connection))
         else:
-            self._sockets.call_soon(lambda: self._sockets.resumed.append(connection))
+            self._sockets.call_soon(lambda: self._sockets.resume(connection))
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, ProtocolError):

@@ -59,8 +59,6 @@ class SocketServer:
         addresses: Mapping[int, tuple[str, int]],
         security: ServerSecurity,
     ) -> None:
-        self.resumed: deque[Connection] = deque()
-        """Connections to be looked at again although their sockets are ready for nothing."""
         self._log = RepeatLog(LOG)
         self.error_log = ErrorLog(self._log)
         self._listeners = listeners
@@ -71,6 +69,7 @@ class SocketServer:
         self._sockets: dict[Connection, socket.socket | TlsSocket] = {}
         self._paused_until: dict[int, float] = {}
         self._muted: set[int] = set()
+        self._resumed: dict[Connection, None] = {}
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._encrypted = memoryview(bytearray(RECEIVE_BYTES if security.tls else 0))
         self._calls: deque[Callable[[], None]] = deque()
@@ -93,6 +92,21 @@ class SocketServer:
     def open_connections(self) -> int:
         """How many clients are connected, to all nodes together."""
         return len(self._sockets)
+
+    def resume(self, connection: Connection) -> None:
+        """Have a connection looked at again although its socket is ready for nothing."""
+        self._resumed[connection] = None
+
+    @property
+    def has_resumed(self) -> bool:
+        """Whether a connection is to be looked at again."""
+        return bool(self._resumed)
+
+    def take_resumed(self) -> Iterator[Connection]:
+        """The connections to be looked at again; one that resumes once more is not among them."""
+        for connection in list(self._resumed):
+            del self._resumed[connection]
+            yield connection
 
     def run_calls(self) -> None:
         """Run the functions that `call_soon` got."""
@@ -302,7 +316,8 @@ class SocketServer:
         """See `NodeSockets`."""
         self._muted.discard(node)
         self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
-        self.resumed.extend(self._connections_of(node))
+        for connection in self._connections_of(node):
+            self.resume(connection)
 
     def _connections_of(self, node: int) -> list[Connection]:
         return [connection for connection in self._sockets if connection.node == node]

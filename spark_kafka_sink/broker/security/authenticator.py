@@ -26,6 +26,8 @@ MAX_RECEIVE_BYTES: Final = 524_288
 """Kafka's sasl.server.max.receive.size: the largest frame before a client is known."""
 MIN_REAUTH_SECONDS: Final = 1.0
 """As KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS."""
+_LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
+"""Of a session: what the answer's type holds, where connections.max.reauth.ms is a Long's end."""
 
 
 class Stage(Enum):
@@ -234,7 +236,7 @@ class SaslServerAuthenticator:
         bounds = [self._servers.max_reauth_ms] if self._servers.max_reauth_ms else []
         if server.expires_at_ms is not None:
             bounds.append(server.expires_at_ms - now.wall_ms)
-        return max(0, min(bounds)) if bounds else None
+        return max(0, min(*bounds, _LONGEST_MS)) if bounds else None
 
     def _hidden_reason(self) -> str:
         during = "authentication" if self._session is None else "re-authentication"

@@ -15,6 +15,8 @@ from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 _UNSIGNED: Final = "none"
 _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 """Signatures of a key that only the issuer has."""
+_LATEST_MS: Final = 2**53
+"""The largest number that every reader of JSON takes for the same (RFC 8259, section 6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +95,26 @@ class JwksValidator:
             known: Any = dict(keys)
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
-        except (JoseError, ValueError) as error:
+        except (JoseError, ValueError, TypeError) as error:
+            # A TypeError: joserfc iterates over the header crit whatever it is.
             raise AuthenticationError(f"the token is not valid: {error}") from error
         return _token(claims, self.principal_claim)
 
 
 def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     principal, ends = claims.get(principal_claim), claims.get("exp")
-    if not isinstance(principal, str) or not principal:
+    if not isinstance(principal, str) or not principal or not _is_unicode(principal):
         raise AuthenticationError(f"the token has no claim {principal_claim}")
-    if not isinstance(ends, int | float) or ends <= time.time():
+    if not isinstance(ends, int | float) or not ends <= _LATEST_MS / 1000:  # NaN is neither.
+        raise AuthenticationError("the token has no claim exp that is a time")
+    if ends <= time.time():
         raise AuthenticationError("the token has ended")
     return BearerToken(principal=principal, expires_at_ms=int(ends * 1000))
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be sent and logged: JSON may escape half of a surrogate pair."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _parts(token: str) -> tuple[str, str, str]:
@@ -117,7 +127,7 @@ def _parts(token: str) -> tuple[str, str, str]:
 def _json(part: str) -> Mapping[str, Any]:
     try:
         found = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         raise AuthenticationError("the token is no JSON Web Token") from None
     if not isinstance(found, dict):
         raise AuthenticationError("the token is no JSON Web Token")

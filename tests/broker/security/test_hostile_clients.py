@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import socket
 import ssl
 import struct
 import time
+from base64 import urlsafe_b64encode
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from tests.broker.support.raw import RawClient, batch, produce
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NOBODY = b'{"alg":"none"}'
 SEED = 20_261_122
 
 
@@ -94,6 +97,26 @@ def test_noise_as_tokens(broker: EmbeddedBroker, mechanism: str) -> None:
             assert answer.error_code == 58
             assert client.closed()
     assert serves(broker)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    ['{"sub":"a","exp":NaN}', '{"sub":"a","exp":1e18}', "[" * 100_000],
+    ids=["not a number", "for ever", "deep"],
+)
+def test_tokens_that_are_none(claims: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Refused as any other, and no error of the broker's own."""
+    parts = [urlsafe_b64encode(part).decode().rstrip("=") for part in (NOBODY, claims.encode())]
+    with (
+        EmbeddedBroker(sasl_mechanisms=["OAUTHBEARER"], failed_authentication_delay_ms=0) as kafka,
+        RawClient(kafka.bootstrap_servers) as client,
+    ):
+        handshake(client, "OAUTHBEARER")
+        message = f"n,,\x01auth=Bearer {'.'.join(parts)}.\x01\x01"
+        answer = client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message.encode())
+        assert answer.auth_bytes == b'{"status":"invalid_token"}'
+        assert client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\x01").error_code == 58
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_noise_in_the_middle_of_a_handshake(encrypted: EmbeddedBroker) -> None:

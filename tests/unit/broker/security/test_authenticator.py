@@ -48,6 +48,7 @@ def authenticated(max_reauth_ms: int, expires_at_ms: int | None) -> tuple[object
         (5_000, 1_003_000, 3_000),
         (5_000, 1_009_000, 5_000),
         (0, 900_000, 0),
+        (2**63 - 1, None, timedelta.max // timedelta(milliseconds=1)),
     ],
 )
 def test_the_shorter_of_both_counts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -42,6 +43,51 @@ def test_a_refusal_is_agreed_to(token: str) -> None:
     assert not server.is_complete
     with pytest.raises(ToldRefusedError, match="invalid_token"):
         server.evaluate(b"\x01")
+
+
+NOBODY = '{"alg":"none"}'
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+def token_of(header: str, claims: str, signature: str = "") -> str:
+    """A token of any JSON, also of such that no library writes."""
+    parts = (urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in (header, claims))
+    return ".".join((*parts, signature))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        *(
+            f'{{"sub":"a","exp":{ends}}}'
+            for ends in ("NaN", "Infinity", "-Infinity", "1e308", "1e400", "1e18", "9" * 400)
+        ),
+        *(f'{{"sub":"a","exp":{ends}}}' for ends in ("9" * 5000, "true", '"1"', "null", "[]")),
+        *(
+            f'{{"sub":{name},"exp":9999999999}}'
+            for name in ("1", "null", "[]", "{}", "true", r'"\ud800"')
+        ),
+        DEEP,
+        f'{{"sub":"a","exp":9999999999,"more":{DEEP}}}',
+    ],
+    ids=lambda claims: str(claims)[:40],
+)
+def test_claims_of_odd_kinds(claims: str) -> None:
+    server = OAuthBearerSaslServer(validate_unsecured)
+    assert server.evaluate(message(token_of(NOBODY, claims))) == b'{"status":"invalid_token"}'
+
+
+@pytest.mark.parametrize("header", [DEEP, "[]", '{"alg":[]}', '{"alg":{}}', "NaN"])
+def test_headers_of_odd_kinds(header: str) -> None:
+    server = OAuthBearerSaslServer(validate_unsecured)
+    token = token_of(header, '{"sub":"a","exp":9999999999}')
+    assert server.evaluate(message(token)) == b'{"status":"invalid_token"}'
+
+
+def test_an_end_in_milliseconds_is_a_late_one() -> None:
+    """As Kafka takes it: a mistake that is made, and harms nobody."""
+    token = validate_unsecured(token_of(NOBODY, '{"sub":"a","exp":1999999999999}'))
+    assert token.expires_at_ms == 1_999_999_999_999_000
 
 
 def test_somebody_elses_authorization_id() -> None:
@@ -90,6 +136,20 @@ class TestIssuers:
         other = ECKey.generate_key("P-256", {"kid": "1"})
         with pytest.raises(AuthenticationError):
             validator(signed(other))
+
+    @pytest.mark.parametrize(
+        "header",
+        [DEEP, '{"alg":"ES256","crit":1}', '{"alg":[]}', '{"alg":"ES256","kid":[]}'],
+        ids=lambda header: str(header)[:30],
+    )
+    def test_headers_of_odd_kinds(self, validator: JwksValidator, header: str) -> None:
+        with pytest.raises(AuthenticationError):
+            validator(token_of(header, "{}", "AAAA"))
+
+    @pytest.mark.parametrize("ends", [float("nan"), float("inf"), 10**30, "9", []])
+    def test_ends_of_odd_kinds(self, key: Any, validator: JwksValidator, ends: object) -> None:
+        with pytest.raises(AuthenticationError):
+            validator(signed(key, exp=ends))
 
     def test_of_nobody(self, validator: JwksValidator) -> None:
         with pytest.raises(AuthenticationError):

@@ -1,0 +1,73 @@
+"""A client that sends thousands of requests at once, and others who are there as well."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.net.server import REQUESTS_IN_A_TURN
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import request_frame
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from tests.broker.security.raw_sasl import log_in, plain
+from tests.broker.support.raw import RawClient, batch, produce_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REQUESTS = 1000
+"""Of one record each: 200 KiB, which the broker reads at once."""
+USERS = {"alice": "secret"}
+
+
+def frame(api: ApiKey, version: int, values: object) -> bytes:
+    return request_frame(build(request_type(api, version), values), 1, "raw")  # type: ignore[arg-type]
+
+
+def write(value: bytes) -> bytes:
+    return frame(ApiKey.PRODUCE, 9, produce_values("t", batch(value=value)))
+
+
+LOGIN = frame(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}) + frame(
+    ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": plain("alice", "secret")}
+)
+
+
+@contextmanager
+def held(kafka: EmbeddedBroker) -> Iterator[None]:
+    """The broker's loop stands still, so that what is sent meanwhile is there all at once."""
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand(_: object) -> None:
+        stands.set()
+        goes_on.wait(10)
+
+    holder = threading.Thread(target=lambda: kafka.run(stand))
+    holder.start()
+    assert stands.wait(10)
+    try:
+        yield
+    finally:
+        goes_on.set()
+        holder.join(10)
+
+
+@pytest.mark.parametrize("sasl", [{}, USERS], ids=["open", "with its login before them"])
+def test_others_are_served_between(sasl: dict[str, str]) -> None:
+    with EmbeddedBroker(topics={"t": 1}, sasl=sasl) as kafka:
+        servers = kafka.bootstrap_servers
+        with RawClient(servers) as greedy, RawClient(servers) as modest:
+            if sasl:
+                log_in(modest)
+            with held(kafka):
+                greedy.socket.sendall((LOGIN if sasl else b"") + write(b"greedy") * REQUESTS)
+                modest.socket.sendall(write(b"modest"))
+            modest.next_frame()
+            for _ in range(REQUESTS + (2 if sasl else 0)):
+                greedy.next_frame()
+        before = [b"modest" in data for data in kafka.batches("t", 0)].index(True)
+    assert before <= REQUESTS_IN_A_TURN
