@@ -73,8 +73,16 @@ def token_validator(jwks: str | None) -> TokenValidator:
         ) from None
 
 
-def client_lines(kafka: EmbeddedBroker, ca_file: Path | None) -> Iterator[str]:
-    """Options for clients, one a line, as name=value; a password only as where it is."""
+def client_lines(
+    kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
+) -> Iterator[str]:
+    """Options for clients, one a line, as name=value; a password only as where it is.
+
+    Args:
+        kafka: the broker.
+        ca_file: where the authority's certificate is, if there is TLS.
+        own: where a client's certificate and key are, if the broker requires one.
+    """
     options = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "security.protocol": kafka.security_protocol,
@@ -82,6 +90,10 @@ def client_lines(kafka: EmbeddedBroker, ca_file: Path | None) -> Iterator[str]:
     if ca_file is not None:
         location = str(ca_file.absolute())
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": location}
+    if own is not None:
+        names = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
+        files = (f"{FILE}{path.absolute()}" for path in own)
+        options |= {"ssl.keystore.type": "PEM", **dict(zip(names, files, strict=True))}
     if kafka.config.sasl:
         user = next(iter(kafka.config.sasl))
         mechanism = kafka.client_options(user, prefix="")["sasl.mechanism"]

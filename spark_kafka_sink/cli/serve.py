@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.broker.security.settings import ClientAuth
 from spark_kafka_sink.cli.broker_security import client_lines
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -57,5 +58,8 @@ def _say_how_to_come(kafka: EmbeddedBroker, ca_file: str | None) -> None:
     if kafka.config.tls:
         path = kafka.ca_file if ca_file is None else Path(ca_file)
         path.write_text(kafka.ca_certificate, encoding="utf-8")
-    for line in client_lines(kafka, path):
+    own = None
+    if kafka.config.security.client_auth is ClientAuth.REQUIRED:
+        own = kafka.client_certificate_files(kafka.client_certificate("client"))
+    for line in client_lines(kafka, path, own):
         typer.echo(line)

@@ -37,7 +37,8 @@ _WORDS = {
 class PartitionStatus:
     """Records of one partition that share one outcome.
 
-    `error` is Kafka's name of the error (or the name of ours), None where there was none.
+    `partition` is negative for records that had none yet. `error` is Kafka's name of the error (or
+    the name of ours), None where there was none.
     """
 
     topic: str
@@ -48,7 +49,13 @@ class PartitionStatus:
 
     def __str__(self) -> str:
         reason = f" ({self.error})" if self.error else ""
-        return f"{self.topic}-{self.partition}: {_WORDS[self.status]} {self.records:,}{reason}"
+        place = place_name(self.topic, self.partition)
+        return f"{place}: {_WORDS[self.status]} {self.records:,}{reason}"
+
+
+def place_name(topic: str, partition: int) -> str:
+    """How a topic's partition is called, as events-3; the topic alone where there is none yet."""
+    return topic if partition < 0 else f"{topic}-{partition}"
 
 
 def describe_statuses(statuses: Iterable[PartitionStatus]) -> str:

@@ -13,8 +13,10 @@ CLOSE = 0.8
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name most like `name`, None when nothing is."""
-    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=cutoff)), None)
+    """The name most like `name`, in whichever case; None when nothing is."""
+    known = {each.lower(): each for each in sorted(names)}
+    found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
+    return known[found[0]] if found else None
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

@@ -62,8 +62,7 @@ def wrong_value(option: Option, text: str, key: str, hint: str | None = None) ->
 
 def _choice(option: Option, text: str, key: str) -> str:
     if text not in option.choices:
-        hint = did_you_mean(text, option.choices) or did_you_mean(text.lower(), option.choices)
-        raise wrong_value(option, text, key, hint)
+        raise wrong_value(option, text, key, did_you_mean(text, option.choices))
     return text
 
 

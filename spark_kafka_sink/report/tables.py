@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.report.advisor import advise
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _partitions(report: DeliveryReport) -> Table:
         table.add_column(name, justify="right", overflow="fold")
     for part in chosen:
         table.add_row(
-            f"{part.topic}-{part.partition}",
+            place_name(part.topic, part.partition),
             *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
             f"{part.sent:,}",
             f"{part.batches:,}",

@@ -9,6 +9,7 @@ from spark_kafka_sink.broker.security.acl import denial_of
 from spark_kafka_sink.broker.security.certificates import LIFETIME
 from spark_kafka_sink.broker.security.client_access import ClientAccess, trust
 from spark_kafka_sink.broker.security.server_security import ServerSecurity
+from spark_kafka_sink.broker.security.settings import ClientAuth
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -168,13 +169,16 @@ class SecurityControls(ABC):
         Args:
             user: who logs in; may be left out where there is only one.
             mechanism: how; the strongest that the broker serves by default.
-            certificate: the client's own, of `client_certificate`.
+            certificate: the client's own, of `client_certificate`; where the broker requires one,
+                it issues one to the user, or to "client", by default.
             prefix: before each name; "" for the configs of Java's clients.
 
         Raises:
             ConfigError: there is no such user, or no such mechanism.
         """
         ca = None if self._security.tls is None else self.ca_certificate
+        if certificate is None and self._settings.client_auth is ClientAuth.REQUIRED:
+            certificate = self.client_certificate(user or "client")
         options = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.security_protocol,

@@ -12,7 +12,7 @@ from spark_kafka_sink.broker.security.certificates import (
     subject_of,
 )
 from spark_kafka_sink.broker.security.pem_files import PemFiles
-from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
+from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles, of_this_process
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
@@ -75,7 +75,7 @@ class ServerTls:
         context = self._new_context(clients + self.authority.certificate)
         password = None
         if files.key_password is not None:
-            password = Secret(files.key_password, "key_password").reveal()
+            password = of_this_process(Secret(files.key_password, "key_password"))
         try:
             context.load_cert_chain(files.certificate, files.key, password=password or "")
         except (OSError, ssl.SSLError) as error:

@@ -131,4 +131,20 @@ def revealed(user: str, password: str) -> str:
     Raises:
         ConfigError: a reference to it leads nowhere.
     """
-    return Secret(password, f"sasl of {user}").reveal()
+    return of_this_process(Secret(password, f"sasl of {user}"))
+
+
+def of_this_process(secret: Secret) -> str:
+    """What a secret of the broker's own is.
+
+    Raises:
+        ConfigError: a reference leads nowhere; it is followed here, and not on executors.
+    """
+    try:
+        return secret.reveal()
+    except ConfigError as error:
+        raise ConfigError(
+            error.message,
+            hint="The broker follows env:NAME and file:PATH itself, when it starts: set the "
+            "variable for its process, or let that read the file.",
+        ) from None

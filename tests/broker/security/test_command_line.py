@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from tests.integration.support.producing import numbered, produce
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -63,6 +65,20 @@ def test_what_it_prints_is_what_a_client_needs(
     producer.produce("t", b"x", on_delivery=lambda error, _: outcome.append(error))
     producer.flush(20)
     assert outcome == [None]
+
+
+def test_a_certificate_for_the_client_where_one_is_required() -> None:
+    command = [*KAFKAPROD, "--topic", "t", "--tls", "--client-certificates", "required"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            ready, *lines = said(process, 8)
+            given = dict(line.split("=", 1) for line in lines)
+            assert ready.split()[-1] == given["kafka.bootstrap.servers"]
+            login = {name.removeprefix("kafka."): value for name, value in given.items()}
+            report = produce(login.pop("bootstrap.servers"), numbered("t", 0, 9, 1), **login)
+            assert report.persisted == 9
+        finally:
+            process.kill()
 
 
 def test_the_password_is_not_on_the_command_line(secured: subprocess.Popen[str]) -> None:

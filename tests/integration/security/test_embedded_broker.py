@@ -37,9 +37,10 @@ def test_every_mechanism(mechanism: str, tls: bool) -> None:
 
 def test_a_client_certificate() -> None:
     with EmbeddedBroker(topics={"t": 3}, tls=True, client_certificates="required") as broker:
-        servers, options = options_of(broker, certificate=broker.client_certificate("alice"))
-        assert produce(servers, numbered("t", 0, ROWS, 3), **options).persisted == ROWS
-        servers, options = options_of(broker)
+        for own in (broker.client_certificate("alice"), None):
+            servers, options = options_of(broker, certificate=own)
+            assert produce(servers, numbered("t", 0, ROWS, 3), **options).persisted == ROWS
+        options = {name: value for name, value in options.items() if "keystore" not in name}
         error, took = refusal(servers, options)
     assert isinstance(error, TlsError)
     assert "kafka.ssl.keystore" in str(error)

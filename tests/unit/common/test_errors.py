@@ -71,6 +71,10 @@ def test_delivery_error_says_what_became_of_the_records() -> None:
     )
 
 
+def test_records_without_a_partition_are_named_by_their_topic() -> None:
+    assert str(lost(-1, 20)) == "flights: not persisted 20 (REQUEST_TIMED_OUT)"
+
+
 def test_delivery_error_keeps_its_statuses_when_pickled() -> None:
     error = DeliveryError("gone", statuses=(lost(1), lost(2)), broker="b:1")
     copy = pickle.loads(pickle.dumps(error))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.sasl.jaas_tokens import Token, TokenKind, tokens
-from spark_kafka_sink.config.security.sasl.java_classes import known_class
+from spark_kafka_sink.config.security.sasl.java_classes import did_you_mean_class, known_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,9 +98,10 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
     name, options = entries[0]
     module = known_class(name, [each.value for each in LoginModule])
     if module is None:
+        meant = did_you_mean_class(name, [each.value for each in LoginModule])
         raise ConfigError(
             f"option {option} has a login module that is not known",
-            hint=f"Known are {', '.join(each.value for each in LoginModule)}.",
+            hint=meant or f"Known are {', '.join(each.value for each in LoginModule)}.",
         )
     return JaasEntry(LoginModule(module), JaasOptions(options, option))
 
@@ -117,7 +118,7 @@ class _Reader:
         for token in self._tokens:
             if token.kind is not TokenKind.WORD or not token.text:
                 raise self.problem("does not begin with the class of a login module")
-            self._flag()
+            self._flag(next(self._tokens, None))
             yield token.text, dict(self._options())
 
     def problem(self, what: str, hint: str = "") -> ConfigError:
@@ -126,8 +127,9 @@ class _Reader:
             f"option {self._option} {what}", hint=hint or f"Write it as {FORM} It ends with ;"
         )
 
-    def _flag(self) -> None:
-        token = next(self._tokens, None)
+    def _flag(self, token: Token | None) -> None:
+        if token == Token(TokenKind.SIGN, "{"):
+            raise self.problem("is a section of a JAAS file, as KafkaClient { ... };", _SECTION)
         if token is None or token.kind is not TokenKind.WORD or token.text.lower() not in FLAGS:
             raise self.problem(f"has none of {', '.join(FLAGS)} after its login module")
 
@@ -148,6 +150,10 @@ class _Reader:
         raise self.problem("does not end with a semicolon", _QUOTING)
 
 
+_SECTION = (
+    "Java takes such a file by -Djava.security.auth.login.config alone. Here goes what stands "
+    f"between the braces: {FORM}"
+)
 _QUOTING = (
     f'Put each value in double quotes and a backslash before " and \\ in it: {FORM} It ends with ;'
 )

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.similarity import CLOSE, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +61,16 @@ def known_class(name: str, known: Iterable[str]) -> str | None:
     return next((each for each in known if name == each or name.endswith(f".{each}")), None)
 
 
+def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
+    """A hint for a class in another letter case, with a typing error, or without its package."""
+    by_short = {each.rpartition(".")[2]: each for each in known}
+    package, _, short = name.rpartition(".")
+    meant = nearest(short, by_short, CLOSE)
+    if meant is None or (package and nearest(name, by_short.values(), CLOSE) is None):
+        return None
+    return f"Did you mean {by_short[meant]}?"
+
+
 def login_handler(values: SecurityValues) -> LoginHandler | None:
     """What sasl.login.callback.handler.class means; None where it is not given.
 
@@ -81,6 +92,6 @@ def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | N
     if found is None:
         raise ConfigError(
             f"option {values.name(option)} is {name[:200]!r}, a Java class that is not known here",
-            hint=f"Known are {', '.join(known)}.",
+            hint=did_you_mean_class(name, known) or f"Known are {', '.join(known)}.",
         )
     return found

@@ -15,6 +15,7 @@ from spark_kafka_sink.config.security.model import (
 from spark_kafka_sink.config.security.sasl.jaas import JaasOptions, LoginModule, parse_jaas
 from spark_kafka_sink.config.security.sasl.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.sasl.kerberos import kerberos_login
+from spark_kafka_sink.config.security.sasl.login_options import misspelt, warn_misspelt
 from spark_kafka_sink.config.security.sasl.msk_iam import msk_iam_login
 from spark_kafka_sink.config.security.sasl.oauthbearer import oauthbearer_login
 from spark_kafka_sink.config.security.values import SecurityValues
@@ -67,10 +68,15 @@ def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry |
     Raises:
         ConfigError: the login is not for the mechanism, or something is missing in it.
     """
-    options = JaasOptions()
-    if entry is not None:
-        _check_module(mechanism, values, entry)
-        options = entry.options
+    if entry is None:
+        return _login(mechanism, values, JaasOptions())
+    _check_module(mechanism, values, entry)
+    login = _login(mechanism, values, entry.options)
+    warn_misspelt(entry.module, entry.options)
+    return login
+
+
+def _login(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -> Login:
     match mechanism:
         case Mechanism.OAUTHBEARER:
             return oauthbearer_login(values, options)
@@ -113,9 +119,13 @@ def _needed(
         )
     found = own if own is not None and own.source else jaas
     if found is None:
+        module = _MODULES[mechanism][0]
+        typo = ""
+        if name in misspelt(module, options):
+            typo = f"{options.place} has an unknown option: did you mean {name}? "
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is {mechanism.value}, which needs a {name}",
-            hint=f"Set {values.name(option)}, or {options.name(name)}:"
-            f' {_MODULES[mechanism][0].value} required username="..." password="...";',
+            hint=f"{typo}Set {values.name(option)}, or {options.name(name)}:"
+            f' {module.value} required username="..." password="...";',
         )
     return found

@@ -86,8 +86,21 @@ def test_what_is_wrong_is_a_sentence_without_any_value(text: str, says: str) -> 
 
 
 def test_a_file_of_jaas_sections_is_not_taken_for_an_option() -> None:
-    text = "KafkaClient { org.apache.kafka.common.security.plain.PlainLoginModule required; };"
-    assert "has none of required" in failure(text)
+    said = failure(f'KafkaClient {{ {PLAIN} required password="sentinel"; }};')
+    assert "is a section of a JAAS file" in said
+    assert "-Djava.security.auth.login.config alone. Here goes what stands between" in said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [PLAIN.lower(), "PlainLoginModule", "plainloginmodule", f"{PLAIN}s"],
+)
+def test_a_login_module_that_is_nearly_known(name: str) -> None:
+    assert failure(f"{name} required;").endswith(f"not known. Did you mean {PLAIN}?")
+
+
+def test_another_login_module_is_no_typing_error() -> None:
+    assert "Known are " in failure("com.example.security.LoginModule required;")
 
 
 def quoted(text: str) -> str:

@@ -25,6 +25,7 @@ from spark_kafka_sink.config.security.model import (
     SecurityProtocol,
     TlsConfig,
 )
+from spark_kafka_sink.config.security.sasl import login_options
 from spark_kafka_sink.config.security.sasl.login import resolve
 
 if TYPE_CHECKING:
@@ -99,6 +100,55 @@ def test_a_password_from_jaas_and_from_librdkafkas_options(mechanism: str) -> No
         username=Secret("alice", "kafka.sasl.username"),
         password=Secret("env:P", "kafka.sasl.password"),
     )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "meant"),
+    [
+        ("plain", "PLAIN"),
+        ("scram-sha-512", "SCRAM-SHA-512"),
+        ("SCRAM_SHA_256", "SCRAM-SHA-256"),
+        ("OAuthBearer", "OAUTHBEARER"),
+        ("aws_msk_iam", "AWS_MSK_IAM"),
+    ],
+)
+def test_a_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
+    """Java takes such a name to the broker, which does not know it."""
+    assert failure(mechanism).endswith(f"Did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ('username="alice" passwort="sentinel"', "password"),
+        ('username="alice" Password="sentinel"', "password"),
+        ('user="alice" password="sentinel"', "username"),
+        ('userName="alice" password="sentinel"', "username"),
+    ],
+)
+def test_a_misspelt_option_of_the_login_module(options: str, meant: str) -> None:
+    said = failure("PLAIN", f"{PLAIN} {options};")
+    assert f"needs a {meant}. {JAAS} has an unknown option: did you mean {meant}? Set" in said
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "meant"),
+    [
+        ("SCRAM-SHA-512", f"{SCRAM} {USER} tokenAuth=true;", ["tokenauth"]),
+        ("GSSAPI", f"{KERBEROS} serviceName=kafka usekeytab=true;", ["useKeyTab"]),
+        ("AWS_MSK_IAM", f'{IAM} awsProfilName="x";', ["awsProfileName"]),
+        ("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth=true extra=true;", []),
+        ("GSSAPI", f"{KERBEROS} serviceName=kafka useKeyTab=true storeKey=true keyTab=x;", []),
+    ],
+)
+def test_what_java_would_ignore_is_told(
+    mechanism: str, jaas: str, meant: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    login_options.warn_option.cache_clear()
+    login(mechanism, jaas)
+    told = [record.getMessage() for record in caplog.records]
+    start = f"{JAAS} has an unknown option, without effect: did you mean"
+    assert told == [f"{start} {name}?" for name in meant]
 
 
 def test_plain_takes_scrams_login_module_as_java_does() -> None:
