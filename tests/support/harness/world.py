@@ -67,11 +67,12 @@ class World:
         *,
         security: SecurityConfig | None = None,
         learn: bool = True,
+        clock: ManualClock | None = None,
         **options: object,
     ) -> None:
         self.cluster = cluster
         self._settings = settings
-        self.clock = ManualClock(seconds=100.0, start_ms=START_MS)
+        self.clock = clock or ManualClock(seconds=100.0, start_ms=START_MS)
         defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
         self.config = config(**{**defaults, **options})
         if security is not None:
@@ -225,11 +226,17 @@ def world(
     *,
     security: SecurityConfig | None = None,
     learn: bool = True,
+    clock: ManualClock | None = None,
     **options: object,
 ) -> Iterator[World]:
     """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
     made = World(
-        cluster or FakeCluster(topics={"t": 4}), settings, security=security, learn=learn, **options
+        cluster or FakeCluster(topics={"t": 4}),
+        settings,
+        security=security,
+        learn=learn,
+        clock=clock,
+        **options,
     )
     try:
         yield made
