@@ -1,0 +1,192 @@
+"""The driver's and the tasks' decisions as pure functions over the log's state.
+
+Where the log stands, and a caller that comes with (query, batch):
+
+    nothing                             write batch 0, or the batch job
+    nothing, batch > 0                  refuse: the log is lost, or the query is older than it
+    the batch before, same query        write
+    the same batch, same query          skip: it is there
+    a later batch, same query           refuse: the checkpoint was set back, or another driver lives
+    an earlier one, same query          refuse: records of the log are missing
+    another query                       refuse, but for batch 0 with resetTransactionalState=true
+    another query that took over        refuse
+
+`judge` is this table. Tasks ask it with what planning has read, so that they need not write; the
+driver asks it again behind its fence (`next_commit_step`), and that alone decides. A decision that
+is not done is finished by whoever finds it, whatever its query, before anything else: committing a
+decided transaction again changes nothing.
+
+The driver's loop: InitProducerId on the scope's own transactional id, then read the log to its end,
+then do the step and, after RollForward, ask again. All records are appended in the epoch of that
+InitProducerId. Where the outcome of an append is unclear, begin again with InitProducerId.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Generic
+
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing, T_co
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FIRST_BATCH = "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks: `query` is None for a batch job, `reset` is resetTransactionalState."""
+
+    query: str | None
+    batch: str
+    """A stream's batch number; otherwise the name of the scope."""
+    reset: bool = False
+
+
+class Refusal(StrEnum):
+    """Why a batch may not be written."""
+
+    LOG_IS_EMPTY = "the decision log knows nothing of the batches before"
+    BATCH_IS_BEHIND = "a later batch of the query is decided already"
+    BATCH_IS_AHEAD = "the decision log lacks the batch before"
+    OTHER_QUERY = "another query writes with this transactionalIdPrefix"
+    RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
+
+
+class Verdict(Enum):
+    """Whether a batch may still be written."""
+
+    WRITE = "write"
+    SKIP = "skip"
+
+
+def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
+    """What a task does with its rows, and a driver with the tasks' transactions."""
+    if isinstance(state, Nothing):
+        known = caller.query is None or caller.batch == _FIRST_BATCH or caller.reset
+        return Verdict.WRITE if known else Refusal.LOG_IS_EMPTY
+    if caller.query in state.retired:
+        return Refusal.RETIRED_QUERY
+    if state.query != caller.query:
+        return Verdict.WRITE if takes_over(state, caller) else Refusal.OTHER_QUERY
+    if state.batch == caller.batch:
+        return Verdict.SKIP
+    return _judge_order(int(caller.batch) - int(state.batch), caller)
+
+
+def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
+    if distance < 0:
+        return Refusal.BATCH_IS_BEHIND
+    return Verdict.WRITE if distance == 1 or caller.reset else Refusal.BATCH_IS_AHEAD
+
+
+def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:
+    """Whether the user has said that this query replaces the one in the log.
+
+    It holds for the first batch of a query that was never replaced itself, so that an option that
+    was left on does no harm later.
+    """
+    replaced = caller.query in state.retired
+    first = caller.query != state.query and caller.batch == _FIRST_BATCH
+    return caller.reset and first and not replaced
+
+
+@dataclass(frozen=True, slots=True)
+class RollForward(Generic[T_co]):
+    """Commit every transaction of `decided`, append `finished(decided)`, then ask again."""
+
+    decided: Decided[T_co]
+
+
+@dataclass(frozen=True, slots=True)
+class Decide(Generic[T_co]):
+    """Check that the transactions are alive, append `decided`, commit them, append `finished`.
+
+    A decision without transactions is appended as `finished(decided)` alone.
+    """
+
+    decided: Decided[T_co]
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyDone:
+    """The batch is in the topic: abort what `never_decided` names, and succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortOurs:
+    """Nobody can decide the batch any more as our tasks wrote it: abort what they left open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Abort ours, and raise."""
+
+    refusal: Refusal
+
+
+def next_commit_step(
+    state: LogState[T_co], caller: Caller, transactions: tuple[T_co, ...]
+) -> RollForward[T_co] | Decide[T_co] | AlreadyDone | Refuse:
+    """What commit() does next. `state` was read after the caller's last InitProducerId."""
+    if isinstance(state, Decided):
+        return RollForward(state)
+    verdict = judge(state, caller)
+    if isinstance(verdict, Refusal):
+        return Refuse(verdict)
+    if verdict is Verdict.SKIP:
+        return AlreadyDone()
+    return Decide(_decided(state, caller, transactions))
+
+
+def next_abort_step(state: LogState[T_co]) -> RollForward[T_co] | AbortOurs:
+    """What abort() does next. `state` was read after the caller's last InitProducerId.
+
+    A decision that is found is rolled forward, as Spark calls abort() after a commit() that raised
+    behind it.
+    """
+    return RollForward(state) if isinstance(state, Decided) else AbortOurs()
+
+
+def abort_needs_fence(*, complete: bool) -> bool:
+    """Whether abort() must fence and read the log before it may abort the tasks' transactions.
+
+    Spark calls commit() with the messages of all tasks alone. Where one is missing (not
+    `complete`), it was never called, no decision can be under way, and a fence would only stop
+    another driver.
+    """
+    return complete
+
+
+def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
+    """What planning does with what it read, without a fence: it finishes, and never decides.
+
+    It does not append `finished`, as it has no epoch; the next commit does.
+    """
+    return RollForward(state) if isinstance(state, Decided) else None
+
+
+def finished(decided: Decided[T_co]) -> Done:
+    """The state once every transaction of a decision is committed."""
+    return Done(decided.query, decided.batch, decided.retired)
+
+
+def _decided(
+    state: Nothing | Done, caller: Caller, transactions: tuple[T_co, ...]
+) -> Decided[T_co]:
+    retired = () if isinstance(state, Nothing) else state.retired
+    if isinstance(state, Done) and state.query != caller.query:
+        retired = (*retired, state.query)
+    return Decided(caller.query, caller.batch, transactions, retired)
+
+
+def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:
+    """Those of a caller's own transactional ids that it may abort, once it does not go on.
+
+    `state` was read behind the fence. Ids of the decision are another call's of the same tasks,
+    which raised after it had decided.
+    """
+    kept = state.transactional_ids if isinstance(state, Decided) else frozenset()
+    return frozenset(ours) - kept

@@ -1,0 +1,57 @@
+"""Which open transactions may be aborted by a driver that is perhaps not the newest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.orphans import Candidate, is_orphan
+
+
+@dataclass(frozen=True)
+class Txn:
+    transactional_id: str
+
+
+DECIDED = Decided("query", "7", (Txn("decided"),))
+
+
+def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Candidate:
+    return Candidate(transactional_id=name, query=query, batch=batch, nonce="nonce")
+
+
+@pytest.mark.parametrize(
+    ("state", "batch", "orphan"),
+    [
+        (Nothing(), "0", False),
+        (Done("query", "7"), "8", False),
+        (Done("query", "7"), "7", True),
+        (Done("query", "10"), "9", True),
+        (DECIDED, "7", True),
+        (DECIDED, "6", True),
+        (DECIDED, "8", False),
+        (Done("other", "7"), "0", False),
+    ],
+)
+def test_only_what_nobody_can_decide_any_more(
+    state: Nothing | Decided[Txn] | Done, batch: str, orphan: bool
+) -> None:
+    assert is_orphan(state, candidate(batch)) is orphan
+
+
+def test_never_what_the_decision_holds() -> None:
+    assert not is_orphan(DECIDED, candidate("7", "decided"))
+    assert not is_orphan(DECIDED, candidate("7", "decided"), given_up={"nonce"})
+
+
+def test_a_nonce_that_its_driver_has_given_up() -> None:
+    assert is_orphan(Done("query", "6"), candidate("7"), given_up={"nonce"})
+    assert not is_orphan(Done("query", "6"), candidate("7"), given_up={"another"})
+
+
+def test_a_batch_job_has_one_batch() -> None:
+    job = candidate("2026-11-20", query=None)
+    assert is_orphan(Done(None, "2026-11-20"), job)
+    assert not is_orphan(Nothing(), job)
