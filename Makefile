@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test durations torture fuzz bench bench-tiny-tasks lint format docs clean
+.PHONY: help venv install java needs jars demo test durations torture torture-eos fuzz bench bench-tiny-tasks lint format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -40,6 +40,9 @@ bench: java install jars ## measure this sink and its peers, side by side
 
 torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)
+
+torture-eos: java install jars ## RUNS streams under faults, each read back by a foreign client (RUNS=30, SINK=kafka: Spark's own)
+	@$(PY) -m tools.torture_eos --runs $(or $(RUNS),30) $(if $(SINK),--sink $(SINK))
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
 	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)

@@ -1,0 +1,66 @@
+"""Plans: a seed says everything, every kind and step is drawn, and faults can be met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from tools.torture_eos.kinds import RECIPES, Sink, steps_of
+from tools.torture_eos.ledger import Ledger, table
+from tools.torture_eos.plan import Plan, draw
+from tools.torture_eos.seam.points import POINTS
+from tools.torture_eos.source import number_of
+from tools.torture_eos.steps import LOG, Step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEEDS = range(1, 800)
+
+
+@pytest.fixture(scope="module", params=list(Sink))
+def plans(request: pytest.FixtureRequest) -> list[Plan]:
+    return [draw(seed, request.param) for seed in SEEDS]
+
+
+def test_a_seed_is_one_plan(plans: list[Plan]) -> None:
+    assert plans == [draw(plan.seed, plan.sink) for plan in plans]
+
+
+def test_every_kind_and_step_is_drawn(plans: list[Plan]) -> None:
+    sink = plans[0].sink
+    kinds = {kind for kind, recipe in RECIPES.items() if sink in recipe.sinks}
+    steps = {str(step) for kind in kinds for step in steps_of(RECIPES[kind], sink)}
+    assert {plan.kind for plan in plans} == kinds
+    assert {plan.where for plan in plans} - {"-"} == steps
+
+
+def test_no_fault_befalls_the_last_batch(plans: list[Plan]) -> None:
+    for plan in plans:
+        assert all((fault.stop.batch or 0) < plan.source.batches - 1 for fault in plan.faults)
+
+
+def test_every_step_is_a_function_or_seen_in_the_topic() -> None:
+    named = {step for point in POINTS for step in (point.before, point.after)} | LOG
+    assert set(Step) <= named
+
+
+def test_the_files_hold_every_number_once(tmp_path: Path, plans: list[Plan]) -> None:
+    source = plans[0].source
+    source.write(tmp_path, range(source.batches))
+    tables = [pq.read_table(path) for path in sorted(tmp_path.iterdir())]
+    values = [value for table in tables for value in table["value"].to_pylist()]
+    assert [number_of(str(value).encode()) for value in values] == list(range(source.total))
+
+
+def test_the_ledger_goes_on_and_sums_up(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    assert ledger.next_seed(Sink.SPARK) == 1
+    line = {"kind": "driver killed", "sink": "kafka", "seed": 3, "lost": 0, "doubled": 70}
+    ledger.append({**line, "result": "LOST 1", "lost": 1})
+    ledger.append({**line, "result": "ok"})
+    assert (ledger.next_seed(Sink.SPARK), ledger.next_seed(Sink.AT_LEAST_ONCE)) == (4, 1)
+    row = table(ledger.lines()).splitlines()[1]
+    assert row.split() == ["driver", "killed", "1", "1", "0", "70"]

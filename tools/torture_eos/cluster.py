@@ -1,0 +1,111 @@
+"""A Kafka of one or three nodes whose clients come through proxies, which may cut the way."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Self
+
+from tests.support.kafka.broker import KafkaCluster
+from tests.support.kafka.node import NodeError, free_port
+from tools.torture.network.proxy import HOST, Proxy
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from tests.support.kafka.node import KafkaNode
+
+_LISTENER = "PROXIED"
+_SETTINGS = {
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "400",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.wait.max.ms": "100",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "log.index.size.max.bytes": "4096",
+}
+
+
+class Gate(Proxy):
+    """A proxy that can be shut: connections break, and new ones too."""
+
+    shut = False
+
+    def close_gate(self) -> None:
+        """From now on."""
+        self.shut = True
+        self.cut_all()
+
+    def open_gate(self) -> None:
+        """As before."""
+        self.shut = False
+
+    def _open(self, client: socket.socket) -> None:
+        if self.shut:
+            with contextlib.suppress(OSError):
+                client.close()
+            return
+        super()._open(client)
+
+
+class EosCluster(KafkaCluster):
+    """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
+
+    def __init__(self, nodes: int) -> None:
+        super().__init__(nodes=nodes, config=_SETTINGS)
+        self._ports = {node.node_id: free_port() for node in self.nodes}
+        self.gates: dict[int, Gate] = {}
+
+    @property
+    def proxied_servers(self) -> str:
+        """host:port of every gate, comma-separated."""
+        return ",".join(f"{HOST}:{gate.port}" for gate in self.gates.values())
+
+    def __enter__(self) -> Self:
+        self.gates = {number: Gate(number, port) for number, port in self._ports.items()}
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for gate in self.gates.values():
+            gate.close()
+        super().__exit__(kind, error, trace)
+
+    def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
+        """The listener that clients come to through the node's gate."""
+        number = node.node_id
+        direct = f"PLAINTEXT://{node.address}"
+        proxied = f"{_LISTENER}://{HOST}:{self._ports[number]}"
+        controller = f"CONTROLLER://{HOST}:{node.controller_port}"
+        return {
+            "listeners": f"{direct},{proxied},{controller}",
+            "advertised.listeners": f"{direct},{_LISTENER}://{HOST}:{self.gates[number].port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": (
+                f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{_LISTENER}:PLAINTEXT"
+            ),
+        }
+
+    def heal(self) -> None:
+        """Every gate is open, every node runs, answers, and is ready."""
+        for gate in self.gates.values():
+            gate.open_gate()
+        try:
+            self._heal()
+        except NodeError:
+            self._heal()
+
+    def _heal(self) -> None:
+        for node in self.nodes:
+            if node.running:
+                node.resume()
+            else:
+                node.start()
+        self.wait_ready()

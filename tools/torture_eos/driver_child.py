@@ -1,0 +1,132 @@
+"""A driver: `driver_child PROFILE FOLDER` runs streams as lines of JSON on standard input say.
+
+It answers with lines that begin with "@ ". It ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+from tests.support.kafka.jars import SPARK_SINK, ensure
+from tools.torture_eos.plan import ARROW_ROWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "600m",
+    "spark.executor.memory": "512m",
+    "spark.task.maxFailures": "8",
+    "spark.stage.maxConsecutiveAttempts": "8",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.default.parallelism": "3",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+    "spark.sql.sources.useV1SourceList": "",
+    "spark.executor.extraJavaOptions": _QUICK,
+    "spark.network.timeoutInterval": "2s",
+}
+_SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+_SCHEMA = "value string, key string, place int, nap bigint"
+_NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
+
+
+def main(profile: dict[str, Any], folder: str) -> None:
+    """Until standard input ends."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    spark = _session(profile, folder)
+    _say(ready=True)
+    commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(commands,), daemon=True).start()
+    while (command := commands.get()) is not None:
+        if "start" in command:
+            _run(spark, command["start"], commands)
+    # Nobody waits for what a driver that is not needed any more does at its end.
+    os._exit(0)
+
+
+def _session(profile: dict[str, Any], folder: str) -> SparkSession:
+    master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,8]"
+    settings = {
+        **_SETTINGS,
+        **(_SPECULATION if profile["speculation"] else {}),
+        "spark.driver.extraJavaOptions": f"{_QUICK} -Dderby.system.home={folder}",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": f"{folder}/local",
+        "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+    }
+    builder = SparkSession.builder.master(master).appName("torture-eos")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def _listen(commands: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    for line in sys.stdin:
+        commands.put(json.loads(line))
+    commands.put(None)
+    # The query of a driver whose harness is gone shall not go on.
+    threading.Timer(5, os._exit, (1,)).start()
+
+
+def _run(
+    spark: SparkSession,
+    spec: dict[str, Any],
+    commands: queue.SimpleQueue[dict[str, Any] | None],
+) -> None:
+    query: StreamingQuery | None = None
+    try:
+        query = _start(spark, spec)
+        while not query.awaitTermination(0.1):  # type: ignore[arg-type]
+            if not commands.empty():
+                commands.get()
+                query.stop()
+                _say(stopped=True)
+                return
+    except Exception as error:  # noqa: BLE001 - the harness wants to know
+        _say(failed=f"{type(error).__name__}: {error}")
+        return
+    _say(ended=True)
+
+
+def _start(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
+    reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", spec["files"])
+    frame: DataFrame = reader.parquet(spec["input"])
+    if spec["shuffled"]:
+        frame = frame.repartition(3, "place")
+    value = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
+    frame = frame.selectExpr(value, "place AS partition" if spec["explicit"] else "key")
+    writer = frame.writeStream.format(spec["format"]).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", spec["checkpoint"])
+    return writer.options(**spec["options"]).start()
+
+
+def _say(**what: Any) -> None:
+    sys.stdout.write(f"@ {json.dumps(what)}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,142 @@
+"""The kinds of fault: at which steps, what is done, and on what cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tools.torture_eos.steps import COMMIT, LOG, TASK, Step
+
+
+class Sink(StrEnum):
+    """Who writes the stream."""
+
+    SPARK = "kafka"
+    """Spark's own `format("kafka")`."""
+    AT_LEAST_ONCE = "kafkaprod"
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether a record that is there twice is wrong."""
+        return False
+
+
+OURS = frozenset({Sink.AT_LEAST_ONCE})
+
+
+class Deed(StrEnum):
+    """What is done once a step is reached."""
+
+    KILL_PROCESS = "kill-process"
+    """SIGKILL for the Python process that has reached the step."""
+    PAUSE_PROCESS = "pause-process"
+    """SIGSTOP for it, and SIGCONT after a while."""
+    KILL_DRIVER = "kill-driver"
+    """SIGKILL for the driver and everything that it has started."""
+    KILL_JVM = "kill-jvm"
+    """SIGKILL for the driver alone; its Python processes find out by themselves."""
+    PAUSE_DRIVER = "pause-driver"
+    """SIGSTOP for the driver's processes; another takes the checkpoint over, then SIGCONT."""
+    SECOND_DRIVER = "second-driver"
+    """Another driver starts on the same checkpoint."""
+    STOP_QUERY = "stop-query"
+    """`query.stop()`, then a start."""
+    KILL_EXECUTOR = "kill-executor"
+    KILL_BROKER = "kill-broker"
+    """SIGKILL, and a start after a while."""
+    PAUSE_BROKER = "pause-broker"
+    CUT_NETWORK = "cut-network"
+    """No connection to one broker for a while."""
+    RAISE = "raise"
+    """The step raises."""
+    NOTHING = "nothing"
+
+
+class Kind(StrEnum):
+    """A row of the table of results."""
+
+    NONE = "no fault"
+    WORKER_KILLED = "worker killed"
+    WORKER_PAUSED = "worker paused"
+    COMMIT_KILLED = "commit process killed"
+    COMMIT_RAISES = "commit() raises"
+    DRIVER_KILLED = "driver killed"
+    DRIVER_KILLED_AFTER_COMMIT = "driver killed before Spark's commit log"
+    DRIVER_ALONE_KILLED = "driver killed, its workers not"
+    DRIVER_REPLACED = "driver paused and replaced"
+    TWO_DRIVERS = "two drivers on one checkpoint"
+    QUERY_STOPPED = "query stopped"
+    EXECUTOR_KILLED = "executor killed"
+    STAGE_RETRIED = "stage retried"
+    SPECULATION = "speculation"
+    BROKER_KILLED = "broker killed"
+    BROKER_PAUSED = "broker paused"
+    NETWORK_CUT = "network cut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a run of a kind is drawn; the steps that a sink doesn't have are left out.
+
+    `seconds`: how long a pause lasts, at least and at most. `executors`: on a cluster of two
+    executors, else in the driver's process. `shuffled`: the tasks that write read what others have
+    left with the executors. `slow`: the batch of the fault takes some seconds, so that the fault
+    comes amid it. `often`: how many runs of all.
+    """
+
+    steps: tuple[Step, ...]
+    deed: Deed
+    sinks: frozenset[Sink] = frozenset(Sink)
+    nodes: tuple[int, ...] = (1, 3)
+    seconds: tuple[float, float] = (0.0, 0.0)
+    executors: bool = False
+    shuffled: bool = False
+    speculation: bool = False
+    slow: bool = False
+    often: int = 2
+
+
+_ANY = (*LOG, *TASK, *COMMIT)
+
+RECIPES: dict[Kind, Recipe] = {
+    Kind.NONE: Recipe(steps=(), deed=Deed.NOTHING, often=1),
+    Kind.WORKER_KILLED: Recipe(steps=TASK, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
+    Kind.WORKER_PAUSED: Recipe(
+        steps=TASK, deed=Deed.PAUSE_PROCESS, sinks=OURS, seconds=(0.5, 3.0), often=1
+    ),
+    Kind.COMMIT_KILLED: Recipe(steps=COMMIT, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
+    Kind.COMMIT_RAISES: Recipe(steps=COMMIT, deed=Deed.RAISE, sinks=OURS),
+    Kind.DRIVER_KILLED: Recipe(steps=_ANY, deed=Deed.KILL_DRIVER, slow=True, often=4),
+    Kind.DRIVER_KILLED_AFTER_COMMIT: Recipe(
+        steps=(Step.COMMIT_ENDED,), deed=Deed.KILL_DRIVER, sinks=OURS
+    ),
+    Kind.DRIVER_ALONE_KILLED: Recipe(steps=(*TASK, *COMMIT), deed=Deed.KILL_JVM, sinks=OURS),
+    Kind.DRIVER_REPLACED: Recipe(steps=_ANY, deed=Deed.PAUSE_DRIVER, slow=True),
+    Kind.TWO_DRIVERS: Recipe(steps=_ANY, deed=Deed.SECOND_DRIVER, slow=True),
+    Kind.QUERY_STOPPED: Recipe(steps=_ANY, deed=Deed.STOP_QUERY, slow=True),
+    Kind.EXECUTOR_KILLED: Recipe(
+        steps=_ANY, deed=Deed.KILL_EXECUTOR, executors=True, slow=True, often=1
+    ),
+    Kind.STAGE_RETRIED: Recipe(
+        steps=(*LOG, *TASK), deed=Deed.KILL_EXECUTOR, executors=True, shuffled=True, slow=True
+    ),
+    Kind.SPECULATION: Recipe(
+        steps=(Step.LOG_HALF,), deed=Deed.NOTHING, executors=True, speculation=True, slow=True
+    ),
+    Kind.BROKER_KILLED: Recipe(
+        steps=_ANY, deed=Deed.KILL_BROKER, seconds=(0.0, 3.0), slow=True, often=3
+    ),
+    Kind.BROKER_PAUSED: Recipe(
+        steps=_ANY, deed=Deed.PAUSE_BROKER, seconds=(1.0, 4.0), slow=True, often=1
+    ),
+    Kind.NETWORK_CUT: Recipe(
+        steps=_ANY, deed=Deed.CUT_NETWORK, seconds=(0.5, 4.0), slow=True, often=1
+    ),
+}
+
+
+def steps_of(recipe: Recipe, sink: Sink) -> tuple[Step, ...]:
+    """The steps at which the sink can be met."""
+    if sink is Sink.SPARK:
+        return tuple(step for step in recipe.steps if step in LOG)
+    return recipe.steps

@@ -1,0 +1,71 @@
+"""One line for each run, kept in the repository, and the table of all."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tools.torture_eos.kinds import Kind, Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+LEDGER = Path(__file__).with_name("ledger.jsonl")
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Lines of JSON at `path`."""
+
+    path: Path = LEDGER
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every run so far."""
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
+
+    def next_seed(self, sink: Sink) -> int:
+        """A seed that was never run with this sink."""
+        return 1 + max((line["seed"] for line in self.lines() if line["sink"] == sink), default=0)
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Add a run."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def table(lines: Iterable[dict[str, Any]]) -> str:
+    """A row for each kind; for each sink the runs, how many were ok, and what they lost, doubled.
+
+    Of a seed that was run several times the last run counts.
+    """
+    latest = {(line["sink"], line["seed"]): line for line in lines}
+    cells: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in latest.values():
+        cells[line["kind"], line["sink"]].append(line)
+        cells["all", line["sink"]].append(line)
+    sinks = [sink for sink in Sink if ("all", sink) in cells]
+    kinds = [*(kind for kind in Kind if any((kind, sink) in cells for sink in sinks)), "all"]
+    head = ["kind of fault", *(f"{sink}: runs, ok, lost, doubled" for sink in sinks)]
+    rows = [[kind, *(_cell(cells.get((kind, sink), [])) for sink in sinks)] for kind in kinds]
+    return "\n".join(_aligned([head, *rows]))
+
+
+def _cell(lines: list[dict[str, Any]]) -> str:
+    if not lines:
+        return "-"
+    good = sum(line["result"] == OK for line in lines)
+    lost, doubled = (sum(line[name] for line in lines) for name in ("lost", "doubled"))
+    return f"{len(lines):4} {good:4} {lost:6,} {doubled:7,}"
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()

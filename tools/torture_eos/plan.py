@@ -1,0 +1,136 @@
+"""What one run does, drawn from its seed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tools.torture_eos.kinds import RECIPES, Deed, Kind, Recipe, Sink, steps_of
+from tools.torture_eos.source import Source
+from tools.torture_eos.steps import LOG, Step, Stop
+
+ARROW_ROWS = 20
+_NAP_MS, _LONG_NAP_MS = 12, 60
+_MANY_ROWS = (45, 80, 110)
+_ROWS = (0, 1, 3, 30, 70, 150)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """`deed` is done when `stop` is reached; `node`: to which broker, `seconds`: for how long."""
+
+    stop: Stop
+    deed: Deed
+    node: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a driver is started with: runs of one profile may share it, one after the other."""
+
+    executors: bool = False
+    speculation: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that a run needs beside a cluster."""
+
+    seed: int
+    kind: Kind
+    sink: Sink
+    nodes: int
+    profile: Profile
+    shuffled: bool
+    source: Source
+    faults: tuple[Fault, ...]
+
+    @property
+    def where(self) -> str:
+        """The step of the first fault."""
+        return str(self.faults[0].stop.step) if self.faults else "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is not drawn; None is."""
+
+    kind: Kind | None = None
+    step: Step | None = None
+    nodes: int | None = None
+
+
+def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"{seed}/{sink}")
+    kinds = {one: recipe for one, recipe in RECIPES.items() if sink in recipe.sinks}
+    drawn = random.choices(list(kinds), [recipe.often for recipe in kinds.values()])[0]
+    kind = choice.kind or drawn
+    recipe = kinds[kind]
+    drawn_nodes = random.choice(recipe.nodes)
+    nodes = choice.nodes or drawn_nodes
+    batch = random.randrange(2)
+    faults = _faults(random, recipe, sink, (nodes, batch), choice.step)
+    return Plan(
+        seed=seed,
+        kind=kind,
+        sink=sink,
+        nodes=nodes,
+        profile=Profile(executors=recipe.executors, speculation=recipe.speculation),
+        shuffled=recipe.shuffled,
+        source=_source(random, seed, sink, recipe, batch),
+        faults=faults,
+    )
+
+
+def _faults(
+    random: Random, recipe: Recipe, sink: Sink, where: tuple[int, int], step: Step | None
+) -> tuple[Fault, ...]:
+    steps = steps_of(recipe, sink)
+    if not steps:
+        return ()
+    nodes, batch = where
+    chosen = random.choice(sorted(steps))
+    step = step or chosen
+    hit = random.choice((1, 2)) if step is Step.TASK_APPENDED else 1
+    fault = Fault(
+        stop=Stop(step=step, batch=None if step is Step.PLANNED else batch, hit=hit),
+        deed=recipe.deed,
+        node=random.randrange(1, nodes + 1),
+        seconds=round(random.uniform(*recipe.seconds), 2),
+    )
+    return (fault,)
+
+
+def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -> Source:
+    """The batch of the fault has rows for several Arrow batches in each task, the last one some."""
+    per_batch = random.choice((2, 3))
+    batches = random.choice((3, 4))
+    explicit = recipe.shuffled or random.random() < 0.6
+    rows = [
+        random.choice(_MANY_ROWS if number in (batch, batches - 1) else _ROWS)
+        for number in range(batches)
+        for _ in range(per_batch)
+    ]
+    total = sum(rows)
+    first = batch * per_batch
+    slow = range(first, first + (1 if recipe.speculation else per_batch)) if recipe.slow else ()
+    can_refuse = explicit and sink is not Sink.SPARK
+    dead = random.sample(range(total), min(total, 5)) if can_refuse else []
+    return Source(
+        seed=seed,
+        rows=tuple(rows),
+        files_per_batch=per_batch,
+        partitions=random.choice((1, 3, 4)),
+        value_size=random.choice((5, 60, 400)),
+        explicit=explicit,
+        dead=frozenset(dead),
+        slow=frozenset(slow),
+        nap_ms=_LONG_NAP_MS if recipe.speculation else _NAP_MS,
+    )
+
+
+def is_watched(stop: Stop) -> bool:
+    """Whether the harness itself sees the step, in the topic."""
+    return stop.step in LOG

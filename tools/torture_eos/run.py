@@ -1,0 +1,172 @@
+"""One run: topics, files, the stream under its faults, the last micro-batch, reading, checking."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+
+from tools.torture_eos.check import Findings, findings
+from tools.torture_eos.director import Director
+from tools.torture_eos.driver import ROOT
+from tools.torture_eos.kinds import Sink
+from tools.torture_eos.ledger import OK
+from tools.torture_eos.reading import UNCOMMITTED, await_stable, read
+from tools.torture_eos.seam.reporting import trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.torture_eos.cluster import EosCluster
+    from tools.torture_eos.driver import Drivers
+    from tools.torture_eos.plan import Plan
+
+_PATIENCE_S = 240.0
+_STABLE_S = 10.0
+_OPTIONS = {
+    "kafka.request.timeout.ms": "3000",
+    "kafka.delivery.timeout.ms": "30000",
+    "kafka.max.block.ms": "30000",
+    "kafka.reconnect.backoff.max.ms": "300",
+    "kafka.linger.ms": "0",
+}
+_TOLERANT = {"errors.tolerance": "all"}
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What came out of a run; `starts` counts those of the stream, `fired` the faults."""
+
+    plan: Plan
+    commit: str
+    seconds: float = 0.0
+    starts: int = 0
+    fired: int = 0
+    aborted: int = 0
+    found: Findings = field(default_factory=lambda: Findings(lost=0, doubled=0, wrong=()))
+    wrong: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> str:
+        """ "ok", or the first thing that is wrong."""
+        return self.wrong[0][:300] if self.wrong else OK
+
+    def line(self) -> dict[str, Any]:
+        """For the ledger."""
+        return {
+            "kind": self.plan.kind,
+            "step": self.plan.where,
+            "sink": self.plan.sink,
+            "seed": self.plan.seed,
+            "nodes": self.plan.nodes,
+            "records": self.plan.source.total,
+            "starts": self.starts,
+            "aborted": self.aborted,
+            "lost": self.found.lost,
+            "doubled": self.found.doubled,
+            "result": self.outcome,
+            "seconds": round(self.seconds, 1),
+            "commit": self.commit,
+        }
+
+
+def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Result:
+    """Carry a plan out in `folder`, which stays."""
+    result = Result(plan=plan, commit=commit_id())
+    started = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "plan.txt").write_text(f"{plan}\n")
+    _lead(drivers, folder)
+    try:
+        _run(cluster, drivers, result, folder)
+    except Exception:  # noqa: BLE001 - it belongs into the ledger
+        result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
+    finally:
+        cluster.heal()
+        result.seconds = time.monotonic() - started
+        trace(folder, f"HARNESS {result.outcome}")
+    return result
+
+
+def commit_id() -> str:
+    """Of the code that runs."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(
+        asked, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def _lead(drivers: Drivers, folder: Path) -> None:
+    """Processes of drivers that are used again find the folder of this run."""
+    link = drivers.control / "run"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder.resolve())
+
+
+def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) -> None:
+    plan, source = result.plan, result.plan.source
+    stamp = time.time_ns() // 1_000_000 % 1_000_000
+    topic = f"eos-{plan.seed}-{stamp}"
+    dead = f"{topic}-dead"
+    cluster.admin.create_topics(
+        NewTopic(topic, source.partitions, plan.nodes), NewTopic(dead, 1, plan.nodes)
+    )
+    last = source.batches - 1
+    source.write(folder / "input", range(last))
+    director = Director(cluster, drivers, plan, folder, _spec(cluster, plan, topic, folder))
+    try:
+        director.run(_PATIENCE_S)
+        cluster.heal()
+        # What may be left of killed attempts is cleared away by a batch to which nothing happens.
+        source.write(folder / "input", [last])
+        director.run(_PATIENCE_S)
+    finally:
+        result.starts, result.fired = director.starts, director.fired
+        result.failures = director.failures
+        for driver in director.used:
+            shutil.copy(driver.log, folder)
+        director.close()
+    if director.fired < len(plan.faults):
+        result.wrong.append("idle: the step of the fault was not reached")
+    _check(cluster, result, topic, dead)
+    with suppress(KafkaException):
+        cluster.admin.delete_topic(topic)
+        cluster.admin.delete_topic(dead)
+
+
+def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
+    ours = plan.sink is not Sink.SPARK
+    options = {"kafka.bootstrap.servers": cluster.proxied_servers, "topic": topic, **_OPTIONS}
+    if ours:
+        options |= {**_TOLERANT, "errors.deadletterqueue.topic.name": f"{topic}-dead"}
+    return {
+        "format": "kafkaprod" if ours else "kafka",
+        "topic": topic,
+        "input": str(folder / "input"),
+        "checkpoint": str(folder / "checkpoint"),
+        "files": plan.source.files_per_batch,
+        "shuffled": plan.shuffled,
+        "explicit": plan.source.explicit,
+        "options": options,
+    }
+
+
+def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
+    servers = cluster.bootstrap_servers
+    for name in (topic, dead):
+        if held := await_stable(servers, name, _STABLE_S):
+            result.wrong.append(f"{name}: a transaction is open: from {held} on nobody reads")
+    once = result.plan.sink.is_exactly_once
+    found = read(servers, topic)
+    result.found = findings(result.plan.source, found, read(servers, dead), once=once)
+    result.aborted = len(read(servers, topic, UNCOMMITTED)) - len(found)
+    result.wrong += result.found.wrong

@@ -1,0 +1,46 @@
+"""Which functions of the sink are the steps: by module, name, and whether before or after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.torture_eos.steps import Step
+
+_WRITER = "spark_kafka_sink.spark.writer"
+_SESSION = "spark_kafka_sink.producer.session"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`before` and `after`: the steps that a call of `module`'s `function` begins and ends with.
+
+    `scope`: how the micro-batch is known from here on: "task", or the argument `batchId`.
+    """
+
+    module: str
+    function: str
+    before: Step | None = None
+    after: Step | None = None
+    scope: str | None = None
+
+
+POINTS = (
+    Point(
+        "spark_kafka_sink.spark.datasource",
+        "KafkaProdDataSource.streamWriter",
+        after=Step.PLANNED,
+    ),
+    Point(_WRITER, "TaskWriter.run", Step.TASK_BEGUN, Step.TASK_ENDED, scope="task"),
+    Point(_SESSION, "ProducerSession.append", after=Step.TASK_APPENDED),
+    Point(_SESSION, "ProducerSession.flush", after=Step.TASK_FLUSHED),
+    Point(
+        _WRITER,
+        "KafkaProdStreamWriter.commit",
+        Step.COMMIT_BEGUN,
+        Step.COMMIT_ENDED,
+        scope="batchId",
+    ),
+    Point(
+        _WRITER, "KafkaProdStreamWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope="batchId"
+    ),
+)

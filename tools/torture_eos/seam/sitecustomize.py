@@ -1,0 +1,5 @@
+"""Python imports this module at its start, as this folder stands in PYTHONPATH."""
+
+from tools.torture_eos.seam.wrapping import install
+
+install()

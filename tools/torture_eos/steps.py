@@ -1,0 +1,55 @@
+"""The places at which a run can be stopped, as the harness and the processes of a run name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Step(StrEnum):
+    """A moment in the life of a micro-batch.
+
+    Those of `LOG` are seen by the harness in the topic, whichever sink writes; all others are
+    reached by a Python process, which waits there until the harness lets it go on.
+    """
+
+    LOG_HALF = "log.half"
+    """About half of a batch's records are in the topic."""
+    LOG_FULL = "log.full"
+    """All of a batch's records are in the topic."""
+
+    PLANNED = "plan.writer"
+    """The writer of a micro-batch was made, its tasks have not begun."""
+    TASK_BEGUN = "task.begun"
+    TASK_APPENDED = "task.appended"
+    """Between two Arrow batches."""
+    TASK_FLUSHED = "task.flushed"
+    """After the last acknowledgement."""
+    TASK_ENDED = "task.ended"
+    """The commit message is about to go back."""
+    COMMIT_BEGUN = "commit.begun"
+    COMMIT_ENDED = "commit.ended"
+    """Before Spark's own commit log."""
+    ABORT_BEGUN = "abort.begun"
+    ABORT_ENDED = "abort.ended"
+
+
+LOG = frozenset({Step.LOG_HALF, Step.LOG_FULL})
+TASK = (Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED)
+COMMIT = (Step.COMMIT_BEGUN, Step.COMMIT_ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """The `hit`th time that a process reaches `step` in micro-batch `batch` (None: in any).
+
+    Hits are counted for each task attempt, or each commit, by itself.
+    """
+
+    step: Step
+    batch: int | None
+    hit: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {"step": str(self.step), "batch": self.batch, "hit": self.hit}
