@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -56,6 +56,7 @@ def test_nonces_and_runs_are_never_the_same_twice() -> None:
     assert re.fullmatch("[0-9a-f]{16}", new_nonce())
 
 
+@settings(max_examples=100, deadline=None)
 @given(SCOPES)
 def test_what_is_made_is_parsed(scope: Scope) -> None:
     assert parse_driver_id(driver_id(scope)) == scope
@@ -65,6 +66,7 @@ def test_what_is_made_is_parsed(scope: Scope) -> None:
     assert parse_driver_id(str(made)) is None
 
 
+@settings(max_examples=100, deadline=None)
 @given(SCOPES, SCOPES)
 def test_a_pattern_finds_the_tasks_of_its_scope_alone(scope: Scope, other: Scope) -> None:
     found = re.fullmatch(tasks_pattern(scope), str(task_id(other)))
@@ -86,6 +88,7 @@ def test_scopes_whose_names_look_alike_have_ids_apart(other: Scope) -> None:
     assert not re.fullmatch(tasks_pattern(Scope.stream("orders")), str(task_id(other)))
 
 
+@settings(max_examples=100, deadline=None)
 @given(SCOPES, PREFIXES)
 def test_a_prefix_finds_drivers_and_tasks_of_its_own(scope: Scope, prefix: str) -> None:
     for text in (driver_id(scope), str(task_id(scope))):
@@ -93,6 +96,7 @@ def test_a_prefix_finds_drivers_and_tasks_of_its_own(scope: Scope, prefix: str) 
         assert bool(re.fullmatch(prefix_pattern(prefix), text)) == (prefix == scope.prefix)
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60))
 def test_ids_of_others_are_nobodys(text: str) -> None:
     scope, task = parse_driver_id(text), parse_task_id(text)

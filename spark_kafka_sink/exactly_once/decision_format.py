@@ -1,0 +1,154 @@
+"""Records of the decision log as JSON text, and back; whatever a reader gets is checked.
+
+Version 1, one object per record, without line breaks::
+
+    {"version": 1, "type": "decided", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
+     "transactions": [{"id": "orders/stream/6b0c…/17/…", "producer": 4000, "epoch": 0,
+                       "protocol": 2, "started": 1763…, "timeout": 900000,
+                       "partitions": {"events": [[0, 5210, 17, 9120]]}}]}
+    {"version": 1, "type": "done", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
+     "transactions": 8, "records": 41877}
+
+A partition is its number, its records, and its first and last offset or null. A torn decision has
+"fates", one for each transaction. A newer version is refused: to take a decision for something else
+could lose or double a batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.decision import Fate, Record
+from spark_kafka_sink.exactly_once.json_object import (
+    VERSION,
+    JsonObject,
+    list_of,
+    malformed,
+    number_of,
+    parse_object,
+    text_of,
+)
+from spark_kafka_sink.exactly_once.log_state import Decided, Done
+from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def to_text(record: Record) -> str:
+    """The record as JSON, ASCII only, so that it can be cut anywhere."""
+    return json.dumps({"version": VERSION, **_to_json(record)}, separators=(",", ":"))
+
+
+def from_text(text: str) -> Record:
+    """The record that a text is.
+
+    Raises:
+        TransactionError: it is none, or one of a newer version.
+    """
+    return _from_json(parse_object(text))
+
+
+def _to_json(record: Record) -> dict[str, object]:
+    state = record.state
+    common = {
+        "query": state.query,
+        "batch": state.batch,
+        "retired": state.retired,
+        "at": record.at_ms,
+    }
+    if isinstance(state, Done):
+        counts = {"transactions": record.transactions, "records": record.records}
+        return {"type": "done", **common, **counts}
+    fates = {"fates": [fate.value for fate in record.fates]} if record.fates else {}
+    transactions = [_transaction_to_json(each) for each in state.transactions]
+    return {"type": "decided", **common, **fates, "transactions": transactions}
+
+
+def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
+    partitions: defaultdict[str, list[list[int | None]]] = defaultdict(list)
+    for each in task.partitions:
+        line = [each.partition, each.records, each.first_offset, each.last_offset]
+        partitions[each.topic].append(line)
+    return {
+        "id": task.transaction.transactional_id,
+        "producer": task.transaction.producer_id,
+        "epoch": task.transaction.epoch,
+        "protocol": task.transaction.version.value,
+        "started": task.started_ms,
+        "timeout": task.timeout_ms,
+        "partitions": partitions,
+    }
+
+
+def _from_json(fields: JsonObject) -> Record:
+    kind = fields.text("type")
+    query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
+    retired = tuple(_text_or_none(each) for each in fields.array("retired"))
+    if kind == "done":
+        return Record(
+            state=Done(query, batch, retired),
+            at_ms=at_ms,
+            transactions=fields.number("transactions"),
+            records=fields.number("records"),
+        )
+    if kind != "decided":
+        raise malformed(f"a record of type {kind[:40]!r}")
+    transactions = tuple(_transaction(JsonObject(each)) for each in fields.array("transactions"))
+    fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
+    if fates and len(fates) != len(transactions):
+        raise malformed("fates of other transactions")
+    return Record.of(Decided(query, batch, transactions, retired), at_ms, fates)
+
+
+def _transaction(fields: JsonObject) -> TaskTransaction:
+    transaction = OpenTransaction(
+        transactional_id=fields.text("id"),
+        producer_id=fields.number("producer"),
+        epoch=fields.number("epoch", highest=2**15 - 1),
+        version=_protocol(fields.number("protocol")),
+    )
+    return TaskTransaction(
+        transaction=transaction,
+        started_ms=fields.number("started"),
+        timeout_ms=fields.number("timeout"),
+        partitions=tuple(_partitions(fields.nested("partitions"))),
+    )
+
+
+def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
+    for topic, lines in topics.items():
+        for line in list_of(lines, "partitions"):
+            values = list_of(line, "a partition")
+            if len(values) != 4:
+                raise malformed("a partition without four numbers")
+            partition, records, first, last = values
+            yield PartitionRange(
+                topic=topic,
+                partition=number_of(partition, "a partition", 2**31 - 1),
+                records=number_of(records, "records"),
+                first_offset=None if first is None else number_of(first, "an offset"),
+                last_offset=None if last is None else number_of(last, "an offset"),
+            )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else text_of(value, "a query")
+
+
+def _protocol(number: int) -> TransactionVersion:
+    try:
+        return TransactionVersion(number)
+    except ValueError as error:
+        raise malformed("a transaction of an unknown protocol") from error
+
+
+def _fate(value: object) -> Fate:
+    try:
+        return Fate(text_of(value, "a fate"))
+    except ValueError as error:
+        raise malformed("an unknown fate") from error

@@ -1,0 +1,183 @@
+"""What the decision log's topic holds: a record for each scope, in chunks where it is large.
+
+====================  ===========================================================================
+key                   value
+====================  ===========================================================================
+``orders/stream``     a record, see `decision_format`; or null: the scope is forgotten
+``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``
+====================  ===========================================================================
+
+All chunks of a record are appended in one transaction and have a random id in common. The latest
+complete record of a scope is the one that holds. Compaction leaves the latest value of each key:
+chunks without their first or last ones are of a record that a later one has replaced.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.decision_format import from_text, to_text
+from spark_kafka_sink.exactly_once.json_object import VERSION, malformed, parse_object
+from spark_kafka_sink.exactly_once.transactional_id import driver_id, parse_driver_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_kafka_sink.exactly_once.decision import Record
+    from spark_kafka_sink.exactly_once.scope import Scope
+
+MAX_VALUE: Final = 500_000
+"""Bytes of a value: below what any topic takes, message.max.bytes being 1 MiB by default."""
+_ENVELOPE: Final = 200
+"""Bytes of a chunk around its text, at most."""
+_MAX_CHUNKS: Final = 10_000
+
+Message = tuple[bytes, bytes | None]
+"""Key and value, as they are appended."""
+
+
+def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Message]:
+    """What has to be appended, in one transaction, for the scope to have this record.
+
+    Args:
+        scope: whose record it is.
+        record: what to say of the scope.
+        limit: bytes of a value.
+    """
+    key, text = driver_id(scope), to_text(record)
+    if len(text) <= limit:
+        return [(key.encode(), text.encode())]
+    step = (limit - _ENVELOPE) // 2  # a quotation mark in the text takes two bytes of a chunk
+    parts = [text[start : start + step] for start in range(0, len(text), step)]
+    common = {"version": VERSION, "set": token_hex(8), "chunks": len(parts)}
+    return [
+        (f"{key}#{chunk}".encode(), json.dumps({**common, "chunk": chunk, "text": part}).encode())
+        for chunk, part in enumerate(parts)
+    ]
+
+
+@dataclass(slots=True)
+class _Chunks:
+    """The chunks of one record, as far as they have come, without a gap."""
+
+    set_id: str
+    expected: int
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """The latest complete record of a scope, not parsed yet, or why it can't be read."""
+
+    offset: int
+    text: str
+    problem: TransactionError | None = None
+
+
+class DecisionRecords:
+    """The latest record of each scope, from the messages of the decision log, in their order.
+
+    Bytes of strangers under keys of their own are passed over; under a scope's key they are an
+    error for that scope, until a readable record follows.
+    """
+
+    __slots__ = ("_chunks", "_latest", "_topic")
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._latest: dict[Scope, _Latest] = {}
+        self._chunks: dict[Scope, _Chunks] = {}
+
+    def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
+        """Take the messages that follow those taken before: offset, key, value."""
+        for offset, key, value in messages:
+            found = _parse_key(key)
+            if found is None:
+                continue
+            scope, chunk = found
+            try:
+                self._add(scope, chunk, offset, value)
+            except TransactionError as problem:
+                self._latest[scope] = _Latest(offset, "", problem)
+
+    def latest(self, scope: Scope) -> Record | None:
+        """The record that holds for a scope; None where nothing was ever decided.
+
+        Raises:
+            TransactionError: it is of a newer version, or nothing that this package writes.
+        """
+        found = self._latest.get(scope)
+        if found is None:
+            return None
+        try:
+            if found.problem is not None:
+                raise found.problem
+            return from_text(found.text)
+        except TransactionError as error:
+            raise TransactionError(
+                f"{error.message}, at offset {found.offset}",
+                topic=self._topic,
+                partition=0,
+                hint=error.hint,
+            ) from error
+
+    def scopes(self, prefix: str) -> Iterator[Scope]:
+        """The scopes under a prefix that have a record."""
+        return (scope for scope in self._latest if scope.prefix == prefix)
+
+    def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
+        if value is None:
+            self._chunks.pop(scope, None)
+            if chunk is None:
+                self._latest.pop(scope, None)
+            return
+        try:
+            text = value.decode()
+        except UnicodeDecodeError as error:
+            raise malformed("no UTF-8") from error
+        if chunk is None:
+            self._chunks.pop(scope, None)
+            self._latest[scope] = _Latest(offset, text)
+        elif (whole := self._add_chunk(scope, chunk, text)) is not None:
+            self._latest[scope] = _Latest(offset, whole)
+
+    def _add_chunk(self, scope: Scope, chunk: int, text: str) -> str | None:
+        """The text of the record that this chunk completes."""
+        fields = parse_object(text)
+        set_id, expected = fields.text("set"), fields.number("chunks", _MAX_CHUNKS)
+        if fields.number("chunk") != chunk or chunk >= expected:
+            raise malformed("a chunk under another chunk's key")
+        if chunk == 0:
+            self._chunks[scope] = _Chunks(set_id, expected)
+        chunks = self._chunks.get(scope)
+        if chunks is None or (chunks.set_id, chunks.expected) != (set_id, expected):
+            return None
+        if len(chunks.texts) != chunk:
+            del self._chunks[scope]
+            return None
+        chunks.texts.append(fields.text("text"))
+        if len(chunks.texts) < expected:
+            return None
+        del self._chunks[scope]
+        return "".join(chunks.texts)
+
+
+def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:
+    """The scope, and the chunk if it is one's key; None for a key of somebody else."""
+    if key is None:
+        return None
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return None
+    base, mark, chunk = text.partition("#")
+    scope = parse_driver_id(base)
+    if scope is None or not mark:
+        return None if scope is None else (scope, None)
+    if not (chunk.isascii() and chunk.isdigit() and len(chunk) <= len(str(_MAX_CHUNKS))):
+        return None
+    return scope, int(chunk)

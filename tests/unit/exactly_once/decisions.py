@@ -1,0 +1,82 @@
+"""Decisions for tests, and strategies for them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from spark_kafka_sink.exactly_once.decision import Fate, Record
+from spark_kafka_sink.exactly_once.log_state import Decided, Done
+from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+ORDERS = Scope.stream("orders")
+_LONG = st.integers(0, 2**63 - 1)
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
+_OFFSET = st.none() | _LONG
+_RANGES = st.builds(
+    PartitionRange,
+    topic=_TEXT,
+    partition=st.integers(0, 2**31 - 1),
+    records=_LONG,
+    first_offset=_OFFSET,
+    last_offset=_OFFSET,
+)
+_TRANSACTIONS = st.builds(
+    TaskTransaction,
+    transaction=st.builds(
+        OpenTransaction,
+        transactional_id=_TEXT,
+        producer_id=_LONG,
+        epoch=st.integers(0, 2**15 - 1),
+        version=st.sampled_from(TransactionVersion),
+    ),
+    started_ms=_LONG,
+    timeout_ms=_LONG,
+    partitions=st.lists(_RANGES, max_size=5).map(
+        lambda ranges: tuple(sorted(ranges, key=lambda each: each.topic))
+    ),
+)
+_QUERY = st.none() | _TEXT
+_RETIRED = st.lists(_QUERY, max_size=3).map(tuple)
+DECIDED = st.builds(
+    Decided, _QUERY, _TEXT, st.lists(_TRANSACTIONS, max_size=4).map(tuple), _RETIRED
+)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    """Any record that a driver may write: decided, torn, or done."""
+    at_ms = draw(_LONG)
+    if draw(st.booleans()):
+        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED))
+        return Record(state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG))
+    decided = draw(DECIDED)
+    count = len(decided.transactions)
+    fates = draw(st.lists(st.sampled_from(Fate), min_size=count, max_size=count))
+    return Record.of(decided, at_ms, tuple(fates) if draw(st.booleans()) else ())
+
+
+def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> Record:
+    """A decision of so many tasks, each with 10 records in so many partitions."""
+    transactions = tuple(
+        TaskTransaction(
+            transaction=OpenTransaction(
+                transactional_id=f"orders/stream/q/{batch}/3fa9c01be2d4a7f0/{task}/1{task}",
+                producer_id=4_000 + task,
+                epoch=0,
+                version=TransactionVersion.V2,
+            ),
+            started_ms=1_763_789_990_000,
+            timeout_ms=900_000,
+            partitions=tuple(
+                PartitionRange(
+                    topic="events", partition=each, records=10, first_offset=0, last_offset=9
+                )
+                for each in range(partitions)
+            ),
+        )
+        for task in range(tasks)
+    )
+    return Record.of(Decided("q", batch, transactions), 1_763_790_000_000)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.decision import Fate, Record
+from spark_kafka_sink.exactly_once.decision_format import from_text, to_text
+from tests.unit.exactly_once.decisions import decided, records
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(records())
+def test_what_is_written_is_read(record: Record) -> None:
+    text = to_text(record)
+    assert text.isascii()
+    assert "\n" not in text
+    assert from_text(text) == record
+
+
+def test_the_format_of_version_1_stays() -> None:
+    record = decided(1)
+    assert to_text(record) == (
+        '{"version":1,"type":"decided","query":"q","batch":"17","retired":[],"at":1763790000000,'
+        '"transactions":[{"id":"orders/stream/q/17/3fa9c01be2d4a7f0/0/10","producer":4000,"epoch":0,'
+        '"protocol":2,"started":1763789990000,"timeout":900000,'
+        '"partitions":{"events":[[0,10,0,9]]}}]}'
+    )
+    assert isinstance(record.state.batch, str)
+
+
+def test_a_newer_version_is_refused_clearly() -> None:
+    newer = {**json.loads(to_text(decided(1))), "version": 2}
+    with pytest.raises(
+        TransactionError, match=r"record of version 2, .* up to version 1"
+    ) as caught:
+        from_text(json.dumps(newer))
+    assert "at least that version" in str(caught.value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=200))
+def test_no_text_raises_anything_else(text: str) -> None:
+    with pytest.raises(TransactionError):
+        from_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"version":' + "9" * 5_000 + "}",
+        '{"version":NaN}',
+        '{"version":0,"type":"done"}',
+        '{"version":true,"type":"done"}',
+        '{"version":1,"type":"done","query":"\\ud800","batch":"1","at":0}',
+    ],
+)
+def test_hostile_json_is_malformed(text: str) -> None:
+    with pytest.raises(TransactionError, match="not what this package writes"):
+        from_text(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_record_with_another_value_somewhere_is_read_whole_or_not_at_all(
+    data: st.DataObject,
+) -> None:
+    value = json.loads(to_text(data.draw(records())))
+    _replace_one(value, data)
+    try:
+        read = from_text(json.dumps(value))
+    except TransactionError:
+        return
+    assert from_text(to_text(read)) == read
+
+
+def test_fates_belong_to_transactions() -> None:
+    torn = json.loads(to_text(decided(2)))
+    torn["fates"] = ["lost"]
+    with pytest.raises(TransactionError, match="fates of other transactions"):
+        from_text(json.dumps(torn))
+    with pytest.raises(ValueError, match="one fate"):
+        Record.of(decided(2).state, 0, (Fate.LOST,))  # type: ignore[arg-type]
+
+
+def _replace_one(value: object, data: st.DataObject) -> None:
+    """Put anything in the place of one value, however deep."""
+    while True:
+        places: list[object] = list(value) if isinstance(value, dict) else []
+        if isinstance(value, list):
+            places = list(range(len(value)))
+        if not places:
+            return
+        place = data.draw(st.sampled_from(places))
+        inner = value[place]  # type: ignore[index]
+        if not isinstance(inner, dict | list) or not inner or data.draw(st.booleans()):
+            value[place] = data.draw(ANY_JSON)  # type: ignore[index]
+            return
+        value = inner

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.decision_records import (
+    MAX_VALUE,
+    DecisionRecords,
+    Message,
+    messages_of,
+)
+from spark_kafka_sink.exactly_once.scope import Scope
+from tests.unit.exactly_once.decisions import ORDERS, decided, records
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.decision import Record
+
+SMALL = 400
+
+
+def read(*batches: list[Message]) -> DecisionRecords:
+    """The records of a log with these messages, one after the other."""
+    found = DecisionRecords("decisions")
+    messages = [message for batch in batches for message in batch]
+    found.add((offset, key, value) for offset, (key, value) in enumerate(messages))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(records(), records())
+def test_the_latest_record_of_a_scope_holds(first: Record, second: Record) -> None:
+    for limit in (SMALL, MAX_VALUE):
+        log = [messages_of(ORDERS, first, SMALL), messages_of(ORDERS, second, limit)]
+        assert read(*log).latest(ORDERS) == second
+        assert read(*reversed(log)).latest(ORDERS) == first
+
+
+def test_nothing_is_known_of_a_scope_without_a_record() -> None:
+    log = read(messages_of(ORDERS, decided(1)))
+    assert log.latest(Scope.stream("order")) is None
+    assert list(log.scopes("orders")) == [ORDERS]
+    assert list(log.scopes("order")) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(records())
+def test_no_value_is_larger_than_the_limit(record: Record) -> None:
+    for _, value in messages_of(ORDERS, record, SMALL):
+        assert value is not None
+        assert len(value) <= SMALL
+
+
+def test_a_large_decision_fits_topics_with_default_limits() -> None:
+    record = decided(1_000, partitions=64)
+    messages = messages_of(ORDERS, record)
+    assert len(messages) > 1
+    assert max(len(value or b"") for _, value in messages) <= MAX_VALUE
+    assert read(messages).latest(ORDERS) == record
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 30), st.data())
+def test_a_record_with_a_missing_chunk_does_not_count(tasks: int, data: st.DataObject) -> None:
+    before = messages_of(ORDERS, decided(1, batch="16"), SMALL)
+    messages = messages_of(ORDERS, decided(tasks), SMALL)
+    missing = data.draw(st.integers(0, len(messages) - 1))
+    kept = messages[:missing] + messages[missing + 1 :]
+    assert read(before, kept).latest(ORDERS) == decided(1, batch="16")
+
+
+def test_chunks_of_an_earlier_record_are_not_mixed_in() -> None:
+    """Compaction leaves the last chunks of a longer record behind."""
+    long, short = messages_of(ORDERS, decided(9), SMALL), messages_of(ORDERS, decided(3), SMALL)
+    assert len(long) > len(short) > 1
+    assert read(long[len(short) :], short).latest(ORDERS) == decided(3)
+    assert read(long[:2], short).latest(ORDERS) == decided(3)
+    assert read(long[:1], short[1:]).latest(ORDERS) is None
+
+
+def test_a_record_is_read_in_two_parts() -> None:
+    messages = messages_of(ORDERS, decided(9), SMALL)
+    log = read(messages[:2])
+    assert log.latest(ORDERS) is None
+    log.add((offset, *message) for offset, message in enumerate(messages[2:], start=2))
+    assert log.latest(ORDERS) == decided(9)
+
+
+def test_a_scope_is_forgotten() -> None:
+    key = messages_of(ORDERS, decided(1))[0][0]
+    assert read(messages_of(ORDERS, decided(1)), [(key, None)]).latest(ORDERS) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=30))))
+def test_bytes_of_strangers_are_passed_over(strangers: list[tuple[bytes | None, bytes]]) -> None:
+    log = DecisionRecords("decisions")
+    log.add((offset, key, value) for offset, (key, value) in enumerate(strangers))
+    log.add((100 + offset, *each) for offset, each in enumerate(messages_of(ORDERS, decided(1))))
+    assert log.latest(ORDERS) == decided(1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=50), st.sampled_from([b"", b"#0", b"#1"]))
+def test_a_value_of_strangers_under_a_key_of_ours_is_an_error(value: bytes, chunk: bytes) -> None:
+    good = messages_of(ORDERS, decided(1))
+    log = read(good, [(b"orders/stream" + chunk, value)])
+    with pytest.raises(TransactionError, match="offset 1") as caught:
+        log.latest(ORDERS)
+    assert caught.value.topic == "decisions"
+    assert read([(b"orders/stream" + chunk, value)], good).latest(ORDERS) == decided(1)
+
+
+def test_a_newer_version_is_refused_for_its_scope_alone() -> None:
+    newer = {**json.loads(messages_of(ORDERS, decided(1))[0][1] or b""), "version": 2}
+    log = read(
+        messages_of(Scope.stream("other"), decided(1)),
+        [(b"orders/stream", json.dumps(newer).encode())],
+    )
+    assert log.latest(Scope.stream("other")) == decided(1)
+    with pytest.raises(TransactionError, match="version 2"):
+        log.latest(ORDERS)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"chunk": 5}, {"chunks": 0}, {"chunks": 10_001}, {"set": None}, {"version": 2}]
+)
+def test_a_chunk_that_contradicts_its_key_is_an_error(changed: dict[str, object]) -> None:
+    key, value = messages_of(ORDERS, decided(9), SMALL)[1]
+    chunk = {**json.loads(value or b""), **changed}
+    log = read([(key, json.dumps(chunk).encode())])
+    with pytest.raises(TransactionError, match="offset 0"):
+        log.latest(ORDERS)
+
+
+@pytest.mark.parametrize("key", [b"orders/stream#", b"orders/stream#x", b"orders/stream#-1"])
+def test_a_key_that_names_no_chunk_is_a_stranger_s(key: bytes) -> None:
+    assert read([(key, b"x")]).latest(ORDERS) is None
