@@ -108,6 +108,13 @@ CLIENT_VERSIONS: Mapping[ApiKey, VersionRange] = {
 }
 """What the client side can ask for; InitProducerId 6 and Fetch 18 are unstable in Kafka 4.3."""
 
+_SINCE = {
+    ApiKey.DESCRIBE_PRODUCERS: "2.8",
+    ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
+    ApiKey.LIST_TRANSACTIONS: "3.0",
+}
+"""The releases that brought APIs which this package can do without."""
+
 _UNSUPPORTED = error_name(ErrorCode.unsupported_version)
 
 
@@ -129,7 +136,8 @@ def negotiate(
         raise ProtocolError(
             f"the broker does not serve {api.name}; this client speaks versions {ours}",
             error=_UNSUPPORTED,
-            hint="It needs a broker that is compatible with Apache Kafka 2.1 or later",
+            hint="It needs a broker that is compatible with Apache Kafka "
+            f"{_SINCE.get(api, '2.1')} or later",
         )
     highest = min(ours.highest, theirs.highest, ours.highest if cap is None else cap)
     if highest >= max(ours.lowest, theirs.lowest):

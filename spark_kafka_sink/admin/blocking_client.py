@@ -1,0 +1,286 @@
+"""A client without a thread of its own: the caller's sends, waits and takes the answers.
+
+Many requests to many brokers are in flight at once. Connections, TLS, SASL and metadata are those
+of `client`. Source: ``NetworkClient`` under ``KafkaAdminClient``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.admin.call import Answer, Call
+from spark_kafka_sink.admin.coordinators import Coordinators
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.metadata import Metadata
+from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ProtocolError
+from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from random import Random
+    from types import TracebackType
+    from typing import Self
+
+    from spark_kafka_sink.client.channel.login_threads import LoginSteps
+    from spark_kafka_sink.client.channel.resolver import Resolver
+    from spark_kafka_sink.client.cluster import Cluster, Node
+    from spark_kafka_sink.client.dialer import Connect
+    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.protocol.versions import ApiKey
+    from spark_kafka_sink.security.credentials_stamp import Stamp
+
+MAX_IN_FLIGHT = 100
+"""Requests in flight to one broker, which serves those of a connection one after the other."""
+_CONNECTING_WAIT = 0.02
+"""Seconds between two looks for any broker that can be asked."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    """A call that is in flight: the version it was written in, and what its broker speaks."""
+
+    call: Call
+    version: int
+    transaction_version: TransactionVersion
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Calls that wait for a connection, or for room on it.
+
+    `failures`: how often connecting to the broker had failed when the first of them came.
+    """
+
+    failures: int
+    calls: deque[Call]
+
+
+class BlockingClient:
+    """Used by one thread at a time; a context manager.
+
+    Args:
+        config: whom to connect to, and how; topics are never created by asking about them.
+        clock: the machine's where None.
+        random: draws the back-offs.
+        connect: opens sockets; TCP where None.
+        resolver: looks names up; the system's where None.
+        logins: makes the steps of logins; threads where None.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        connect: Connect | None = None,
+        resolver: Resolver | None = None,
+        logins: LoginSteps | None = None,
+    ) -> None:
+        self.config = config
+        quiet = replace(config, allow_auto_create_topics=False)
+        self._client = Client(quiet, clock, random, connect, resolver, logins)
+        self._network = self._client.network
+        self.metadata = self._client.metadata
+        self.random = self._client.random
+        self.coordinators = Coordinators()
+        self._queues: dict[Node, _Queue] = {}
+        self._in_flight: set[_Sent] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.abandon()
+        self._client.close()
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the brokers have said of the cluster so far."""
+        return self.metadata.cluster
+
+    @property
+    def credentials(self) -> Stamp:
+        """What the references among the security settings led to when the client was made."""
+        return self._client.credentials
+
+    def now(self) -> float:
+        """Seconds of the clock that deadlines are given in."""
+        return self._client.clock.monotonic()
+
+    def deadline(self, seconds: float) -> float:
+        """The deadline for what may take so long from now on."""
+        return self.now() + seconds
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self._client.clock.wall_ms()
+
+    def submit(self, call: Call) -> None:
+        """Send a request as soon as its broker can be reached; nothing is sent by this alone."""
+        queue = self._queues.get(call.node)
+        if queue is None:
+            queue = self._queues[call.node] = _Queue(self._network.attempts(call.node), deque())
+        queue.calls.append(call)
+
+    def turn(self, wait: float) -> None:
+        """Send what can be sent, wait at most `wait` seconds, and take what has been answered.
+
+        Raises:
+            AuthenticationError: the brokers do not accept this client.
+            ProtocolError: a broker does not serve what it is to be asked.
+        """
+        now = self.now()
+        for node in list(self._queues):
+            self._send_queued(node, now)
+        self.metadata.maybe_send(self._network, now)
+        waits = (wait, self._network.next_deadline(now), self.metadata.wait(now))
+        for completion in self._network.poll(min(waits), self._client.clock.monotonic):
+            self._complete(completion)
+        self._fail_unreachable()
+        if self.metadata.failure is not None:
+            raise copy(self.metadata.failure)
+        if (fatal := self._network.failures.fatal) is not None:
+            raise copy(fatal)
+
+    def any_node(self) -> Node | None:
+        """A broker that can be asked at once; if there is none, one is connected to."""
+        now = self.now()
+        node = self.metadata.least_loaded_node(self._network, now)
+        if node is None:
+            self.metadata.connect_any(self._network, now)
+        return node
+
+    def version(self, node: Node, api: ApiKey, cap: int | None = None) -> int | None:
+        """The version that a broker would be asked in; None while it is not connected."""
+        if not self._network.is_ready(node, self.now()):
+            return None
+        return self._network.broker(node.node_id).connection.version(api, cap)
+
+    def want(self, topics: Iterable[str]) -> None:
+        """From now on the metadata covers these topics."""
+        self.metadata.want(topics)
+
+    def await_metadata(self, deadline: float | None) -> None:
+        """Wait until a broker has told of the cluster since the client was made.
+
+        Raises:
+            AuthenticationError: the brokers do not accept this client.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        while not self.metadata.answered:
+            now = self.now()
+            if deadline is not None and now >= deadline:
+                raise self.unavailable("asking for metadata")
+            self.turn(1.0 if deadline is None else deadline - now)
+
+    def forget_topics(self) -> None:
+        """Whoever uses the client next begins with what the brokers say then."""
+        self.metadata.end_session(self.now())
+
+    def abandon(self) -> None:
+        """Nobody waits for the calls that were submitted any more."""
+        self._queues.clear()
+        self._in_flight.clear()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in flight or waits to be sent."""
+        return not self._queues and not self._in_flight
+
+    def unavailable(self, what: str, code: int | None = None) -> BrokerUnavailableError:
+        """The error for what could not be done within its deadline.
+
+        Args:
+            what: the task, such as "describing transactions".
+            code: the latest answer that did not settle it, None where there was none.
+        """
+        reasons = sorted(self._network.failures.reasons.items())
+        tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
+        return BrokerUnavailableError(
+            f"{what} took longer than it may" + (f". Tried {tried}" if tried else ""),
+            error=None if code is None else error_name(code),
+            hint="see whether the brokers of kafka.bootstrap.servers run and can be reached",
+        )
+
+    def _send_queued(self, node: Node, now: float) -> None:
+        """Send what waits for a broker, or go on connecting to it."""
+        if not self._network.is_ready(node, now):
+            self._network.connect(node, now)
+            return
+        calls = self._queues[node].calls
+        while calls and self._network.in_flight(node.node_id) < MAX_IN_FLIGHT:
+            self._send(calls.popleft(), now)
+            if not self._network.is_ready(node, now):
+                return
+        if not calls:
+            del self._queues[node]
+
+    def _send(self, call: Call, now: float) -> None:
+        connection = self._network.broker(call.node.node_id).connection
+        try:
+            version = connection.version(call.api, call.cap)
+        except ProtocolError as error:
+            error.broker = str(call.node)
+            raise
+        sent = _Sent(call, version, connection.transaction_version)
+        request = Request(api=call.api, version=version, body=call.body(version), context=sent)
+        self._in_flight.add(sent)
+        self._network.send(call.node.node_id, request, now)
+
+    def _complete(self, completion: Completion) -> None:
+        sent: Any = completion.request.context
+        if isinstance(sent, Metadata):
+            self.metadata.handle_response(completion, self.now())
+        elif sent in self._in_flight:
+            self._in_flight.discard(sent)
+            self._throttle(completion)
+            sent.call.done(
+                Answer(
+                    node=completion.node,
+                    version=sent.version,
+                    transaction_version=sent.transaction_version,
+                    response=completion.response,
+                    failure=completion.failure,
+                    written=completion.written,
+                )
+            )
+
+    def _throttle(self, completion: Completion) -> None:
+        pause = getattr(completion.response, "throttle_time", None)
+        if isinstance(pause, timedelta) and pause > timedelta(0):
+            self._network.throttle(completion.node.node_id, pause.total_seconds(), self.now())
+
+    def _fail_unreachable(self) -> None:
+        """Give back the calls to brokers that could not be connected to since they came."""
+        for node, queue in list(self._queues.items()):
+            if self._network.attempts(node) <= queue.failures:
+                continue
+            del self._queues[node]
+            reason = self._network.failures.reasons.get(str(node), "no connection")
+            for call in queue.calls:
+                call.done(
+                    Answer(
+                        node=node,
+                        version=-1,
+                        transaction_version=TransactionVersion.V1,
+                        failure=reason,
+                        written=False,
+                    )
+                )

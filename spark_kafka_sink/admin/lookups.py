@@ -1,0 +1,246 @@
+"""Which broker is responsible: a coordinator, a partition's leader, one by its id, or any.
+
+Source: ``CoordinatorStrategy``, ``PartitionLeaderStrategy``, ``AllBrokersStrategy``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+from spark_kafka_sink.admin.api_driver import (
+    LONGEST_WAIT,
+    Action,
+    ApiDriver,
+    ApiHandler,
+    K,
+    KeyResult,
+)
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.metadata import is_fatal
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import (
+    COORDINATOR_UNAVAILABLE,
+    ClientErrorCode,
+    ErrorCode,
+)
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+
+_SOON = 0.02
+"""Seconds between two looks for a broker that is being connected to."""
+_TRANSACTION = 1
+"""The key type of a transactional id."""
+_BATCHED = 4
+"""The first version of FindCoordinator with many keys (KIP-699)."""
+_MANY = 1_000
+
+
+class FindCoordinatorHandler(ApiHandler[str, Node]):
+    """The coordinators of transactional ids (KIP-98)."""
+
+    api = ApiKey.FIND_COORDINATOR
+
+    def keys_per_request(self, version: int | None) -> int:
+        """See `ApiHandler`."""
+        return _MANY if version is not None and version >= _BATCHED else 1
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        values = {"key_type": _TRANSACTION, "coordinator_keys": keys, "key": keys[0]}
+        return [encode(build(request_type(self.api, version), values))]
+
+    def results(self, keys: Sequence[str], answer: Answer) -> Mapping[str, KeyResult[Node]]:
+        """See `ApiHandler`."""
+        response = answer.response
+        told = getattr(response, "coordinators", None)
+        if told is None:
+            return {keys[0]: _coordinator(response)}
+        return {one.key: _coordinator(one) for one in told}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        retriable = code in COORDINATOR_UNAVAILABLE or code in _LOST
+        return Action.RETRY if retriable else Action.DONE
+
+
+_LOST = frozenset({ClientErrorCode.disconnected, ClientErrorCode.not_sent})
+
+
+def _coordinator(told: object) -> KeyResult[Node]:
+    code = int(getattr(told, "error_code", 0))
+    message = getattr(told, "error_message", None)
+    node_id, host, port = (getattr(told, name) for name in ("node_id", "host", "port"))
+    node = Node(int(node_id), host, int(port))
+    return KeyResult(code=code, message=message, value=None if code else node)
+
+
+class AnyBrokerLookup(Generic[K]):
+    """Whichever broker is ready, with the fewest requests in flight."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+
+    def node(self, key: K) -> Node | None:  # noqa: ARG002
+        """See `Lookup`."""
+        return self._client.any_node()
+
+    def ask(self, keys: Sequence[K]) -> None:
+        """See `Lookup`: the client connects."""
+
+    def forget(self, key: K) -> None:
+        """See `Lookup`."""
+
+    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
+        """See `Lookup`."""
+        return {}
+
+    def wait(self, now: float) -> float:  # noqa: ARG002
+        """See `Lookup`."""
+        return _SOON
+
+
+class CoordinatorLookup:
+    """The coordinators of transactional ids; what is found is kept with the client."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+        self._coordinators = client.coordinators
+        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(client)
+        self._driver = ApiDriver(client, FindCoordinatorHandler(), any_broker)
+
+    def node(self, key: str) -> Node | None:
+        """See `Lookup`."""
+        return self._coordinators.get(key)
+
+    def ask(self, keys: Sequence[str]) -> None:
+        """See `Lookup`."""
+        self._driver.add(keys)
+        self._driver.step(self._client.now())
+
+    def forget(self, key: str) -> None:
+        """See `Lookup`."""
+        self._coordinators.forget(key)
+
+    def step(self, now: float) -> Mapping[str, int]:
+        """See `Lookup`."""
+        self._driver.step(now)
+        failures = {}
+        for key, result in self._driver.take_results().items():
+            if result.value is None:
+                failures[key] = result.code
+            else:
+                self._coordinators.found(key, result.value)
+        return failures
+
+    def wait(self, now: float) -> float:
+        """See `Lookup`."""
+        return LONGEST_WAIT if self._driver.is_done else self._driver.wait(now)
+
+
+class LeaderLookup:
+    """The leaders of partitions, from the metadata.
+
+    Args:
+        client: has the metadata.
+        patience: seconds for which a topic may be unknown to the brokers, as one that has just
+            been made is to some.
+    """
+
+    def __init__(self, client: BlockingClient, patience: float = LONGEST_WAIT) -> None:
+        self._client = client
+        self._patience = patience
+        self._asked_at: dict[TopicPartition, float] = {}
+        """Keys whose leader is being found out, and since when."""
+        self._stale: dict[TopicPartition, int] = {}
+        """The number of the latest Metadata request when a leader turned out to be wrong."""
+
+    def node(self, key: TopicPartition) -> Node | None:
+        """See `Lookup`."""
+        metadata = self._client.metadata
+        if metadata.answered <= self._stale.get(key, -1):
+            return None
+        self._stale.pop(key, None)
+        node = metadata.cluster.nodes.get(metadata.cluster.leader(*key))
+        if node is not None:
+            self._asked_at.pop(key, None)
+        return node
+
+    def ask(self, keys: Sequence[TopicPartition]) -> None:
+        """See `Lookup`."""
+        self._client.want(key.topic for key in keys)
+        for key in keys:
+            self._asked_at.setdefault(key, self._client.now())
+
+    def forget(self, key: TopicPartition) -> None:
+        """See `Lookup`."""
+        metadata = self._client.metadata
+        self._stale[key] = metadata.requests
+        metadata.refresh()
+
+    def step(self, now: float) -> Mapping[TopicPartition, int]:
+        """See `Lookup`."""
+        cluster = self._client.cluster
+        failures = {}
+        for key, since in list(self._asked_at.items()):
+            code = cluster.errors.get(key.topic, 0)
+            is_absent = code == ErrorCode.unknown_topic_or_partition
+            if is_fatal(cluster, key.topic) or (is_absent and now - since >= self._patience):
+                failures[key] = code
+                del self._asked_at[key]
+        return failures
+
+    def wait(self, now: float) -> float:
+        """See `Lookup`."""
+        return self._client.metadata.wait(now) if self._asked_at or self._stale else LONGEST_WAIT
+
+
+class BrokerLookup:
+    """Brokers by their ids."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+        self._asked: dict[int, int] = {}
+        """Brokers that are not known, or do not answer, and the latest Metadata request then."""
+
+    def node(self, key: int) -> Node | None:
+        """See `Lookup`."""
+        metadata = self._client.metadata
+        if metadata.answered <= self._asked.get(key, -1):
+            return None
+        return metadata.cluster.nodes.get(key)
+
+    def ask(self, keys: Sequence[int]) -> None:
+        """See `Lookup`."""
+        for key in keys:
+            if key not in self._asked:
+                self.forget(key)
+
+    def forget(self, key: int) -> None:
+        """See `Lookup`."""
+        metadata = self._client.metadata
+        self._asked[key] = metadata.requests
+        metadata.refresh()
+
+    def step(self, now: float) -> Mapping[int, int]:  # noqa: ARG002
+        """See `Lookup`: a broker that the others do not know any more is gone."""
+        metadata = self._client.metadata
+        gone = {}
+        for key, asked in list(self._asked.items()):
+            if metadata.answered > asked:
+                del self._asked[key]
+                if key not in metadata.cluster.nodes:
+                    gone[key] = int(ErrorCode.broker_not_available)
+        return gone
+
+    def wait(self, now: float) -> float:
+        """See `Lookup`."""
+        return self._client.metadata.wait(now) if self._asked else LONGEST_WAIT

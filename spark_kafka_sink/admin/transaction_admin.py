@@ -1,0 +1,304 @@
+"""Transactions of others, from any process: begun, ended, described, listed, fenced.
+
+A coordinator asks for nothing but transactional id, producer id and epoch, so the driver can end
+what its tasks have left open. Source: ``TransactionManager``, ``KafkaAdminClient``; KIP-98,
+KIP-360, KIP-664, KIP-890.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.admin.api_driver import ApiDriver, K, KeyResult, V
+from spark_kafka_sink.admin.denials import denied, on_topic, on_transactional_id
+from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.admin.transaction_handlers import (
+    DescribeProducersHandler,
+    DescribeTransactionsHandler,
+    EndTxnHandler,
+    InitProducerIdHandler,
+    ListTransactionsHandler,
+)
+from spark_kafka_sink.admin.transaction_states import OPEN_STATES
+from spark_kafka_sink.common.errors import (
+    ConfigError,
+    FencedError,
+    KafkaProdError,
+    TransactionError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.protocol.error_codes import (
+    FATAL_TO_PRODUCER,
+    ClientErrorCode,
+    ErrorCode,
+    error_name,
+)
+from spark_kafka_sink.security.acl import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.transaction_states import (
+        ActiveProducer,
+        ListedTransaction,
+        TransactionDescription,
+        TransactionState,
+    )
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+_FENCING_TIMEOUT_MS = 10_000
+"""The transaction.timeout.ms of ids that are fenced: nobody begins a transaction with them."""
+_FENCED = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
+_DENIED = ErrorCode.transactional_id_authorization_failed
+
+
+class TransactionAdmin:
+    """All deadlines are in seconds of the client's clock, None for as long as it takes.
+
+    Args:
+        client: sends; lent, not owned.
+        prefix: what the transactional ids begin with, for the ACL that an error names.
+    """
+
+    def __init__(self, client: BlockingClient, prefix: str | None = None) -> None:
+        self._client = client
+        self._prefix = prefix
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        deadline: float | None,
+        current: OpenTransaction | None = None,
+    ) -> OpenTransaction:
+        """A producer at a new epoch; earlier ones are fenced, and their transaction has ended.
+
+        Args:
+            transactional_id: the id.
+            timeout_ms: transaction.timeout.ms.
+            deadline: when to give up; an answer that was lost is simply asked for again.
+            current: the producer to go on from (KIP-360): where another one has taken over since,
+                it stays.
+
+        Raises:
+            FencedError: another producer has taken over from `current`.
+            AuthorizationError: a right is missing, which it names.
+            ConfigError: the brokers allow no such timeout.
+            TransactionError: the coordinator refuses for another reason.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        known = None if current is None else {transactional_id: current}
+        handler = InitProducerIdHandler(timeout_ms, known)
+        driver = ApiDriver(
+            self._client, handler, CoordinatorLookup(self._client), (transactional_id,)
+        )
+        if not driver.run(deadline):
+            raise self._too_late(f"InitProducerId of {transactional_id}", driver)
+        result = driver.results[transactional_id]
+        if result.value is not None:
+            return result.value
+        if result.code == ErrorCode.invalid_transaction_timeout:
+            raise ConfigError(
+                f"transaction.timeout.ms = {timeout_ms} is more than the brokers allow",
+                error=error_name(result.code),
+                hint="lower it, or raise transaction.max.timeout.ms on the brokers",
+            )
+        raise self.refusal("InitProducerId", transactional_id, result.code)
+
+    def end(
+        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
+    ) -> dict[str, int]:
+        """Commit or abort, in parallel: Kafka's error code for each transactional id, 0 for done.
+
+        To repeat it is safe. COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+        NOT_COORDINATOR, CONCURRENT_TRANSACTIONS and lost connections are tried again until the
+        deadline; what is not settled then has the latest of these codes, or
+        `ClientErrorCode.disconnected` where no answer has come.
+        """
+        return {key: result.code for key, result in self.end_all(transactions, commit, deadline)}
+
+    def end_all(
+        self, transactions: Sequence[OpenTransaction], commit: bool, deadline: float | None
+    ) -> list[tuple[str, KeyResult[OpenTransaction]]]:
+        """As `end`; the value of a result is what the producer's next transaction begins with."""
+        ids = [each.transactional_id for each in transactions]
+        handler = EndTxnHandler(transactions, commit=commit)
+        driver = ApiDriver(self._client, handler, CoordinatorLookup(self._client), ids)
+        driver.run(deadline)
+        unsettled: dict[str, KeyResult[OpenTransaction]] = {
+            key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)
+            for key, code in driver.unsettled.items()
+        }
+        results = driver.results | unsettled
+        return [(name, results[name]) for name in dict.fromkeys(ids)]
+
+    def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
+        """Abort what is open by InitProducerId, in parallel; codes as of `end`.
+
+        Whoever had one of the ids can't go on with it; a transaction that is being committed is.
+        """
+        handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
+        driver = ApiDriver(
+            self._client, handler, CoordinatorLookup(self._client), transactional_ids
+        )
+        driver.run(deadline)
+        codes = {key: result.code for key, result in driver.results.items()}
+        for key, code in driver.unsettled.items():
+            codes[key] = int(ClientErrorCode.disconnected) if code is None else code
+        return codes
+
+    def describe(
+        self, transactional_ids: Collection[str], deadline: float | None
+    ) -> dict[str, TransactionDescription]:
+        """The state of each transactional id; ids that the coordinators do not know are left out.
+
+        Raises:
+            ProtocolError: a broker is older than Kafka 3.0, which brought DescribeTransactions.
+            AuthorizationError: a right is missing, which it names.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        driver = ApiDriver(
+            self._client,
+            DescribeTransactionsHandler(),
+            CoordinatorLookup(self._client),
+            transactional_ids,
+        )
+        if not driver.run(deadline):
+            raise self._too_late("DescribeTransactions", driver)
+        found = {}
+        for name, result in driver.results.items():
+            if result.value is not None:
+                found[name] = result.value
+            elif result.code != ErrorCode.transactional_id_not_found:
+                operation = Operation.DESCRIBE
+                raise self.refusal("DescribeTransactions", name, result.code, operation)
+        return found
+
+    def list(
+        self,
+        pattern: str | None,
+        deadline: float | None,
+        states: Sequence[TransactionState] = OPEN_STATES,
+    ) -> list[ListedTransaction]:
+        """The transactions of all brokers whose id matches the pattern as a whole, by id.
+
+        Those that this client may not describe are not among them.
+
+        Args:
+            pattern: a regular expression of Python and RE2 alike; None for all.
+            deadline: when to give up.
+            states: those to be listed, by default all that are open; empty for all.
+
+        Raises:
+            ProtocolError: a broker is older than Kafka 3.0, which brought ListTransactions.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        matches = re.compile(pattern or ".*", re.DOTALL)
+        while True:
+            brokers = self._brokers(deadline)
+            listed = self._list(brokers, states, pattern, deadline)
+            if listed is None:
+                listed = self._list(brokers, states, None, deadline) or []
+            if brokers == frozenset(self._client.cluster.nodes):
+                break  # otherwise coordinators have moved meanwhile
+        wanted = {
+            one.transactional_id: one for one in listed if matches.fullmatch(one.transactional_id)
+        }
+        return sorted(wanted.values(), key=lambda one: one.transactional_id)
+
+    def describe_producers(
+        self, partitions: Collection[TopicPartition], deadline: float | None
+    ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
+        """The producers that each partition's leader remembers, with their open transactions.
+
+        Raises:
+            ProtocolError: a broker is older than Kafka 2.8, which brought DescribeProducers.
+            AuthorizationError: a right is missing, which it names.
+            UnknownTopicError: there is no such partition.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        driver = ApiDriver(
+            self._client, DescribeProducersHandler(), LeaderLookup(self._client), partitions
+        )
+        if not driver.run(deadline):
+            raise self._too_late("DescribeProducers", driver)
+        return {key: self._producers(key, result) for key, result in driver.results.items()}
+
+    def refusal(
+        self,
+        what: str,
+        transactional_id: str,
+        code: int,
+        operation: Operation = Operation.WRITE,
+    ) -> KafkaProdError:
+        """The error for a final answer about a transactional id that is not 0.
+
+        Args:
+            what: the request, such as "EndTxn".
+            transactional_id: the id.
+            code: Kafka's error code.
+            operation: what the missing right would allow, where that is the reason.
+        """
+        if code == _DENIED:
+            acl = on_transactional_id(operation, transactional_id, self._prefix)
+            return denied(self._client, what, code, acl)
+        if code in _FENCED:
+            return FencedError(
+                f"{what} of {transactional_id}: another producer has taken over this id",
+                error=error_name(code),
+            )
+        fatal = " and so will be all others of this producer" if code in FATAL_TO_PRODUCER else ""
+        return TransactionError(
+            f"{what} of {transactional_id} was refused{fatal}", error=error_name(code)
+        )
+
+    def _list(
+        self,
+        brokers: Collection[int],
+        states: Sequence[TransactionState],
+        pattern: str | None,
+        deadline: float | None,
+    ) -> Sequence[ListedTransaction] | None:
+        """What these brokers list; None where one does not understand the pattern."""
+        handler = ListTransactionsHandler(states, pattern)
+        driver = ApiDriver(self._client, handler, BrokerLookup(self._client), brokers)
+        if not driver.run(deadline):
+            raise self._too_late("ListTransactions", driver)
+        codes = {result.code for result in driver.results.values()}
+        if ErrorCode.invalid_regular_expression in codes:
+            return None
+        for result in driver.results.values():
+            if result.code not in {0, ErrorCode.broker_not_available}:
+                raise TransactionError(
+                    "ListTransactions was refused",
+                    broker=str(result.node),
+                    error=error_name(result.code),
+                )
+        return [one for result in driver.results.values() for one in result.value or ()]
+
+    def _brokers(self, deadline: float | None) -> frozenset[int]:
+        """The ids of all brokers."""
+        self._client.await_metadata(deadline)
+        return frozenset(self._client.cluster.nodes)
+
+    def _producers(
+        self, key: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]
+    ) -> tuple[ActiveProducer, ...]:
+        what = "DescribeProducers"
+        if result.code == ErrorCode.topic_authorization_failed:
+            raise denied(self._client, what, result.code, on_topic(Operation.READ, key.topic))
+        if result.code:
+            raise UnknownTopicError(
+                f"{what} was refused: {result.message or 'there is no such partition'}",
+                topic=key.topic,
+                partition=key.partition,
+                error=error_name(result.code),
+            )
+        return result.value or ()
+
+    def _too_late(self, what: str, driver: ApiDriver[K, V]) -> KafkaProdError:
+        codes: list[Any] = [code for code in driver.unsettled.values() if code is not None]
+        return self._client.unavailable(what, codes[-1] if codes else None)

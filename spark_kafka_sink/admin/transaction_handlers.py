@@ -1,0 +1,327 @@
+"""The requests about transactions, and what follows from each error code of their answers.
+
+Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransactionsHandler``,
+``ListTransactionsHandler``, ``DescribeProducersHandler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
+from spark_kafka_sink.admin.transaction_states import (
+    ActiveProducer,
+    ListedTransaction,
+    TransactionDescription,
+    TransactionState,
+)
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import INVALID_METADATA, ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.versions import ApiKey, request_type
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.protocol.message_builder import Values
+    from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+K = TypeVar("K", bound=Hashable)
+
+COORDINATOR_ACTIONS: Mapping[int, Action] = {
+    ClientErrorCode.disconnected: Action.LOOK_UP,
+    ClientErrorCode.not_sent: Action.LOOK_UP,
+    ErrorCode.coordinator_not_available: Action.LOOK_UP,
+    ErrorCode.not_coordinator: Action.LOOK_UP,
+    ErrorCode.coordinator_load_in_progress: Action.RETRY,
+    ErrorCode.concurrent_transactions: Action.RETRY,
+    ErrorCode.request_timed_out: Action.RETRY,
+    ErrorCode.network_exception: Action.LOOK_UP,
+}
+"""What is not final when a coordinator is asked; all else is."""
+
+_MANY = 1_000
+_NO_OFFSET = -1
+
+
+def write(api: ApiKey, version: int, values: Values) -> list[Buffer]:
+    """A request's body out of a tree of plain values."""
+    return [encode(build(request_type(api, version), values))]
+
+
+class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
+    """Producer ids for transactional ids: whoever had one before is fenced (KIP-98).
+
+    Args:
+        timeout_ms: transaction.timeout.ms.
+        current: the ids and epochs to go on from (KIP-360), which a newer producer makes fail.
+    """
+
+    api = ApiKey.INIT_PRODUCER_ID
+
+    def __init__(
+        self, timeout_ms: int, current: Mapping[str, OpenTransaction] | None = None
+    ) -> None:
+        self._timeout = timedelta(milliseconds=timeout_ms)
+        self._current = current or {}
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        values: dict[str, Any] = {
+            "transactional_id": keys[0],
+            "transaction_timeout": self._timeout,
+        }
+        if (current := self._current.get(keys[0])) is not None:
+            values["producer_id"] = current.producer_id
+            values["producer_epoch"] = current.epoch
+        return write(self.api, version, values)
+
+    def results(
+        self, keys: Sequence[str], answer: Answer
+    ) -> Mapping[str, KeyResult[OpenTransaction]]:
+        """See `ApiHandler`."""
+        return {keys[0]: _producer(keys[0], answer, answer.transaction_version)}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+
+
+class EndTxnHandler(ApiHandler[str, OpenTransaction]):
+    """Commits or aborts transactions; the value is what the next one of the producer is begun with.
+
+    To ask again is safe: a coordinator that has done it already says so. Under transactions V2 it
+    answers with the same bumped epoch.
+    """
+
+    api = ApiKey.END_TXN
+
+    def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
+        self._transactions = {each.transactional_id: each for each in transactions}
+        self._commit = commit
+
+    def cap(self, keys: Sequence[str]) -> int | None:
+        """See `ApiHandler`."""
+        return self._transactions[keys[0]].version.end_txn_cap
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        transaction = self._transactions[keys[0]]
+        values = {
+            "transactional_id": transaction.transactional_id,
+            "producer_id": transaction.producer_id,
+            "producer_epoch": transaction.epoch,
+            "committed": self._commit,
+        }
+        return write(self.api, version, values)
+
+    def results(
+        self, keys: Sequence[str], answer: Answer
+    ) -> Mapping[str, KeyResult[OpenTransaction]]:
+        """See `ApiHandler`."""
+        ended = self._transactions[keys[0]]
+        result = _producer(keys[0], answer, ended.version)
+        if result.value is not None and not ended.version.bumps_epoch:
+            result = KeyResult(code=result.code, value=ended, node=result.node)
+        return {keys[0]: result}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+
+
+class DescribeTransactionsHandler(ApiHandler[str, TransactionDescription]):
+    """The states of transactional ids, many in a request."""
+
+    api = ApiKey.DESCRIBE_TRANSACTIONS
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return _MANY
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        return write(self.api, version, {"transactional_ids": keys})
+
+    def results(
+        self,
+        keys: Sequence[str],  # noqa: ARG002
+        answer: Answer,
+    ) -> Mapping[str, KeyResult[TransactionDescription]]:
+        """See `ApiHandler`."""
+        return {
+            told.transactional_id: KeyResult(
+                code=int(told.error_code),
+                value=None if int(told.error_code) else _description(told),
+                node=answer.node,
+            )
+            for told in _response(answer).transaction_states
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+
+
+class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
+    """The transactions that each broker coordinates; keys are the brokers' ids.
+
+    Args:
+        states: those to be listed; empty for all.
+        pattern: a regular expression that a whole id has to match, which is left to brokers that
+            can tell (KIP-1152); others list all. None for all.
+    """
+
+    api = ApiKey.LIST_TRANSACTIONS
+
+    def __init__(self, states: Sequence[TransactionState], pattern: str | None) -> None:
+        self._states = states
+        self._pattern = pattern
+
+    def body(self, keys: Sequence[int], version: int) -> list[Buffer]:  # noqa: ARG002
+        """See `ApiHandler`."""
+        values = {
+            "state_filters": [state.value for state in self._states],
+            "producer_id_filters": [],
+            "transactional_id_pattern": self._pattern,
+        }
+        return write(self.api, version, values)
+
+    def results(
+        self, keys: Sequence[int], answer: Answer
+    ) -> Mapping[int, KeyResult[list[ListedTransaction]]]:
+        """See `ApiHandler`."""
+        response = _response(answer)
+        listed = [
+            ListedTransaction(
+                transactional_id=told.transactional_id,
+                state=TransactionState(told.transaction_state),
+                producer_id=int(told.producer_id),
+                coordinator=keys[0],
+            )
+            for told in response.transaction_states
+        ]
+        return {keys[0]: KeyResult(code=int(response.error_code), value=listed, node=answer.node)}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return COORDINATOR_ACTIONS.get(code, Action.DONE)
+
+
+class DescribeProducersHandler(ApiHandler[TopicPartition, tuple[ActiveProducer, ...]]):
+    """The producers that partitions' leaders remember."""
+
+    api = ApiKey.DESCRIBE_PRODUCERS
+
+    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return _MANY
+
+    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        return write(self.api, version, {"topics": by_topic(keys, "partition_indexes")})
+
+    def results(
+        self,
+        keys: Sequence[TopicPartition],  # noqa: ARG002
+        answer: Answer,
+    ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
+        """See `ApiHandler`."""
+        return {
+            TopicPartition(topic.name, int(told.partition_index)): KeyResult(
+                code=int(told.error_code),
+                value=tuple(_active_producer(one) for one in told.active_producers),
+                message=told.error_message,
+                node=answer.node,
+            )
+            for topic in _response(answer).topics
+            for told in topic.partitions
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return leader_action(code)
+
+
+def leader_action(code: int) -> Action:
+    """What follows from an error code of a partition's leader."""
+    lost = code in {ClientErrorCode.disconnected, ClientErrorCode.not_sent}
+    if lost or code in INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
+        return Action.LOOK_UP
+    return Action.RETRY if code in _BUSY else Action.DONE
+
+
+_BUSY = frozenset(
+    {
+        ErrorCode.request_timed_out,
+        ErrorCode.offset_not_available,
+        ErrorCode.corrupt_message,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.not_enough_replicas_after_append,
+        ErrorCode.concurrent_transactions,
+    }
+)
+"""The leader is right, and can't do it now."""
+
+
+def by_topic(partitions: Sequence[TopicPartition], indexes: str) -> list[dict[str, Any]]:
+    """Partitions as most requests name them; `indexes` is the name of the field with numbers."""
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return [{"name": name, indexes: numbers} for name, numbers in grouped.items()]
+
+
+def _response(answer: Answer) -> Any:
+    return answer.response
+
+
+def _producer(
+    transactional_id: str, answer: Answer, version: TransactionVersion
+) -> KeyResult[OpenTransaction]:
+    """Producer id and epoch of an answer that has them, or why not."""
+    response = _response(answer)
+    if code := int(response.error_code):
+        return KeyResult(code=code, node=answer.node)
+    producer = OpenTransaction(
+        transactional_id=transactional_id,
+        producer_id=int(getattr(response, "producer_id", -1)),
+        epoch=int(getattr(response, "producer_epoch", -1)),
+        version=version,
+    )
+    return KeyResult(code=0, value=producer, node=answer.node)
+
+
+def _description(told: Any) -> TransactionDescription:
+    started = round(told.transaction_start_time.timestamp() * 1000)
+    partitions = sorted(
+        TopicPartition(topic.topic, int(number))
+        for topic in told.topics
+        for number in topic.partitions
+    )
+    return TransactionDescription(
+        transactional_id=told.transactional_id,
+        state=TransactionState(told.transaction_state),
+        producer_id=int(told.producer_id),
+        epoch=int(told.producer_epoch),
+        timeout_ms=round(told.transaction_timeout.total_seconds() * 1000),
+        started_ms=started if started > 0 else None,
+        partitions=tuple(partitions),
+    )
+
+
+def _active_producer(told: Any) -> ActiveProducer:
+    start = int(told.current_txn_start_offset)
+    return ActiveProducer(
+        producer_id=int(told.producer_id),
+        epoch=int(told.producer_epoch),
+        last_sequence=int(told.last_sequence),
+        last_timestamp_ms=int(told.last_timestamp),
+        coordinator_epoch=int(told.coordinator_epoch),
+        transaction_start=None if start == _NO_OFFSET else start,
+    )

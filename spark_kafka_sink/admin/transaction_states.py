@@ -1,0 +1,90 @@
+"""What brokers tell about transactions and their producers (KIP-664)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+
+class TransactionState(StrEnum):
+    """Kafka's TransactionState, by its names there."""
+
+    EMPTY = "Empty"
+    """The producer has an id, and no transaction since."""
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    """It will be committed: the markers are being written."""
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    """The id has expired."""
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    """InitProducerId is about to abort it."""
+    UNKNOWN = "Unknown"
+    """One that this version has no name for."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> TransactionState:
+        return cls.UNKNOWN
+
+
+OPEN_STATES = (
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.PREPARE_EPOCH_FENCE,
+)
+"""Those that hold readers back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    """A transactional id as its coordinator knows it."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    """When the transaction began by the coordinator's clock, milliseconds since 1970; None where
+    there is none."""
+    partitions: tuple[TopicPartition, ...]
+    """Those that the transaction has written to and this client may describe, sorted."""
+
+    def is_of(self, transaction: OpenTransaction) -> bool:
+        """Whether this is the very transaction, at the epoch that it was opened with."""
+        opened = (transaction.producer_id, transaction.epoch)
+        return (self.producer_id, self.epoch) == opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id as the list has it; `coordinator` is a broker's id."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """A producer that a partition's leader remembers.
+
+    `last_sequence` and `coordinator_epoch` are -1 where there is none, `last_timestamp_ms` is in
+    milliseconds since 1970. `transaction_start` is the first offset of its open transaction.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start: int | None

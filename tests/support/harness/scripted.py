@@ -1,0 +1,114 @@
+"""Fake brokers whose answers to any API a test decides, for clients that block their thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.protocol.codec import decode
+from spark_kafka_sink.protocol.error_codes import as_error_code
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import read_request_header, response_frame
+from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
+from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
+from tests.support.harness.handlers import api_versions
+from tests.support.harness.offline import config
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.protocol.versions import VersionRange
+
+Script = Callable[[int, Any], dict[str, Any] | None]
+"""Broker and request to the answer; None: the connection is cut instead."""
+
+
+class PumpedTransport(FakeTransport):
+    """The brokers answer as soon as something has been written."""
+
+    def write(self, buffers: Sequence[Buffer]) -> int:
+        written = super().write(buffers)
+        self._cluster.pump()
+        return written
+
+
+class ScriptedCluster(FakeCluster):
+    """`scripts` answer in place of the usual handlers; `log` has what was asked for by them.
+
+    `levels`: finalized features by name.
+    """
+
+    def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
+        super().__init__(nodes, topics)
+        self.scripts: dict[ApiKey, Script] = {ApiKey.API_VERSIONS: self._announce}
+        self.log: list[tuple[int, ApiKey, int, Any]] = []
+        """Broker, API, version and request."""
+        self.levels = {"transaction.version": 2}
+
+    def limit(self, api: ApiKey, versions: VersionRange | None) -> None:
+        """Serve these versions of an API alone; None: the API is not there."""
+        if versions is None:
+            self.versions.pop(api)
+        else:
+            self.versions[api] = versions
+
+    def asked_for(self, api: ApiKey) -> list[tuple[int, Any]]:
+        """Broker and request of each time that an API was asked for."""
+        return [(node, request) for node, known, _, request in self.log if known is api]
+
+    def versions_of(self, api: ApiKey) -> set[int]:
+        """The versions in which an API was asked for."""
+        return {version for _, known, version, _ in self.log if known is api}
+
+    def connect(
+        self, address: tuple[int, tuple[str, int]], _send: int = -1, _receive: int = -1
+    ) -> FakeTransport:
+        port = address[1][1]
+        self.dialled.append(port)
+        return PumpedTransport(self, 1 if port == 40_000 else port - 40_000)
+
+    def _announce(self, _node: int, request: Any) -> dict[str, Any]:
+        finalized = [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in self.levels.items()
+        ]
+        features = {"finalized_features": finalized, "finalized_features_epoch": 1}
+        return api_versions(self, request) | features
+
+    def _serve(self, peer: Peer, frame: memoryview) -> None:
+        header = read_request_header(frame)
+        api = ApiKey(header.api_key)
+        script = self.scripts.get(api)
+        if script is None or header.version not in self.versions.get(api, ()):
+            super()._serve(peer, frame)
+            return
+        request, _ = decode(request_type(api, header.version), frame, header.body_offset)
+        self.log.append((peer.node, api, header.version, request))
+        if api in self.mute:
+            return
+        answer = script(peer.node, request)
+        if answer is None:
+            self._cut(peer)
+            return
+        entity = build(response_type(api, header.version), answer)
+        peer.send(response_frame(entity, header.correlation_id), hold=False)
+
+
+def blocking_client(cluster: FakeCluster, **options: object) -> BlockingClient:
+    """A client of fake brokers that comes again quickly."""
+    quick = {
+        "bootstrap_servers": "127.0.0.1:40000",
+        "retry_backoff_ms": 2,
+        "retry_backoff_max_ms": 8,
+        "reconnect_backoff_ms": 2,
+        "reconnect_backoff_max_ms": 8,
+    }
+    return BlockingClient(config(**(quick | options)), connect=cluster.connect)
+
+
+def code(number: int) -> dict[str, Any]:
+    """An answer, or a part of one, that is nothing but an error code."""
+    return {"error_code": as_error_code(number)}

@@ -1,0 +1,130 @@
+"""The caller's thread does it all: connect, log in, wait, give up."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.admin.client_pool import MAX_KEPT, borrowed_client, close_clients
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.common.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    ConfigError,
+    KafkaProdError,
+)
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.offline import config
+from tests.support.harness.sasl import FakeSasl, ManualSteps, password_login
+from tests.support.harness.scripted import blocking_client
+from tests.unit.admin.coordination import Coordination, opened
+
+
+def end(client: BlockingClient, name: str, seconds: float = 10.0) -> int:
+    admin = TransactionAdmin(client)
+    return admin.end([opened(name)], commit=True, deadline=client.deadline(seconds))[name]
+
+
+def test_nobody_there_is_told_with_every_address() -> None:
+    cluster = Coordination()
+    cluster.alive.clear()
+    with (
+        blocking_client(cluster, bootstrap_servers="127.0.0.1:40000,127.0.0.1:40001") as client,
+        pytest.raises(BrokerUnavailableError) as caught,
+    ):
+        TransactionAdmin(client).list(None, client.deadline(0.2))
+    assert "Tried 127.0.0.1:40000: Connection refused" in str(caught.value)
+    assert "127.0.0.1:40001: Connection refused" in str(caught.value)
+
+
+def test_a_wrong_password_is_told_at_once() -> None:
+    cluster = Coordination()
+    cluster.sasl = FakeSasl(password="another")
+    settings = config(bootstrap_servers="127.0.0.1:40000")
+    settings = replace(settings, security=password_login())
+    with (
+        BlockingClient(settings, connect=cluster.connect, logins=ManualSteps()) as client,
+        pytest.raises(AuthenticationError, match="Invalid username or password"),
+    ):
+        TransactionAdmin(client).list(None, client.deadline(60))
+
+
+def test_topics_are_never_made_by_asking() -> None:
+    cluster = Coordination()
+    cluster.creates_topics = True
+    with blocking_client(cluster) as client:
+        client.want(["t"])
+        client.await_metadata(client.deadline(10))
+    assert cluster.asked_about == [{"t"}]
+    assert "t" not in cluster.ids
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+    cluster = Coordination()
+    with blocking_client(cluster) as client:
+        assert end(client, "a") == 0
+        cluster.close()
+        assert end(client, "a") == 0
+
+
+def test_a_broker_is_left_alone_for_as_long_as_it_asks() -> None:
+    cluster = Coordination()
+    usual = cluster.scripts[ApiKey.END_TXN]
+
+    def throttled(node: int, request: Any) -> dict[str, Any]:
+        answer = usual(node, request)
+        assert answer is not None
+        return answer | {"throttle_time": timedelta(milliseconds=150)}
+
+    cluster.scripts[ApiKey.END_TXN] = throttled
+    with blocking_client(cluster) as client:
+        assert end(client, "a") == 0
+        begun = time.monotonic()
+        assert end(client, "b") == 0
+    assert time.monotonic() - begun > 0.1
+
+
+def test_what_was_given_up_on_disturbs_nobody_later() -> None:
+    cluster = Coordination()
+    with blocking_client(cluster) as client:
+        cluster.mute.add(ApiKey.END_TXN)
+        assert end(client, "a", seconds=0.05) < 0
+        assert client.is_quiet
+        cluster.mute.clear()
+        cluster.close()  # so that the answers of the muted broker do not count
+        assert end(client, "b") == 0
+
+
+def test_a_healthy_client_is_kept_with_its_connections() -> None:
+    settings = config(bootstrap_servers="127.0.0.1:1")
+    with borrowed_client(settings) as first, borrowed_client(settings) as beside:
+        assert beside is not first
+    with borrowed_client(settings) as again:
+        assert again is first
+    close_clients()
+
+
+def test_one_that_an_error_has_passed_through_is_not() -> None:
+    settings = config(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(KafkaProdError), borrowed_client(settings) as first:
+        raise ConfigError("it failed")
+    with borrowed_client(settings) as again:
+        assert again is not first
+    close_clients()
+
+
+def test_the_one_unused_longest_goes_first() -> None:
+    everyone = [config(bootstrap_servers=f"127.0.0.1:{1 + i}") for i in range(MAX_KEPT + 1)]
+    made = []
+    for settings in everyone:
+        with borrowed_client(settings) as client:
+            made.append(client)
+    with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as anew:
+        assert kept is made[1]
+        assert anew is not made[0]
+    close_clients()

@@ -1,0 +1,107 @@
+"""InitProducerId: a new epoch, or why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    ConfigError,
+    FencedError,
+    TransactionError,
+)
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.scripted import blocking_client
+from tests.unit.admin.coordination import LOST, Coordination, opened
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+CONCURRENT, BAD_TIMEOUT, DENIED = 51, 50, 53
+
+
+def init(
+    cluster: Coordination, current: OpenTransaction | None = None, seconds: float = 10.0
+) -> OpenTransaction:
+    with blocking_client(cluster) as client:
+        admin = TransactionAdmin(client, prefix="orders")
+        return admin.init_producer_id("orders/stream", 60_000, client.deadline(seconds), current)
+
+
+@pytest.mark.parametrize(("level", "version"), [(2, 2), (1, 1), (0, 1)])
+def test_the_producer_goes_by_what_the_cluster_has_finalized(level: int, version: int) -> None:
+    cluster = Coordination()
+    cluster.levels = {"transaction.version": level}
+    assert init(cluster) == opened("orders/stream", TransactionVersion(version), epoch=3)
+    ((_, asked),) = cluster.asked_for(ApiKey.INIT_PRODUCER_ID)
+    assert asked.transaction_timeout.total_seconds() == 60
+    assert (asked.producer_id, asked.producer_epoch) == (-1, -1)
+
+
+def test_what_was_lost_or_has_to_wait_is_asked_for_again() -> None:
+    cluster = Coordination()
+    cluster.will_answer("orders/stream", [LOST, CONCURRENT, CONCURRENT, 14, 16, 15])
+    assert init(cluster).producer_id == 7
+    assert len(cluster.asked_for(ApiKey.INIT_PRODUCER_ID)) == 7
+
+
+def test_a_producer_goes_on_from_its_own_epoch() -> None:
+    cluster = Coordination()
+    init(cluster, current=opened("orders/stream", epoch=9))
+    ((_, asked),) = cluster.asked_for(ApiKey.INIT_PRODUCER_ID)
+    assert (asked.producer_id, asked.producer_epoch) == (7, 9)
+
+
+@pytest.mark.parametrize("code", [47, 90])
+def test_a_producer_that_was_taken_over_from_is_fenced(code: int) -> None:
+    cluster = Coordination()
+    cluster.will_answer("orders/stream", [code])
+    with pytest.raises(FencedError, match="another producer has taken over"):
+        init(cluster, current=opened("orders/stream"))
+
+
+def test_a_missing_right_is_named_for_all_ids_with_the_prefix() -> None:
+    cluster = Coordination()
+    cluster.will_answer("orders/stream", [DENIED])
+    with pytest.raises(AuthorizationError) as caught:
+        init(cluster)
+    assert caught.value.error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    assert "Write on every transactional id that begins with orders is denied" in str(caught.value)
+    assert "--transactional-id orders --resource-pattern-type prefixed" in str(caught.value)
+
+
+def test_a_timeout_that_is_too_long_is_an_option_that_is_wrong() -> None:
+    cluster = Coordination()
+    cluster.will_answer("orders/stream", [BAD_TIMEOUT])
+    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms = 60000 is more than"):
+        init(cluster)
+
+
+def test_any_other_refusal_is_told_by_its_name() -> None:
+    cluster = Coordination()
+    cluster.will_answer("orders/stream", [-1])
+    with pytest.raises(TransactionError, match="error=UNKNOWN_SERVER_ERROR"):
+        init(cluster)
+
+
+def test_what_takes_too_long_is_told_with_the_latest_answer() -> None:
+    cluster = Coordination()
+    cluster.will_answer("orders/stream", [CONCURRENT] * 10_000)
+    with pytest.raises(BrokerUnavailableError) as caught:
+        init(cluster, seconds=0.1)
+    assert caught.value.error == "CONCURRENT_TRANSACTIONS"
+    assert "InitProducerId of orders/stream took longer than it may" in str(caught.value)
+
+
+def test_ids_are_fenced_side_by_side() -> None:
+    cluster = Coordination()
+    cluster.will_answer("b", [CONCURRENT])
+    cluster.will_answer("c", [DENIED])
+    with blocking_client(cluster) as client:
+        fenced = TransactionAdmin(client).fence(["a", "b", "c"], client.deadline(10))
+    assert fenced == {"a": 0, "b": 0, "c": DENIED}
