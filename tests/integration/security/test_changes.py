@@ -18,7 +18,14 @@ from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from tests.integration.security.load import for_seconds, numbers, write_until
 from tests.integration.support.producing import numbered, session
 from tests.support.clients.foreign import await_count
-from tests.support.security.doors import TRUST, Door, password_options
+from tests.support.security.doors import (
+    LIBRDKAFKA_TRUST,
+    TRUST,
+    Door,
+    librdkafka_password,
+    password_options,
+)
+from tests.support.security.entering import await_login
 from tests.support.security.listeners import REAUTH_MS, Listener, keystore_settings
 from tests.support.security.users import User, password, set_scram_password
 
@@ -117,14 +124,25 @@ def _door(secret: str) -> Door:
         "sasl.username": User.DAVE.value,
         "sasl.password": secret,
     }
-    return Door(name="dave", listener=Listener.REAUTH, options={**TRUST, **login})
+    return Door(
+        name="dave",
+        listener=Listener.REAUTH,
+        options={**TRUST, **login},
+        librdkafka={**LIBRDKAFKA_TRUST, **librdkafka_password("SCRAM-SHA-512", User.DAVE, secret)},
+    )
+
+
+def change_password(kafka: SecuredKafka, secret: str) -> None:
+    """Give DAVE another password, and wait until the broker knows it."""
+    set_scram_password(kafka.admin.client(), User.DAVE, secret)
+    await_login(_door(secret).confluent_options(kafka))
 
 
 @pytest.fixture
 def dave(kafka: SecuredKafka) -> Iterator[SecuredKafka]:
     """He gets his password back."""
     yield kafka
-    set_scram_password(kafka.admin.client(), User.DAVE, password(User.DAVE))
+    change_password(kafka, password(User.DAVE))
 
 
 def test_a_password_changes_and_the_job_is_told(
@@ -138,7 +156,7 @@ def test_a_password_changes_and_the_job_is_told(
         writing = pool.submit(write_until, dave, _door(f"file:{secret}"), topic, over)
         await_count(dave.bootstrap_servers, topic, 1)
         secret.write_text("another-secret")
-        set_scram_password(dave.admin.client(), User.DAVE, "another-secret")
+        change_password(dave, "another-secret")
         written = writing.result(_WAIT_S)
     assert numbers(dave, topic) == list(range(written))
 
@@ -149,7 +167,7 @@ def test_a_password_changes_and_the_job_is_not_told(dave: SecuredKafka, topic: s
         over = for_seconds(_WAIT_S)
         writing = pool.submit(write_until, dave, _door(password(User.DAVE)), topic, over)
         await_count(dave.bootstrap_servers, topic, 1)
-        set_scram_password(dave.admin.client(), User.DAVE, "another-secret")
+        change_password(dave, "another-secret")
         with pytest.raises(AuthenticationError, match="SCRAM-SHA-512"):
             writing.result(REAUTH_MS / 1000 + SOON_S)
     found = numbers(dave, topic)
@@ -158,7 +176,7 @@ def test_a_password_changes_and_the_job_is_not_told(dave: SecuredKafka, topic: s
 
 
 def test_a_new_password_lets_nobody_in_with_the_old(dave: SecuredKafka, topic: str) -> None:
-    set_scram_password(dave.admin.client(), User.DAVE, "another-secret")
+    change_password(dave, "another-secret")
     door = Door(
         name="new",
         listener=Listener.SASL_SSL,

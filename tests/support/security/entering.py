@@ -1,16 +1,19 @@
-"""A foreign client that enters by a door and writes."""
+"""A foreign client that enters by a door, and may write."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _FLUSH_S = 30
+_LOGIN_S = 60
+_PATIENT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
 _QUIET = logging.getLogger("tests.support.security.entering")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -18,6 +21,21 @@ _QUIET.propagate = False
 
 class EnteringError(RuntimeError):
     """The client delivered not everything; the message says why."""
+
+
+def await_login(options: Mapping[str, str]) -> None:
+    """Wait until confluent-kafka can log in, who goes on trying.
+
+    A broker reads new users and passwords from the metadata log, or from ZooKeeper, some time after
+    the request that made them was answered.
+
+    Raises:
+        EnteringError: it can't.
+    """
+    try:
+        AdminClient({**options, **_PATIENT}, logger=_QUIET).list_topics(timeout=_LOGIN_S)
+    except KafkaException as error:
+        raise EnteringError(str(error)) from error
 
 
 def write_with_confluent(options: Mapping[str, str], topic: str, values: Sequence[bytes]) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from tests.support.kafka.node import free_port
 from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tests.support.security.doors import librdkafka_password
+from tests.support.security.entering import await_login
 from tests.support.security.listeners import HOST, Listener, Offers, broker_settings
 from tests.support.security.stores import write_stores
 from tests.support.security.users import User, grant, password, set_scram_password
@@ -51,3 +53,10 @@ class SecuredOldKafka(ZooKeeperCluster):
         grant(client)
         for user in User:
             set_scram_password(client, user, password(user))
+        await_login(
+            {
+                "bootstrap.servers": self.servers(Listener.SASL_PLAINTEXT),
+                "security.protocol": Listener.SASL_PLAINTEXT.protocol,
+                **librdkafka_password("SCRAM-SHA-512", list(User)[-1]),
+            }
+        )

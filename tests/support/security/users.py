@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _WAIT_S = 60
+_LOOK_EVERY_S = 0.05
 SCRAM_ITERATIONS = 4096
 DENIED = "denied-"
 """Topics whose names begin so are denied to CAROL, whatever else she may."""
@@ -46,7 +49,10 @@ def password(user: str) -> str:
 
 
 def grant(client: AdminClient) -> None:
-    """Add the users' ACLs."""
+    """Add the users' ACLs, and wait until the broker goes by them.
+
+    It reads them from the metadata log, after the controller has answered.
+    """
     topics, cluster = ResourceType.TOPIC, ResourceType.BROKER
     bindings = [
         _allow(User.ALICE, topics, AclOperation.WRITE),
@@ -68,10 +74,18 @@ def grant(client: AdminClient) -> None:
     ]
     for added in client.create_acls(bindings).values():
         added.result(_WAIT_S)
+    deadline = time.monotonic() + _WAIT_S
+    while set(bindings) - set(client.describe_acls(_ANY).result(_WAIT_S)):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the broker does not learn of the users' ACLs")
+        time.sleep(_LOOK_EVERY_S)
 
 
 def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
-    """Make the user, or give them another password, for both kinds of SCRAM."""
+    """Make the user, or give them another password, for both kinds of SCRAM.
+
+    Brokers hear of it some time later: `entering.await_login` waits for that.
+    """
     # One after the other: a request with both is refused, as if they were the same.
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         change = UserScramCredentialUpsertion(
@@ -79,6 +93,18 @@ def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
         )
         for changed in client.alter_user_scram_credentials([change]).values():
             changed.result(_WAIT_S)
+
+
+_NO_FILTER: Any = None
+_ANY = AclBindingFilter(
+    ResourceType.ANY,
+    _NO_FILTER,
+    ResourcePatternType.ANY,
+    _NO_FILTER,
+    _NO_FILTER,
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 
 
 def _allow(user: User, kind: ResourceType, operation: AclOperation) -> AclBinding:
