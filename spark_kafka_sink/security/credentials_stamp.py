@@ -63,10 +63,11 @@ def _stamps(settings: object) -> Iterator[tuple[int, int, int] | bytes | None]:
 
 def _in_jaas(config: SaslConfig) -> Iterator[tuple[int, int, int] | bytes | None]:
     """Of the references in a text that is itself behind one."""
-    from spark_kafka_sink.config.security.sasl.login import resolve  # plaintext has no use for it
+    # Plaintext has no use for it.
+    from spark_kafka_sink.security.resolved_login import resolved_login
 
     try:
-        login = resolve(config)
+        login = resolved_login(config)
     except ConfigError:  # whoever logs in says so
         yield None
     else:

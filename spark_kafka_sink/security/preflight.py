@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.security.libraries import check_libraries
 from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin
-from spark_kafka_sink.config.security.sasl.login import resolve
+from spark_kafka_sink.security.resolved_login import resolved_login
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig, TlsConfig
@@ -29,7 +29,7 @@ def check_security(security: SecurityConfig) -> None:
 def _check_login(config: SaslConfig) -> None:
     if isinstance(config.login, JaasLogin) and not config.login.jaas.is_here:
         return
-    login = resolve(config)
+    login = resolved_login(config)
     check_libraries(login)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)

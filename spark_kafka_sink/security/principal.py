@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import KerberosLogin, PasswordLogin
-from spark_kafka_sink.config.security.sasl.login import resolve
+from spark_kafka_sink.security.resolved_login import resolved_login
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import Login, SaslConfig, SecurityConfig
@@ -38,7 +38,7 @@ def _name(security: SecurityConfig) -> str:
 
 def _sasl_name(sasl: SaslConfig) -> str:
     try:
-        return _login_name(resolve(sasl))
+        return _login_name(resolved_login(sasl))
     except ConfigError:  # whoever logs in says so
         return _OF_REFERENCE
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from spark_kafka_sink.common.secret import FILE, Secret
+from spark_kafka_sink.config.security.model import JaasLogin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,8 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
         each.name: _field(each.name, getattr(settings, each.name), folders)
         for each in fields(settings)
     }
+    if isinstance(settings, JaasLogin):  # what it names is known once it is read
+        found["folders"] = tuple(str(folder) for folder in folders)
     return replace(settings, **found)
 
 

@@ -184,12 +184,14 @@ Login = (
 class JaasLogin:
     """A sasl.jaas.config that is a reference: read where and when the client logs in.
 
-    `config.security.sasl.login.resolve` makes the `Login` of it.
+    `security.resolved_login` makes the `Login` of it.
     """
 
     jaas: Secret
     settings: tuple[tuple[str, Secret | str | int | bool], ...]
     """The other SASL options that were given, by their names."""
+    folders: tuple[str, ...] = ()
+    """Where files may be that the text names by relative paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     UnsecuredTokenLogin,
 )
-from spark_kafka_sink.config.security.sasl.login import resolve
+from spark_kafka_sink.security.resolved_login import resolved_login
 from spark_kafka_sink.security.sasl.oauthbearer import OAuthBearerExchange
 from spark_kafka_sink.security.sasl.plain import PlainExchange
 from spark_kafka_sink.security.sasl.scram import ScramExchange
@@ -41,7 +41,7 @@ def exchange_for(config: SaslConfig, host: str) -> SaslExchange:
         ConfigError: a library that the mechanism needs is not installed, or a setting that only
             this host has is missing.
     """
-    login = resolve(config)
+    login = resolved_login(config)
     check_libraries(login)
     try:
         return _exchange(config, login, host)

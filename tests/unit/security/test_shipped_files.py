@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
+    JaasLogin,
     KerberosLogin,
     KeyStore,
     Mechanism,
+    PasswordLogin,
     SaslConfig,
     SecurityConfig,
     SecurityProtocol,
@@ -20,6 +23,8 @@ from spark_kafka_sink.config.security.model import (
     TokenLogin,
     TrustStore,
 )
+from spark_kafka_sink.security.credentials_stamp import credentials_stamp
+from spark_kafka_sink.security.resolved_login import resolved_login
 from spark_kafka_sink.security.shipped_files import located
 
 if TYPE_CHECKING:
@@ -88,3 +93,53 @@ def test_the_files_of_logins_too(folder: Path, kind: str) -> None:
         return SaslConfig(mechanism=Mechanism.GSSAPI, login=login)
 
     assert located(settings("", sasl("")), [folder]) == settings(f"{folder}/", sasl(f"{folder}/"))
+
+
+JAAS = {
+    "keytab": (
+        Mechanism.GSSAPI,
+        (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            'keyTab="alice.keytab" principal="alice@TEST" serviceName="kafka";'
+        ),
+    ),
+    "token": (
+        Mechanism.OAUTHBEARER,
+        (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'oauth.access.token.location="token";'
+        ),
+    ),
+    "password": (
+        Mechanism.PLAIN,
+        (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="alice" password="file:password";'
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", JAAS)
+def test_the_files_that_a_shipped_login_names(folder: Path, kind: str) -> None:
+    """The text is read by whoever logs in; what it names is looked for in the same places."""
+    mechanism, text = JAAS[kind]
+    (folder / "jaas").write_text(text)
+    login = JaasLogin(jaas=Secret("file:jaas", "kafka.sasl.jaas.config"), settings=())
+    given = settings("", SaslConfig(mechanism=mechanism, login=login))
+    sasl = located(given, [folder]).sasl
+    assert sasl is not None
+    found = resolved_login(sasl)
+    match found:
+        case KerberosLogin():
+            assert found.keytab == str(folder / "alice.keytab")
+        case TokenLogin():
+            assert found.token.reveal() == "token"
+        case PasswordLogin():
+            assert found.password.reveal() == "password"
+        case _:
+            raise AssertionError(found)
+    before = credentials_stamp(replace(given, tls=None, sasl=sasl))
+    for name in ("token", "password", "alice.keytab"):
+        (folder / name).write_text("renewed")
+    assert credentials_stamp(replace(given, tls=None, sasl=sasl)) != before
