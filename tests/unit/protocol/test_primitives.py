@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.protocol.codec import decode
@@ -15,6 +15,7 @@ LONGEST = timedelta.max // timedelta(milliseconds=1)
 SHORTEST = timedelta.min // timedelta(milliseconds=1)
 
 
+@settings(deadline=None, database=None)
 @given(value=st.integers(-(2**63), 2**63 - 1))
 @example(value=2**63 - 1)
 @example(value=-(2**63))
@@ -25,6 +26,7 @@ def test_every_number_is_a_duration_and_those_that_fit_stay_exact(value: int) ->
     assert milliseconds(value) == timedelta(milliseconds=nearest)
 
 
+@settings(deadline=None, database=None)
 @given(lifetime_ms=st.integers(-(2**63), 2**63 - 1))
 @example(lifetime_ms=2**63 - 1)
 def test_a_session_may_have_any_lifetime(lifetime_ms: int) -> None:

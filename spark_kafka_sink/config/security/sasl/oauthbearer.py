@@ -6,7 +6,10 @@ token that is given says enough.
 
 from __future__ import annotations
 
+import logging
 import re
+from functools import cache
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -46,6 +49,7 @@ _STRIMZI_REFUSED = (
 TIMEOUT_MS = 10_000
 """Where Java, without a time, waits for ever."""
 _NAME = re.compile(r"[A-Za-z]+")
+_LOG = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
@@ -123,6 +127,26 @@ def _check_url(url: str, option: str) -> None:
             f"option {option} holds credentials",
             hint=f"Give them as kafka.{_CLIENT_ID} and kafka.{_CLIENT_SECRET}.",
         )
+    if parts.scheme.lower() == "http" and not _is_loopback(parts.hostname):
+        warn_unencrypted(option, parts.hostname)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether what is sent to a host stays on this one (RFC 6761 for the name)."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@cache
+def warn_unencrypted(option: str, host: str) -> None:
+    """Say once per process that whoever listens on the way to an issuer gets the secret."""
+    _LOG.warning(
+        "Option %s begins with http://: client id, secret and tokens go to and from %s unencrypted",
+        option,
+        host,
+    )
 
 
 def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:

@@ -7,7 +7,7 @@ from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.security.tokens.masking import LOOKED_AT, MASK, masked
@@ -73,6 +73,7 @@ def test_a_text_without_end_is_cut() -> None:
     assert len(masked("x" * 1_000_000, ID, SECRET)) <= LOOKED_AT
 
 
+@settings(deadline=None, database=None)
 @given(
     secret=st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=4),
     client_id=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1),

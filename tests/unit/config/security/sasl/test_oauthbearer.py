@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -20,6 +22,7 @@ from spark_kafka_sink.config.security.model import (
     TrustStore,
     UnsecuredTokenLogin,
 )
+from spark_kafka_sink.config.security.sasl import oauthbearer
 from spark_kafka_sink.config.security.sasl.login import resolve
 
 COMMON = "org.apache.kafka.common.security.oauthbearer"
@@ -298,3 +301,40 @@ def test_what_contradicts_or_is_missing_is_a_sentence(
     options: dict[str, str], jaas: str | None, says: str
 ) -> None:
     assert says in failure(options, jaas)
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    oauthbearer.warn_unencrypted.cache_clear()
+    caplog.set_level(logging.WARNING)
+    return caplog
+
+
+@pytest.mark.parametrize("url", ["http://issuer/token?x=y", "HTTP://10.0.0.1:80/"])
+def test_a_secret_that_goes_unencrypted_is_warned_of_once(
+    url: str, warnings: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        login({**CLIENT, URL: url})
+    (record,) = warnings.records
+    text = record.getMessage()
+    assert f"kafka.{URL} begins with http://" in text
+    assert "x=y" not in text
+    assert "sentinel" not in text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://issuer/token",
+        "http://localhost:8080/token",
+        "http://a.localhost/",
+        "http://127.1.2.3/",
+        "http://[::1]:80/",
+    ],
+)
+def test_what_stays_on_this_host_is_not_warned_of(
+    url: str, warnings: pytest.LogCaptureFixture
+) -> None:
+    login({**CLIENT, URL: url})
+    assert warnings.records == []
