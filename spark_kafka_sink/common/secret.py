@@ -13,12 +13,19 @@ from spark_kafka_sink.common.foreign_text import quoted
 ENVIRONMENT = "env:"
 """Before the name of an environment variable that holds the value."""
 FILE = "file:"
-"""Before the path of a file that holds the value; one line break at its end does not count."""
+"""Before the path of a file that holds the value.
+
+A byte order mark at its beginning and one line break at its end do not count.
+"""
+LITERAL = "literal:"
+"""Before a value that begins as a reference does and is none, or that begins so itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
     """An option's value, or where it is to be found: `env:NAME` or `file:PATH`.
+
+    What follows `literal:` is the value, whatever it looks like.
 
     A reference is followed each time the value is asked for, in the process that asks: what
     travels to a task is the reference alone, and a file that changes is read anew.
@@ -61,7 +68,7 @@ class Secret:
             return self._from_environment(self.source.removeprefix(ENVIRONMENT))
         if self.source.startswith(FILE):
             return self._from_file(self.source.removeprefix(FILE))
-        return self.source
+        return self.source.removeprefix(LITERAL)
 
     def _from_environment(self, name: str) -> str:
         value = os.environ.get(name)
@@ -76,7 +83,8 @@ class Secret:
 
     def _from_file(self, path: str) -> str:
         try:
-            return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+            text = Path(path).read_text(encoding="utf-8-sig")
+            return text.removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             reason = "it is not UTF-8"
         except OSError as error:

@@ -29,3 +29,41 @@ def test_a_file_that_is_not_utf_8_is_not_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="it is not UTF-8") as said:
         Secret(f"file:{file}", "kafka.sasl.password").reveal()
     assert (said.value.__cause__, said.value.__context__) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (b"hunter2", "hunter2"),
+        (b"hunter2\n", "hunter2"),
+        (b"hunter2\r\n", "hunter2"),
+        (b"\xef\xbb\xbfhunter2\r\n", "hunter2"),
+        (b"\xef\xbb\xbf", ""),
+        (b"hunter2\xef\xbb\xbf", "hunter2\ufeff"),
+        (b" hunter2 \n\n", " hunter2 \n"),
+        (b"literal:x\n", "literal:x"),
+    ],
+)
+def test_what_of_a_file_counts(tmp_path: Path, content: bytes, value: str) -> None:
+    """Editors of Windows write a byte order mark, and most a line break."""
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    assert Secret(f"file:{file}", "kafka.sasl.password").reveal() == value
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("literal:env:x", "env:x"),
+        ("literal:file:/etc/passwd", "file:/etc/passwd"),
+        ("literal:literal:x", "literal:x"),
+        ("literal:", ""),
+        ("LITERAL:x", "LITERAL:x"),
+    ],
+)
+def test_a_value_may_look_like_a_reference(source: str, value: str) -> None:
+    secret = Secret(source, "kafka.sasl.password")
+    assert secret.reveal() == value
+    assert secret.is_here
+    assert not secret.is_reference
+    assert secret.file is None

@@ -35,7 +35,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
         login = build_login(mechanism, values, None)
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     if not jaas.is_reference:
-        login = build_login(mechanism, values, parse_jaas(jaas.source, jaas.option))
+        login = build_login(mechanism, values, parse_jaas(jaas.reveal(), jaas.option))
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     settings = {name: values.values[name] for name in sorted(values.values) if _for_login(name)}
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
