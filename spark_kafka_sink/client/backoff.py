@@ -18,3 +18,29 @@ def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> floa
     """
     ceiling = min(cap_ms, base_ms << min(attempt, _MOST_DOUBLINGS))
     return random.uniform(0.0, ceiling) / 1000.0
+
+
+class RetryTimer:
+    """When a request that failed may go again: later after each failure in a row.
+
+    Args:
+        base_ms: retry.backoff.ms.
+        cap_ms: retry.backoff.max.ms.
+        random: draws the jitter.
+    """
+
+    def __init__(self, base_ms: int, cap_ms: int, random: Random) -> None:
+        self.at = 0.0
+        """In seconds of the clock."""
+        self._base_ms, self._cap_ms = base_ms, cap_ms
+        self._random = random
+        self._failures = 0
+
+    def failed(self, now: float) -> None:
+        """Wait longer than the time before."""
+        self.at = now + full_jitter(self._failures, self._base_ms, self._cap_ms, self._random)
+        self._failures += 1
+
+    def worked(self) -> None:
+        """The next failure is the first again."""
+        self.at, self._failures = 0.0, 0

@@ -32,15 +32,19 @@ class AclAdvisor:
         server: a bootstrap server.
         denials: what the metadata says of refused topics.
         dead_letter_topic: None where there is none.
+        transactional_id: None where nothing is written in a transaction.
     """
 
     security: SecurityConfig
     server: str
     denials: Callable[[], TopicDenials]
     dead_letter_topic: str | None = None
+    transactional_id: str | None = None
 
     @classmethod
-    def of(cls, client: Client, dead_letter_topic: str | None) -> AclAdvisor:
+    def of(
+        cls, client: Client, dead_letter_topic: str | None, transactional_id: str | None = None
+    ) -> AclAdvisor:
         """For a session on this client."""
         config, metadata = client.config, client.metadata
         return cls(
@@ -48,6 +52,7 @@ class AclAdvisor:
             server=config.bootstrap_servers[0],
             denials=lambda: metadata.denials,
             dead_letter_topic=dead_letter_topic,
+            transactional_id=transactional_id,
         )
 
     @property
@@ -71,20 +76,43 @@ class AclAdvisor:
             hint=self.hint(_TOPIC, topic),
         )
 
+    def refused_write(self, topic: str) -> AuthorizationError:
+        """A coordinator does not take a partition of this topic into a transaction."""
+        return AuthorizationError(
+            f"Write on {self._topic(topic)} is denied to {self.principal}",
+            topic=topic,
+            error=error_name(_TOPIC),
+            hint=self.hint(_TOPIC, topic),
+        )
+
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
         """InitProducerId was denied: `topics` are those that are to be written."""
         also = ", and Write on every topic" if code == _CLUSTER else ""
         return AuthorizationError(
-            f"the broker refused a producer id: {_acl(code, '')}{also} is denied to "
+            f"the broker refused a producer id: {self._acl(code, '')}{also} is denied to "
             f"{self.principal}",
             broker=broker,
             error=error_name(code),
             hint=self.hint(code, min(topics, default="")),
         )
 
+    def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
+        """A coordinator does not let this client use its transactional id."""
+        acl = self._acl(code, "")
+        hint = self.grant(acl)
+        if two_phase:
+            hint += "; two-phase commit also needs TwoPhaseCommit on it, and "
+            hint += "transaction.two.phase.commit.enable=true on every broker"
+        return AuthorizationError(
+            f"the coordinator refused a transaction: {acl} is denied to {self.principal}",
+            broker=broker,
+            error=error_name(code),
+            hint=hint,
+        )
+
     def denied(self, code: int, topic: str) -> str:
         """What the answer to a Produce request denies, in a few words."""
-        return f"{_acl(code, topic)} is denied to {self.principal}"
+        return f"{self._acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
         """How to grant what an answer with this error code denies; `topic` may be empty."""
@@ -92,8 +120,8 @@ class AclAdvisor:
             create = self.grant(Acl(Operation.CREATE, ResourceType.TOPIC, topic))
             return f"create the topic, or correct its name, or {create}"
         if code != _CLUSTER:
-            return self.grant(_acl(code, topic))
-        or_else = f"or {self.grant(_acl(code, topic))}; or set kafka.enable.idempotence=false"
+            return self.grant(self._acl(code, topic))
+        or_else = f"or {self.grant(self._acl(code, topic))}; or set kafka.enable.idempotence=false"
         if not topic:
             return or_else.removeprefix("or ")
         return f"{self.grant(_write(topic))} (enough since Kafka 2.8), {or_else}"
@@ -101,6 +129,15 @@ class AclAdvisor:
     def grant(self, acl: Acl) -> str:
         """An instruction to grant a right, with the command that does."""
         return self._guide.grant(acl, self._on(acl))
+
+    def _acl(self, code: int, topic: str) -> Acl:
+        """What a refusal with this error code is about."""
+        if code == _CLUSTER:
+            return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+        if code == ErrorCode.transactional_id_authorization_failed:
+            name = self.transactional_id or "<transactional.id>"
+            return Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+        return _write(topic)
 
     def _on(self, acl: Acl) -> str:
         return self._topic(acl.name) if acl.resource is ResourceType.TOPIC else acl.on
@@ -113,12 +150,3 @@ class AclAdvisor:
 
 def _write(topic: str) -> Acl:
     return Acl(Operation.WRITE, ResourceType.TOPIC, topic)
-
-
-def _acl(code: int, topic: str) -> Acl:
-    """What a refusal with this error code is about."""
-    if code == _CLUSTER:
-        return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
-    if code == ErrorCode.transactional_id_authorization_failed:
-        return Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
-    return _write(topic)

@@ -11,6 +11,7 @@ from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.events import ProducerEvents
+from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.report.builder import ReportBuilder
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class SessionContext:
     dead_letters: DeadLetterTopic | None
     breakers: CircuitBreakers
     acls: AclAdvisor
+    transactions: TransactionManager | None = None
+    """None where the session writes in no transaction."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -53,11 +57,15 @@ class SessionContext:
 
 
 def make_context(
-    client: Client, producer_state: ProducerState, settings: SessionSettings
+    client: Client,
+    producer_state: ProducerState,
+    settings: SessionSettings,
+    transaction: TransactionSettings | None = None,
 ) -> SessionContext:
     """The context of a new session on this client."""
     config = client.config
-    acls = AclAdvisor.of(client, settings.dead_letters.dead_letter_topic)
+    transactional_id = None if transaction is None else transaction.transactional_id
+    acls = AclAdvisor.of(client, settings.dead_letters.dead_letter_topic, transactional_id)
     return SessionContext(
         client=client,
         producer_state=producer_state,
@@ -68,6 +76,9 @@ def make_context(
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),
         breakers=CircuitBreakers(settings.throttling),
         acls=acls,
+        transactions=None
+        if transaction is None
+        else TransactionManager(client, producer_state, transaction, acls),
     )
 
 

@@ -188,6 +188,11 @@ class ProducerEvents:
                 epoch=producer_state.epoch,
             )
 
+    def renumbered(self, partition: TopicPartition, sequence: int) -> None:
+        """The partition goes on at this sequence, in the same epoch."""
+        if (log_event := self._debug.eos) is not None:
+            log_event("renumber", partition=_name(partition), sequence=sequence)
+
 
 def _ids(batch: LoggedBatch) -> dict[str, object]:
     return {"partition": _name(batch.partition), "batch": batch.name}

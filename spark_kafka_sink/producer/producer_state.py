@@ -105,6 +105,10 @@ class ProducerState:
         sequence.topic_id = topic_id
         return assigned
 
+    def rewind(self, partition: TopicPartition, sequence: int) -> None:
+        """Go on at a sequence of this epoch that no log has: a batch there was refused."""
+        self.sequences[partition].next = sequence
+
     def bump_epoch(self, partition: TopicPartition) -> None:
         """Start a partition over in a new epoch: sequence 0, nothing of it may be in flight.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_kafka_sink.client.client import LOOK_EVERY
 from spark_kafka_sink.producer.append.admission import AdmissionControl
 from spark_kafka_sink.producer.append.chunk import RoutedChunk
 from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.producer.append.chunk import Chunk
     from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.task_report import TaskInfo
 
@@ -50,6 +53,7 @@ class ProducerSession:
         producer_state: the producer id to go on with; None for a new one.
         settings: the sink's own options; None for their defaults.
         executor: compresses batches, one after another; None for a thread of the session's own.
+        transaction: what to write in; then `producer_state` must be a new one.
     """
 
     def __init__(
@@ -58,10 +62,13 @@ class ProducerSession:
         producer_state: ProducerState | None = None,
         settings: SessionSettings | None = None,
         executor: Executor | None = None,
+        transaction: TransactionSettings | None = None,
     ) -> None:
         self.client = client
         self.producer_state = producer_state or ProducerState()
-        self.context = make_context(client, self.producer_state, settings or SessionSettings())
+        self.context = make_context(
+            client, self.producer_state, settings or SessionSettings(), transaction
+        )
         self._started = client.clock.monotonic()
         self._compressor = Compressor(client.config, client.clock, client.network.wakeup, executor)
         self._accumulator = _make_accumulator(self.context, self._compressor)
@@ -98,6 +105,47 @@ class ProducerSession:
         self.client.check_process()
         self._topics.await_expected()
         self._accumulator.flush()
+
+    @property
+    def transaction(self) -> OpenTransaction | None:
+        """The transaction that a flushed session leaves open, with all that it has written.
+
+        None where nothing was appended, and without `TransactionSettings`.
+
+        Raises:
+            BaseException: what ended the session.
+        """
+        transactions = self.context.transactions
+        if transactions is None:
+            return None
+        self._accumulator.flush()
+        return transactions.transaction
+
+    @property
+    def transaction_started_ms(self) -> int | None:
+        """When the transaction began at the earliest, in milliseconds since 1970."""
+        transactions = self.context.transactions
+        return None if transactions is None else transactions.started_ms
+
+    def abort_transaction(self, seconds: float) -> bool:
+        """Send nothing more, and have the transaction aborted, as well as that can be had.
+
+        Returns whether there is nothing left to abort; else the coordinator does so when
+        transaction.timeout.ms has passed. Call it before the session is given up, also after it
+        has failed; it raises nothing.
+        """
+        transactions = self.context.transactions
+        if transactions is None or self.client.is_forked:
+            return transactions is None
+        transactions.request_abort()
+        clock = self.client.clock
+        deadline = clock.monotonic() + seconds
+        while not transactions.ended.is_set() and not self.client.gone:
+            self.client.network.wakeup()
+            left = deadline - clock.monotonic()
+            if left <= 0 or transactions.ended.wait(min(left, LOOK_EVERY)):
+                break
+        return transactions.ended.is_set()
 
     def report(self, task: TaskInfo) -> DeliveryReport:
         """What was delivered where; complete after `flush`."""

@@ -19,6 +19,7 @@ from spark_kafka_sink.security.credentials_stamp import credentials_stamp
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 
 MAX_KEPT = 4
 """Clients that a process keeps: one per configuration, the one unused longest goes first."""
@@ -28,21 +29,34 @@ _cache: dict[tuple[int, ProducerConfig], tuple[Client, ProducerState]] = {}
 
 
 def borrow_session(
-    config: ProducerConfig, settings: SessionSettings | None = None
+    config: ProducerConfig,
+    settings: SessionSettings | None = None,
+    transaction: TransactionSettings | None = None,
 ) -> ProducerSession:
-    """A session on the client that the last task of this process left, or on a new one."""
+    """A session on the client that the last task of this process left, or on a new one.
+
+    A transaction has an identity of its own.
+    """
     kept = _cache.pop((os.getpid(), config), None)
     if kept and not _is_usable(kept[0]):
         kept[0].close()
         kept = None
     client, producer_state = kept or (Client(config), ProducerState())
-    return ProducerSession(client, producer_state, settings)
+    if transaction is not None:
+        producer_state = ProducerState(transactional_id=transaction.transactional_id)
+    return ProducerSession(client, producer_state, settings, transaction=transaction)
 
 
 def give_back_session(session: ProducerSession) -> None:
-    """Keep a flushed session's client and producer id for the next task."""
+    """Keep a flushed session's client and producer id for the next task.
+
+    A transaction's producer id is its own: what is written under it later would join it.
+    """
     session.close()
-    _cache[os.getpid(), session.client.config] = (session.client, session.producer_state)
+    state = session.producer_state
+    if state.transactional_id is not None:
+        state = ProducerState()
+    _cache[os.getpid(), session.client.config] = (session.client, state)
     while len(_cache) > MAX_KEPT:
         client, _ = _cache.pop(next(iter(_cache)))
         client.close()

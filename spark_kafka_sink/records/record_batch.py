@@ -42,7 +42,7 @@ _CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_OFFSET = 23
 _LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
+TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
 
@@ -87,7 +87,7 @@ class BatchHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         """The batch belongs to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
@@ -138,7 +138,7 @@ def last_offset_delta(batch: bytes | memoryview) -> int:
 
 def is_transactional(batch: bytes | memoryview) -> bool:
     """Whether the batch at byte 0 belongs to a transaction; its header must be there."""
-    return bool(batch[ATTRIBUTES_OFFSET + 1] & _TRANSACTIONAL)
+    return bool(batch[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL)
 
 
 def checksum(batch: bytes | memoryview) -> int:

@@ -20,6 +20,7 @@ from spark_kafka_sink.records.record_batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL,
     BatchHeader,
     next_sequence,
 )
@@ -147,10 +148,10 @@ class ProducerBatch:
         """Bytes on the wire, header included."""
         return HEADER_SIZE + self.held
 
-    def encode(self) -> Sequence[Buffer]:
+    def encode(self, *, transactional: bool = False) -> Sequence[Buffer]:
         """Header and records as they go into a Produce request."""
         header = BatchHeader(
-            attributes=int(self.codec),
+            attributes=self.codec | TRANSACTIONAL if transactional else int(self.codec),
             last_offset_delta=self.records - 1,
             base_timestamp=self.base_timestamp,
             max_timestamp=self.max_timestamp,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send.batch_failure import removed_partition_error
+from spark_kafka_sink.producer.transactions.errors import poisoned
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.builder import BatchDone
 
@@ -37,12 +38,15 @@ class BatchCompletion:
         self._client = context.session.client
         self._events = context.session.events
         self._report = context.session.report
+        self._transactions = context.session.transactions
 
     def acknowledge(
         self, batches: InFlightBatches, batch: ProducerBatch, response: PartitionResponse
     ) -> None:
         """The broker has appended the batch, or had it already."""
         batches.completed(batch)
+        if self._transactions is not None:
+            self._transactions.acknowledged()
         self._report.acknowledged(batch_done(batch, response), response.base_offset)
         self._accumulator.complete(batch)
 
@@ -77,7 +81,14 @@ class BatchCompletion:
     def fail_session(self, error: KafkaProdError) -> None:
         """Remember the first failure for good."""
         self._accumulator.state.mark_failed()
-        self.failure = self.failure or error
+        if self.failure is not None:
+            return
+        self.failure = error
+        if self._transactions is not None:
+            if self._transactions.begun:
+                transactional_id = self._transactions.settings.transactional_id
+                error.message = poisoned(error.message, transactional_id)
+            self._transactions.fail()
 
     def finish_failure(self) -> None:
         """Once nothing is in flight after a failure, fail the rest and tell the writer."""

@@ -15,6 +15,7 @@ from spark_kafka_sink.protocol.error_codes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.produce import PartitionResponse
@@ -91,6 +92,28 @@ def timeout_error(
         topic=batch.partition.topic,
         partition=batch.partition.partition,
         hint=_HINTS.get(batch.refused, _UNREACHED),
+    )
+
+
+def recreated_topic_error(partition: TopicPartition) -> DeliveryError:
+    """In a transaction: what the old topic has acknowledged is gone, and the rest can't follow."""
+    return DeliveryError(
+        "the topic was deleted and made anew while rows were being written to it in a transaction",
+        topic=partition.topic,
+        partition=partition.partition,
+        hint="run the write again, if the records are meant for the new topic",
+    )
+
+
+def gap_error(partition: TopicPartition) -> DeliveryError:
+    """In a transaction: the log may hold what was sent behind a batch that was refused."""
+    return DeliveryError(
+        "records behind a batch that the broker refused may be in the log already, after an answer "
+        "that was lost",
+        topic=partition.topic,
+        partition=partition.partition,
+        error=error_name(ErrorCode.out_of_order_sequence_number),
+        hint="run the write again",
     )
 
 

@@ -16,15 +16,17 @@ from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partition_choice import candidates, draw_order, queue_lengths
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+from spark_kafka_sink.producer.transactions.partitions import UnassignedBatches
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Collection, Iterator
+    from collections import Counter, deque
+    from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.client.cluster import Cluster
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
     from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.producer.transactions.partitions import TransactionPartitions
 
 _ONE_BATCH_ONLY = 1
 """Bytes of room for a broker that is tried again: the first batch has any size, and ends it."""
@@ -38,7 +40,8 @@ class Drained:
     `more`: something is left that may go with a request after these. `stale`: a partition has no
     leader, or a broker tells of a topic that was replaced. `epoch_bumps`: partitions that send
     nothing until they have a new epoch. `unavailable`: brokers that owe an
-    answer for so long that no unassigned batch goes there.
+    answer for so long that no unassigned batch goes there. `new_partitions` must be added to the
+    transaction before anything goes to them.
     """
 
     room: dict[int, int]
@@ -48,6 +51,7 @@ class Drained:
     more: bool = False
     stale: bool = False
     epoch_bumps: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
+    new_partitions: list[TopicPartition] = field(default_factory=list)
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
@@ -87,6 +91,7 @@ class Drainer:
         self._producer_state = session.producer_state
         self._breakers = session.breakers
         self._in_flight = context.in_flight
+        self._transactions = session.transactions
         self._turn = 0
         self._known: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
@@ -214,6 +219,9 @@ class Drainer:
             and self._producer_state.state is not ProducerIdState.KNOWN
         ):
             return False
+        if self._transactions is not None and not self._transactions.may_send_to(batches.partition):
+            drained.new_partitions.append(batches.partition)
+            return False
         return self._breakers.may_send(batches.partition, bool(batches.in_flight), drained.now)
 
     def _take(
@@ -237,7 +245,10 @@ class Drainer:
         brokers = set(leaders.values())
         if drained.is_full(brokers, queue[0].size):
             return not drained.requests.keys().isdisjoint(brokers)
-        for partition in self._drawn(unassigned.topic, leaders, drained):
+        drawn = self._drawn(unassigned.topic, leaders, drained)
+        if self._transactions is not None and (added := self._transactions.partitions) is not None:
+            drawn = self._in_transaction(queue, drawn, added, drained)
+        for partition in drawn:
             self._assign_partition(queue[0], partition, leaders[partition], drained)
             if not queue or not queue[0].ready:
                 return not queue and self._has_followers(unassigned.topic)
@@ -258,6 +269,24 @@ class Drainer:
             lengths = self._queued(topic)
             loads = [lengths[partition] for partition in partitions]
         return draw_order(partitions, loads, self._client.random)
+
+    @staticmethod
+    def _in_transaction(
+        queue: deque[ProducerBatch],
+        drawn: Iterable[int],
+        added: TransactionPartitions,
+        drained: Drained,
+    ) -> Iterator[int]:
+        """The drawn partitions that are in the transaction; others are added for what waits."""
+        topic, ready = queue[0].partition.topic, sum(batch.ready for batch in queue)
+        waiting = UnassignedBatches(added, topic, ready, drained.new_partitions)
+        for partition in waiting.order(drawn):
+            if waiting.done:
+                return
+            if waiting.may_take(partition):
+                before = len(queue)
+                yield partition
+                waiting.taken(before - len(queue))
 
     def _queued(self, topic: str) -> Counter[int]:
         """Batches that wait for each partition of a topic or are in flight to it, if any are."""

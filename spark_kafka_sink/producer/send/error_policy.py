@@ -7,12 +7,13 @@
     RETRIABLE_AT_LEADER                          RETRY
     OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `head`, else FAIL
     UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY unless `ambiguous`, else FAIL
+    CONCURRENT_TRANSACTIONS**                    RETRY
     any other                                    FAIL
 
-(* of an idempotent producer.) A retry becomes FAIL once delivery.timeout.ms has passed or `retries`
-is used up, and FAIL becomes FATAL with enable.gapless.guarantee. The groups of error codes are in
-`protocol/error_codes.py`.
-
+(* of an idempotent producer, ** in a transaction. There UNKNOWN_PRODUCER_ID is FAIL, as no new
+epoch can be had, and FAIL means that the transaction must be aborted.) A retry becomes FAIL once
+delivery.timeout.ms has passed or `retries` is used up, and FAIL becomes FATAL with
+enable.gapless.guarantee. The groups of error codes are in `protocol/error_codes.py`.
 
 Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
 KIP-360, KIP-467, KIP-890, KIP-951.
@@ -60,7 +61,8 @@ class Facts:
     which a broker knows it. `expired`: delivery.timeout.ms has passed. `attempts_left`: retries is
     not used up.
     `gapless`: enable.gapless.guarantee, by which nothing may go on after a batch that failed for
-    good, unless it failed because its time was up.
+    good, unless it failed because its time was up. `transactional`: the records belong to a
+    transaction, whose epoch can't be bumped.
     """
 
     idempotent: bool
@@ -70,6 +72,7 @@ class Facts:
     expired: bool
     attempts_left: bool
     gapless: bool = False
+    transactional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ def _retriable(code: int, facts: Facts) -> Action | None:
         return None
     if code == ErrorCode.out_of_order_sequence_number and not facts.head:
         return Action.RETRY
+    if facts.transactional:
+        return Action.RETRY if code == ErrorCode.concurrent_transactions else None
     if code == ErrorCode.unknown_producer_id and not facts.ambiguous:
         return Action.BUMP_AND_RETRY
     return None

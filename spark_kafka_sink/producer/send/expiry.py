@@ -38,7 +38,9 @@ def expire_batches(context: SendContext, completion: BatchCompletion, now: float
             batches.completed(batch)
             late.append(batch)
     late += context.accumulator.take_while(is_late)
-    failures = context.session.client.network.failures.reasons
+    failures = dict(context.session.client.network.failures.reasons)
+    if (transactions := context.session.transactions) and (problem := transactions.problem):
+        failures["the transaction's coordinator"] = problem
     for batch in late:
         completion.fail(batch, status_of(batch), _EXPIRED)
         completion.fail_session(timeout_error(batch, timeout_ms, failures))

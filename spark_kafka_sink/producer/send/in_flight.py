@@ -8,7 +8,9 @@ Rules that keep sequences gapless and records in order:
 - a partition's first batch goes alone: a broker that is only just becoming its leader may refuse
   the first and take the second, as it knows no sequence yet, and then never takes the first;
 - the partition of a topic that was deleted and made anew starts over in a new epoch: what is
-  retried and what the old topic has acknowledged would leave a gap in the new one.
+  retried and what the old topic has acknowledged would leave a gap in the new one;
+- where records were taken out of a batch that was refused, what follows starts over once nothing is
+  in flight: in a new epoch, or in a transaction, whose epoch stays, at that batch's sequence.
 
 Owned by the sender thread. Source: ``Sender``, ``RecordAccumulator.shouldStopDrainBatches...``;
 librdkafka's introduction on leader changes.
@@ -30,12 +32,20 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 
 
+class Gap(NamedTuple):
+    """Where a refused batch has left the sequences: its place in the order, its first sequence."""
+
+    order: tuple[int, ...]
+    sequence: int
+
+
 @dataclass(slots=True)
 class InFlightBatches:
     """`in_flight` and `retry_queue` are in sequence order; `retry_at` in seconds of the clock.
 
     `leader` is where the batches in flight were sent. `bump_epoch`: a new epoch begins once nothing
-    is in flight. `acknowledged_once`: the brokers have taken a batch of this producer here.
+    is in flight, in a transaction new sequences after the `gap`. `passed_gap`: a broker has taken a
+    batch behind it. `acknowledged_once`: the brokers have taken a batch of this producer here.
     `topic_id` is that of the newest topic of this name, None where the brokers tell none.
     `recreated`: that topic has taken nothing yet, and a new epoch begins once nothing that it may
     hold is retried. `outdated`: the metadata has an older topic again, to which nothing is sent.
@@ -51,6 +61,8 @@ class InFlightBatches:
     recreated: bool = False
     outdated: bool = False
     topic_id: uuid.UUID | None = None
+    gap: Gap | None = None
+    passed_gap: bool = False
     _former: set[uuid.UUID] = field(default_factory=set)
     _drained: int = 0
 
@@ -153,6 +165,8 @@ class InFlightBatches:
     def completed(self, batch: ProducerBatch) -> None:
         """The batch is acknowledged or has failed."""
         self.in_flight.remove(batch)
+        if self.gap is not None and batch.order > self.gap.order:
+            self.passed_gap = True
         if batch.topic_id in {None, self.topic_id}:
             self.acknowledged_once = True
 
@@ -168,6 +182,12 @@ class InFlightBatches:
         if pieces:
             self._insert(pieces)
 
+    def left_gap(self, batch: ProducerBatch) -> None:
+        """Records of the batch, which no log has, go elsewhere: its sequences won't be used up."""
+        self.bump_epoch = True
+        gap = Gap(batch.order, batch.sequence)
+        self.gap = gap if self.gap is None else min(self.gap, gap)
+
     def take_retries(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove batches that wait to be retried; those that were removed."""
         taken = [batch for batch in self.retry_queue if unwanted(batch)]
@@ -178,8 +198,17 @@ class InFlightBatches:
     def epoch_bumped(self) -> None:
         """A new epoch has begun: what is retried gets new sequences, and the first goes alone."""
         self.bump_epoch = self.recreated = self.acknowledged_once = False
+        self.gap = None
         for batch in self.retry_queue:
             batch.unnumber()
+
+    def gap_closed(self) -> None:
+        """What was behind the gap gets sequences that begin with those of the refused batch."""
+        assert self.gap is not None
+        for batch in self.retry_queue:
+            if batch.order >= self.gap.order:
+                batch.unnumber()
+        self.bump_epoch, self.gap = False, None
 
     def _insert(self, batches: list[ProducerBatch]) -> None:
         position = 0

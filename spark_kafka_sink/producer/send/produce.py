@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.send.in_flight import DrainedBatch
+    from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 _WITHOUT_TOPIC_IDS = 12
 _ZSTD = 7
@@ -40,9 +41,15 @@ class PartitionResponse:
 
 
 def produce_request(
-    config: ProducerConfig, connection: Connection, cluster: Cluster, drained: list[DrainedBatch]
+    config: ProducerConfig,
+    connection: Connection,
+    cluster: Cluster,
+    drained: list[DrainedBatch],
+    transactions: TransactionManager | None = None,
 ) -> Request:
     """One request with one batch per partition; its context is the list of drained.
+
+    In a transaction the batches say so, and the request names it.
 
     Raises:
         ProtocolError: the broker is too old for these batches, or for this client.
@@ -50,13 +57,17 @@ def produce_request(
     by_topic: dict[str, list[PartitionData]] = {}
     for _, batch in drained:
         batch.topic_id = cluster.topics[batch.partition.topic].topic_id
-        data = PartitionData(batch.partition.partition, batch.encode(), batch.size)
+        parts = batch.encode(transactional=transactions is not None)
+        data = PartitionData(batch.partition.partition, parts, batch.size)
         by_topic.setdefault(batch.partition.topic, []).append(data)
     topics = [
         TopicData(name, cluster.topics[name].topic_id, data) for name, data in by_topic.items()
     ]
     has_ids = all(topic.topic_id is not None for topic in topics)
-    version = connection.version(ApiKey.PRODUCE, None if has_ids else _WITHOUT_TOPIC_IDS)
+    cap = None if has_ids else _WITHOUT_TOPIC_IDS
+    if transactions is not None:
+        cap = transactions.version.produce_cap or cap
+    version = connection.version(ApiKey.PRODUCE, cap)
     if version <= _WITHOUT_TOPIC_IDS:
         for _, batch in drained:
             batch.by_name = True
@@ -68,7 +79,7 @@ def produce_request(
         )
     head = ProduceHead(
         version=version,
-        transactional_id=None,
+        transactional_id=None if transactions is None else transactions.settings.transactional_id,
         acks=int(config.acks),
         timeout_ms=config.request_timeout_ms,
     )

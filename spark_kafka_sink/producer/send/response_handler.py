@@ -14,14 +14,16 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
-from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
 from spark_kafka_sink.producer.send.produce import PartitionResponse, read_responses
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
+from spark_kafka_sink.producer.send.renumbering import renumber
 from spark_kafka_sink.producer.send.splitter import split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.client.request import Completion
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -82,7 +84,7 @@ class ResponseHandler:
                 answer = responses.get(batch.partition, default)
                 self._act(batches, batch, answer, completion, now)
             if batches.must_bump_epoch:
-                bump_epoch(self._context, self._completion, batches)
+                renumber(self._context, self._completion, batches)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """acks=0: the request is on the wire, and there is no response."""
@@ -133,6 +135,7 @@ class ResponseHandler:
             expired=now >= batch.created + self._config.delivery_timeout_ms / 1000,
             attempts_left=batch.attempts <= self._config.retries,
             gapless=self._config.enable_gapless_guarantee,
+            transactional=self._context.session.transactions is not None,
         )
 
     def _log(
@@ -218,11 +221,15 @@ class ResponseHandler:
 
     # Topics that are refused while batches wait for them.
 
-    def refuse_waiting(self, topics: frozenset[str]) -> None:
+    def refuse_waiting(
+        self, topics: frozenset[str], error: Callable[[str], DeliveryError] | None = None
+    ) -> None:
         """The metadata refuses these topics: as if their leaders had refused what waits for them.
 
         What is in flight waits for its answer, and what is being compressed for the next metadata.
+        `error` makes that of a topic where it was not the metadata.
         """
+        error = error or self._context.session.acls.refused_topic
 
         def is_refused(batch: ProducerBatch) -> bool:
             return batch.partition.topic in topics and batch.ready
@@ -233,14 +240,13 @@ class ResponseHandler:
                 self._make_letters(batch, _DENIED)
                 continue
             self._completion.fail(batch, status_of(batch), error_name(_DENIED.code))
-            acls = self._context.session.acls
-            self._completion.fail_session(acls.refused_topic(batch.partition.topic))
+            self._completion.fail_session(error(batch.partition.topic))
 
     def _make_letters(self, batch: ProducerBatch, response: PartitionResponse) -> None:
         """All records of a batch that is in no queue any more become dead letters."""
         _, refused = self._record_errors.divide(batch, response)
         if batch.sequence >= 0:
-            self._context.in_flight[batch.partition].bump_epoch = True
+            self._context.in_flight[batch.partition].left_gap(batch)
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, [])
 
@@ -281,11 +287,12 @@ class ResponseHandler:
     ) -> None:
         """The refused records become dead letters, the others go again.
 
-        The batch's sequences were never used up, so what follows it needs a new epoch.
+        The batch's sequences were never used up, so what follows it needs new ones.
         """
         rest, refused = self._record_errors.divide(batch, response)
         batches.replace(batch, rest)
-        batches.bump_epoch = self._config.enable_idempotence
+        if self._config.enable_idempotence:
+            batches.left_gap(batch)
         self._add_letters(batch, refused, response)
         self._accumulator.replace(batch, rest)
 

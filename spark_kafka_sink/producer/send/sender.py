@@ -23,13 +23,16 @@ from spark_kafka_sink.metrics.recorder import BatchSent
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
 from spark_kafka_sink.producer.send.drainer import Drainer
-from spark_kafka_sink.producer.send.epoch_bump import bump_epoch
 from spark_kafka_sink.producer.send.expiry import expire_batches
 from spark_kafka_sink.producer.send.init_producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.produce import produce_request
+from spark_kafka_sink.producer.send.renumbering import renumber
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.send_context import SendContext
 from spark_kafka_sink.producer.send.statistics import Statistics
+from spark_kafka_sink.producer.transactions.errors import given_up_error
+from spark_kafka_sink.producer.transactions.manager import TransactionManager
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.request import Completion
@@ -64,6 +67,7 @@ class Sender:
         self._events = session.events
         self._breakers = session.breakers
         self._producer_state = session.producer_state
+        self._transactions = session.transactions
         self._completion = BatchCompletion(context)
         self._drainer = Drainer(context)
         self._producer_id = ProducerIdRequester(
@@ -82,6 +86,8 @@ class Sender:
         self._accumulator.close_due(now)
         self._take_late()
         self._take_failure()
+        if self._transactions is not None:
+            self._advance_transaction(self._transactions, now)
         if self._completion.failure is None:
             self._drain(now)
         self._expire(now)
@@ -92,6 +98,8 @@ class Sender:
             self._metadata_seen = self._metadata.updates
             if refused := self._metadata.cluster.unauthorized:
                 self._responses.refuse_waiting(refused)
+            if self._transactions is not None:
+                self._check_topics()
             self._accumulator.state.notify()
         self._completion.finish_failure()
         self._statistics.maybe_emit(now)
@@ -123,7 +131,7 @@ class Sender:
     # Drain and send.
 
     def _drain(self, now: float) -> None:
-        if self._config.enable_idempotence:
+        if self._config.enable_idempotence and self._transactions is None:
             self._producer_id.maybe_send(now)
         more = True
         while more and self._may_send():
@@ -135,6 +143,8 @@ class Sender:
             more = drained.more or bool(drained.epoch_bumps)
 
     def _may_send(self) -> bool:
+        if self._completion.failure is not None:
+            return False
         known = self._producer_state.state is ProducerIdState.KNOWN
         return known or not self._config.enable_idempotence
 
@@ -143,7 +153,10 @@ class Sender:
         if drained.stale:
             self._metadata.refresh()
         for batches in drained.epoch_bumps.values():
-            bump_epoch(self._context, self._completion, batches)
+            renumber(self._context, self._completion, batches)
+        if self._transactions is not None and drained.new_partitions:
+            self._transactions.want(drained.new_partitions)
+            self._advance_transaction(self._transactions, now)
         for node_id in drained.room:
             self._connect(node_id, now)
 
@@ -171,10 +184,14 @@ class Sender:
         self._report.meters.request(sum(batch.records for _, batch in drained))
         connection = self._network.broker(node_id).connection
         try:
-            request = produce_request(self._config, connection, self._metadata.cluster, drained)
+            request = produce_request(
+                self._config, connection, self._metadata.cluster, drained, self._transactions
+            )
         except ProtocolError as error:
             self._responses.handle_unsendable(drained, error)
             return
+        if self._transactions is not None:
+            self._transactions.sending([batch.partition for _, batch in drained], now)
         correlation = self._network.send(node_id, request, now)
         for _, batch in drained:
             self._events.sent(batch, node_id, correlation)
@@ -202,15 +219,27 @@ class Sender:
 
     def _complete(self, completion: Completion) -> None:
         now = self._client.clock.monotonic()
-        context = completion.request.context
-        if isinstance(context, Metadata):
-            context.handle_response(completion, now)
-        elif isinstance(context, ProducerIdRequester):
-            self._complete_producer_id(completion, context, now)
-        elif completion.failure is None and self._config.acks is Acks.NONE:
-            self._responses.handle_written(context)
+        request = completion.request
+        if request.api is ApiKey.PRODUCE:
+            self._complete_produce(completion, request.context, now)
+            return
+        match request.context:
+            case Metadata() as metadata:
+                metadata.handle_response(completion, now)
+            case ProducerIdRequester() as requester:
+                self._complete_producer_id(completion, requester, now)
+            case TransactionManager() as transactions:
+                self._complete_transaction(completion, transactions, now)
+            case _:
+                raise AssertionError(f"nobody has asked for {request.api.name}")
+
+    def _complete_produce(
+        self, completion: Completion, drained: list[DrainedBatch], now: float
+    ) -> None:
+        if completion.failure is None and self._config.acks is Acks.NONE:
+            self._responses.handle_written(drained)
         else:
-            self._responses.handle_response(completion, context, now)
+            self._responses.handle_response(completion, drained, now)
 
     def _complete_producer_id(
         self, completion: Completion, requester: ProducerIdRequester, now: float
@@ -222,6 +251,43 @@ class Sender:
         except DeliveryError as error:
             if requester is self._producer_id:
                 self._completion.fail_session(error)
+
+    # The transaction, where there is one.
+
+    def _advance_transaction(self, transactions: TransactionManager, now: float) -> None:
+        """Ask the coordinator for what is due; if the writer has given up, send nothing more."""
+        if transactions.aborting and self._completion.failure is None:
+            transactional_id = transactions.settings.transactional_id
+            self._completion.fail_session(given_up_error(transactional_id))
+        try:
+            transactions.maybe_send(now, has_records=self._accumulator.state.incomplete > 0)
+        except KafkaProdError as error:
+            self._completion.fail_session(error)
+
+    def _complete_transaction(
+        self, completion: Completion, transactions: TransactionManager, now: float
+    ) -> None:
+        if transactions is not self._transactions:
+            return  # an earlier task's, which nobody waits for any more
+        try:
+            transactions.handle_response(completion, now)
+        except DeliveryError as error:
+            self._completion.fail_session(error)
+        if completion.request.api is ApiKey.INIT_PRODUCER_ID:
+            self._events.producer_id_received(self._producer_state)
+        if transactions.denied:
+            denied = frozenset(transactions.denied)
+            transactions.denied.clear()
+            self._responses.refuse_waiting(denied, self._context.session.acls.refused_write)
+
+    def _check_topics(self) -> None:
+        """Find out about topics that were made anew also where nothing more is sent to them."""
+        topics = self._metadata.cluster.topics
+        for (topic, _), batches in self._context.in_flight.items():
+            if topic in topics:
+                batches.check_topic(topics[topic].topic_id)
+                if batches.recreated:
+                    renumber(self._context, self._completion, batches)
 
     def _take_late(self) -> None:
         """A producer id that an earlier task asked for may have come after its end."""
@@ -258,7 +324,9 @@ class Sender:
             self._network.next_deadline(now),
             self._metadata.wait(now),
         ]
-        if self._config.enable_idempotence:
+        if self._transactions is not None:
+            waits.append(self._transactions.wait(now))
+        elif self._config.enable_idempotence:
             waits.append(self._producer_id.wait(now))
         in_flight = self._context.in_flight.values()
         waits += [batches.retry_at - now for batches in in_flight if batches.retry_at > now]

@@ -19,6 +19,7 @@ from spark_kafka_sink.protocol.versions import (
     response_type,
 )
 from tests.support.harness import handlers
+from tests.support.harness.coordinator import FakeCoordinator, is_about_transactions
 from tests.support.harness.log import FakeLog
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Seen:
     size: int
     batches: dict[tuple[str, int], bytes]
     acks: int
+    transactional_id: str | None = None
     at: float = 0.0
 
 
@@ -173,6 +175,7 @@ class FakeCluster:
         self.versions = dict(CLIENT_VERSIONS)
         """What the brokers announce and serve; another version of an API fails the test."""
         self.next_producer_id = 4_000
+        self.coordinator = FakeCoordinator()
         self._peers: list[Peer] = []
         self._created = 0
         for name, count in (topics or {}).items():
@@ -273,6 +276,9 @@ class FakeCluster:
         elif api is ApiKey.SASL_AUTHENTICATE and self.sasl is not None:
             answer = self.sasl.authenticate(peer.node, request)
             peer.logged_in = "error_code" not in answer
+        elif is_about_transactions(api, request):
+            answer, trouble = self.coordinator.serve(peer.node, api, header.version, request)
+            fault = Fault(lose=trouble.lose)
         else:
             answer = handlers.HANDLERS[api](self, request)
         if api in self.mute:

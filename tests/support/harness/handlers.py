@@ -25,7 +25,8 @@ def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
         {"api_key": int(api), "min_version": span.lowest, "max_version": span.highest}
         for api, span in ranges
     ]
-    return {"api_keys": keys}
+    features = cluster.coordinator.features()
+    return {"api_keys": keys, "finalized_features": features, "finalized_features_epoch": 1}
 
 
 def unsupported(cluster: FakeCluster, correlation_id: int) -> bytes:
@@ -106,7 +107,14 @@ def seen(cluster: FakeCluster, node: int, request: Any, size: int) -> Seen:
         for data in topic.partition_data
     }
     version = type(request).__version__
-    return Seen(node=node, version=version, size=size, batches=batches, acks=int(request.acks))
+    return Seen(
+        node=node,
+        version=version,
+        size=size,
+        batches=batches,
+        acks=int(request.acks),
+        transactional_id=request.transactional_id,
+    )
 
 
 def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict[str, Any]:
@@ -115,7 +123,14 @@ def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict
             "name": getattr(topic, "name", ""),
             "topic_id": getattr(topic, "topic_id", None),
             "partition_responses": [
-                _partition(cluster, node, (_name(cluster, topic), data.index), data, fault)
+                _partition(
+                    cluster,
+                    node,
+                    (_name(cluster, topic), data.index),
+                    data,
+                    fault,
+                    request.transactional_id,
+                )
                 for data in topic.partition_data
             ],
         }
@@ -130,7 +145,12 @@ def produce(cluster: FakeCluster, node: int, request: Any, fault: Fault) -> dict
 
 
 def _partition(
-    cluster: FakeCluster, node: int, place: tuple[str, int], data: Any, fault: Fault
+    cluster: FakeCluster,
+    node: int,
+    place: tuple[str, int],
+    data: Any,
+    fault: Fault,
+    transactional_id: str | None,
 ) -> dict[str, Any]:
     code, offset = 0, -1
     log = cluster.logs.get(place)
@@ -139,7 +159,9 @@ def _partition(
     if fault.error is None and log.leader != node:
         code = NOT_LEADER
     elif fault.error is None or fault.append:
-        code, offset = log.append(bytes(data.records))
+        code = cluster.coordinator.produced(transactional_id, bytes(data.records), place)
+        if not code:
+            code, offset = log.append(bytes(data.records))
     if fault.error is not None:
         code, offset = fault.error, -1
     return {

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from spark_kafka_sink.common.clock import ManualClock
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.records.columns import Columns
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.config.security.model import SecurityConfig
-    from spark_kafka_sink.producer.producer_state import ProducerState
     from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
+T = TypeVar("T")
 TICK = 0.005
 PATIENCE = 20.0
 MANY_STEPS = 4_000
@@ -68,9 +70,11 @@ class World:
         security: SecurityConfig | None = None,
         learn: bool = True,
         clock: ManualClock | None = None,
+        transaction: TransactionSettings | None = None,
         **options: object,
     ) -> None:
         self.cluster = cluster
+        self._transaction = transaction
         self._settings = settings
         self.clock = clock or ManualClock(seconds=100.0, start_ms=START_MS)
         defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
@@ -86,7 +90,11 @@ class World:
 
     def _open(self, identity: ProducerState | None) -> ProducerSession:
         self.codec = ManualExecutor()
-        return ProducerSession(self.client, identity, self._settings, self.codec)
+        if self._transaction is not None:
+            identity = ProducerState(transactional_id=self._transaction.transactional_id)
+        return ProducerSession(
+            self.client, identity, self._settings, self.codec, self._transaction
+        )
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
         """Another task on the same client and identity, which wants these topics, or all."""
@@ -144,24 +152,7 @@ class World:
 
     def append_stepping(self, rows: Rows, tick: float = TICK) -> None:
         """Append in another thread, and turn the clock until that is done; raises what it did."""
-        outcome: Future[None] = Future()
-
-        def append() -> None:
-            try:
-                self.session.append(rows)
-            except BaseException as error:  # noqa: BLE001
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(None)
-
-        Thread(target=append, daemon=True).start()
-        deadline = time.monotonic() + PATIENCE
-        while not outcome.done():
-            assert time.monotonic() < deadline, "it takes for ever"
-            self.step(tick)
-            with self.session._accumulator.lock:
-                self.session._accumulator.state.changed.notify_all()
-        outcome.result()
+        self.stepping(partial(self.session.append, rows), tick)
 
     @contextmanager
     def writer_waiting(self) -> Iterator[None]:
@@ -177,6 +168,25 @@ class World:
         released.set()
         accumulator.state.notify()
         waiting.join(PATIENCE)
+
+    def stepping(self, call: Callable[[], T], tick: float = TICK) -> T:
+        """What `call` returns or raises, in another thread, while the clock is turned."""
+        outcome: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(call())
+            except BaseException as error:  # noqa: BLE001
+                outcome.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        deadline = time.monotonic() + PATIENCE
+        while not outcome.done():
+            assert time.monotonic() < deadline, "it takes for ever"
+            self.step(tick)
+            with self.session._accumulator.lock:
+                self.session._accumulator.state.changed.notify_all()
+        return outcome.result()
 
     def finish(self, tick: float = TICK) -> None:
         """Steps until every batch is complete; raises what ended the session."""
@@ -227,6 +237,7 @@ def world(
     security: SecurityConfig | None = None,
     learn: bool = True,
     clock: ManualClock | None = None,
+    transaction: TransactionSettings | None = None,
     **options: object,
 ) -> Iterator[World]:
     """A world that is closed at the end; by default one broker and a topic of 4 partitions."""
@@ -236,6 +247,7 @@ def world(
         security=security,
         learn=learn,
         clock=clock,
+        transaction=transaction,
         **options,
     )
     try:

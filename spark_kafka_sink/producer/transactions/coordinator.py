@@ -1,0 +1,116 @@
+"""Where the coordinator of a transactional id is, and the connection to it.
+
+It is asked for again after every doubt: where the coordinator says that it is none, where an answer
+is lost, and where it can't be connected to. Sender thread only.
+Source: Kafka's ``TransactionManager.lookupCoordinator``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.backoff import RetryTimer
+from spark_kafka_sink.producer.transactions import messages
+from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
+from spark_kafka_sink.producer.transactions.errors import coordinator_error
+from spark_kafka_sink.protocol.error_codes import error_name
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.producer.acl import AclAdvisor
+
+_RETRIED = {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}
+
+
+class CoordinatorLookup:
+    """Finds the coordinator and connects to it; answers are handed in.
+
+    Args:
+        client: the connections.
+        transactional_id: whose coordinator.
+        acls: says which right is missing.
+    """
+
+    def __init__(self, client: Client, transactional_id: str, acls: AclAdvisor) -> None:
+        self.problem = ""
+        """Why it is not known, by Kafka's name of the error; empty for none."""
+        self._client = client
+        self._network = client.network
+        self._transactional_id = transactional_id
+        self._acls = acls
+        self._node: Node | None = None
+        self._attempts = 0
+        """Failed attempts to connect to it before it was found."""
+        self._asking = False
+        config = client.config
+        self._retry = RetryTimer(
+            config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
+        )
+
+    def ready_node(self, now: float, context: object) -> Node | None:
+        """The coordinator where a request can be sent to it now; else begin what is missing.
+
+        `context` comes back with the answer to a FindCoordinator.
+
+        Raises:
+            ProtocolError: the broker that is asked knows of no transactions.
+        """
+        node = self._node
+        if node is None:
+            self._maybe_ask(now, context)
+            return None
+        if self._network.is_ready(node, now):
+            return node
+        if self._network.attempts(node) > self._attempts:
+            self.forget(now)
+            self.problem = f"no connection to {node}"
+            self._client.metadata.refresh()
+            return None
+        self._network.connect(node, now)
+        return None
+
+    def forget(self, now: float) -> None:
+        """It may be another broker: ask again, after a back-off."""
+        self._node = None
+        self._retry.failed(now)
+
+    def handle_response(self, completion: Completion, now: float) -> None:
+        """Use the answer to FindCoordinator.
+
+        Raises:
+            DeliveryError: the broker refuses to tell.
+        """
+        self._asking = False
+        code, node = messages.coordinator(completion.response)
+        if node is None:
+            self.problem = error_name(code)
+            if decide(completion.request.api, code) not in _RETRIED:
+                raise coordinator_error(completion, code, self._transactional_id, self._acls)
+            self._retry.failed(now)
+            return
+        self.problem = ""
+        self._retry.worked()
+        # As the metadata has it, so that there is one connection to each broker.
+        self._node = self._client.metadata.cluster.nodes.get(node.node_id, node)
+        self._attempts = self._network.attempts(self._node)
+
+    def wait(self, now: float) -> float:
+        """Seconds until `ready_node` has something to do; connections and answers end a poll."""
+        if self._asking:
+            return 1.0
+        return max(0.02, self._retry.at - now)
+
+    def _maybe_ask(self, now: float, context: object) -> None:
+        if self._asking or now < self._retry.at:
+            return
+        metadata, network = self._client.metadata, self._network
+        node = metadata.least_loaded_node(network, now)
+        if node is None:
+            metadata.connect_any(network, now)
+            return
+        connection = network.broker(node.node_id).connection
+        request = messages.find_coordinator(connection, self._transactional_id, context)
+        self._asking = True
+        network.send(node.node_id, request, now)

@@ -1,0 +1,358 @@
+"""One session's transaction, carried on turn by turn without ever blocking the sender.
+
+The producer id is asked for when there is something to write, so that a session without rows
+leaves nothing at the coordinator. One request to the coordinator is in flight at a time.
+Source: Kafka's ``TransactionManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Event
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.backoff import RetryTimer
+from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.transactions import messages
+from spark_kafka_sink.producer.transactions.coordinator import CoordinatorLookup
+from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
+from spark_kafka_sink.producer.transactions.errors import coordinator_error, timed_out_error
+from spark_kafka_sink.producer.transactions.partitions import (
+    PartitionState,
+    TransactionPartitions,
+)
+from spark_kafka_sink.producer.transactions.state import (
+    ENDED,
+    FAILED,
+    TransactionState,
+    next_state,
+)
+from spark_kafka_sink.producer.transactions.timer import Elapsed, TransactionTimer
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from spark_kafka_sink.client.client import Client
+    from spark_kafka_sink.client.connection import Connection
+    from spark_kafka_sink.client.request import Completion, Request
+    from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.producer.acl import AclAdvisor
+    from spark_kafka_sink.producer.producer_state import ProducerState
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+_LOG = logging.getLogger(__name__)
+_ADD_BACKOFF = 0.02
+"""Seconds after CONCURRENT_TRANSACTIONS: the markers of the transaction before are being written.
+Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
+_ENDED_BY_OTHERS = frozenset(
+    {
+        ErrorCode.invalid_txn_state,
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_producer_id_mapping,
+    }
+)
+"""Answers to an abort after which there is nothing left to be aborted."""
+
+
+class TransactionManager:
+    """The state of one transaction, and the requests that it needs.
+
+    Args:
+        client: connections and clock.
+        producer_state: the identity that is new with each transaction.
+        settings: the transaction.
+        acls: says which right is missing.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        producer_state: ProducerState,
+        settings: TransactionSettings,
+        acls: AclAdvisor,
+    ) -> None:
+        self.settings = settings
+        self._client = client
+        self._producer_state = producer_state
+        self._acls = acls
+
+        # Set by any thread.
+        self._abort_wanted = False
+
+        # Set by the sender thread; any may wait for it.
+        self.ended = Event()
+        """There is nothing left to be done about the transaction."""
+
+        # Changed by the sender thread; the writer reads them after a flush.
+        self.state = TransactionState.UNINITIALIZED
+        self.started_ms: int | None = None
+        """When the first request went that may have begun it, in milliseconds since 1970."""
+        self._opened: OpenTransaction | None = None
+        self._has_records = False
+
+        # Sender thread only.
+        self.denied: set[str] = set()
+        """Topics that may not be written to, until the sender takes them."""
+        self._coordinator = CoordinatorLookup(client, settings.transactional_id, acls)
+        self._partitions = TransactionPartitions()
+        self._timer = TransactionTimer(None if settings.two_phase else settings.timeout_ms / 1000)
+        self._in_flight = False
+        self._problem = ""
+        config = client.config
+        self._retry = RetryTimer(
+            config.retry_backoff_ms, config.retry_backoff_max_ms, client.random
+        )
+
+    # Any thread.
+
+    def request_abort(self) -> None:
+        """Have the transaction aborted, if there is one; the caller wakes the sender."""
+        self._abort_wanted = True
+
+    @property
+    def transaction(self) -> OpenTransaction | None:
+        """What holds this session's records; None if there are none, or if it has failed."""
+        return self._opened if self._has_records and self.state not in FAILED else None
+
+    @property
+    def problem(self) -> str:
+        """What has kept the transaction from going on, by Kafka's name; empty for nothing."""
+        return self._problem or self._coordinator.problem
+
+    # Sender thread only: what others ask, and tell.
+
+    @property
+    def aborting(self) -> bool:
+        """The transaction is to be aborted, or is being aborted."""
+        return self._abort_wanted and self.state not in ENDED
+
+    @property
+    def begun(self) -> bool:
+        """A request has gone that may have begun it."""
+        return self._timer.started is not None
+
+    @property
+    def version(self) -> TransactionVersion:
+        """The protocol that the transaction goes by, once there is a producer id."""
+        assert self._opened is not None
+        return self._opened.version
+
+    def may_send_to(self, partition: TopicPartition) -> bool:
+        """Whether a batch of this partition may go."""
+        return not self.version.needs_add_partitions or self._partitions.is_added(partition)
+
+    @property
+    def partitions(self) -> TransactionPartitions | None:
+        """What must be added before it is sent to; None where the brokers do that."""
+        if self._opened is None or not self._opened.version.needs_add_partitions:
+            return None
+        return self._partitions
+
+    def want(self, partitions: Collection[TopicPartition]) -> None:
+        """Batches wait for these partitions, which are to be added."""
+        self._partitions.want(partitions)
+
+    def sending(self, partitions: Collection[TopicPartition], now: float) -> None:
+        """A request with batches of these partitions goes now."""
+        self._begin(now)
+        self._partitions.used(partitions)
+
+    def acknowledged(self) -> None:
+        """A batch is in a log."""
+        self._has_records = True
+
+    def fail(self) -> None:
+        """It must not be committed any more."""
+        if self.state not in FAILED:
+            self._to(TransactionState.ABORTABLE_ERROR)
+
+    # Sender thread only: the turns.
+
+    def maybe_send(self, now: float, *, has_records: bool) -> None:
+        """Send what is due now; `has_records`: something waits to be written.
+
+        Raises:
+            DeliveryError: the transaction has timed out.
+            ProtocolError: the brokers do not offer what is wanted.
+        """
+        self._check_time(now)
+        if self._in_flight or now < self._retry.at or not self._is_due(has_records=has_records):
+            return
+        node = self._coordinator.ready_node(now, self)
+        if node is None:
+            return
+        connection = self._client.network.broker(node.node_id).connection
+        request = self._next_request(connection, now)
+        self._in_flight = True
+        self._client.network.send(node.node_id, request, now)
+
+    def handle_response(self, completion: Completion, now: float) -> None:
+        """Use the answer to one of the requests.
+
+        Raises:
+            DeliveryError: the transaction can't go on.
+        """
+        api = completion.request.api
+        if api is ApiKey.FIND_COORDINATOR:
+            self._coordinator.handle_response(completion, now)
+            return
+        self._in_flight = False
+        if self.state is TransactionState.ABORTING:
+            self._aborted(completion, now)
+        elif api is ApiKey.INIT_PRODUCER_ID:
+            self._initialized(completion, now)
+        else:
+            self._added(completion, now)
+
+    def wait(self, now: float) -> float:
+        """Seconds until `maybe_send` has something to do."""
+        if self._in_flight:
+            return 1.0
+        return max(self._retry.at - now, self._coordinator.wait(now))
+
+    def _is_due(self, *, has_records: bool) -> bool:
+        if self._abort_wanted:
+            self._maybe_begin_abort()
+            return self.state is TransactionState.ABORTING
+        if self.state is TransactionState.UNINITIALIZED:
+            return has_records
+        return self.state not in FAILED and bool(self._partitions.of(PartitionState.NEW))
+
+    def _next_request(self, connection: Connection, now: float) -> Request:
+        if self.state is TransactionState.UNINITIALIZED:
+            request = messages.init_producer_id(connection, self.settings, self)
+            self._to(TransactionState.INITIALIZING)
+            self._producer_state.transition_to(ProducerIdState.REQUESTED)
+            return request
+        assert self._opened is not None
+        if self.state is not TransactionState.ABORTING:
+            self._begin(now)
+            return messages.add_partitions(
+                connection, self._opened, self._partitions.adding(), self
+            )
+        if self.version.bumps_epoch:
+            return messages.abort(connection, self._opened, self)
+        # A new epoch aborts it as well, and keeps what is still on its way out of the logs.
+        return messages.init_producer_id(connection, self.settings, self)
+
+    def _begin(self, now: float) -> None:
+        if self.state is TransactionState.READY:
+            self._to(TransactionState.IN_TRANSACTION)
+            self.started_ms = self._client.clock.wall_ms()
+            self._timer.start(now)
+
+    def _check_time(self, now: float) -> None:
+        if self.state in FAILED:
+            return
+        elapsed = self._timer.check(now)
+        if elapsed is Elapsed.ALL:
+            raise timed_out_error(self.settings)
+        if elapsed is Elapsed.HALF:
+            _LOG.warning(
+                "transactional id %s: half of transaction.timeout.ms = %d has passed, and the "
+                "task still writes",
+                self.settings.transactional_id,
+                self.settings.timeout_ms,
+            )
+
+    # Answers.
+
+    def _initialized(self, completion: Completion, now: float) -> None:
+        response = completion.response
+        code = messages.error_code(response)
+        if code or response is None:
+            self._producer_state.transition_to(ProducerIdState.MISSING)
+            if self.state is TransactionState.INITIALIZING:
+                self._to(TransactionState.UNINITIALIZED)
+            self._retry_or_raise(completion, code, now)
+            return
+        producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
+        connection = self._client.network.broker(completion.node.node_id).connection
+        self._opened = OpenTransaction(
+            transactional_id=self.settings.transactional_id,
+            producer_id=producer_id,
+            epoch=epoch,
+            version=connection.transaction_version,
+        )
+        self._producer_state.producer_id_granted(producer_id, epoch)
+        self._worked()
+        if self.state is TransactionState.INITIALIZING:
+            self._to(TransactionState.READY)
+
+    def _added(self, completion: Completion, now: float) -> None:
+        if completion.response is None:
+            self._partitions.again()
+            self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
+            return
+        refused: set[int] = set()
+        for partition, code in messages.partition_errors(completion.response).items():
+            action = decide(ApiKey.ADD_PARTITIONS_TO_TXN, code)
+            if action is CoordinatorAction.DONE:
+                self._partitions.added(partition)
+            elif action is CoordinatorAction.DENIED:
+                self._partitions.drop(partition)
+                self.denied.add(partition.topic)
+            else:
+                refused.add(code)
+        self._partitions.again()
+        refused.discard(ErrorCode.operation_not_attempted)
+        if not refused:
+            self._worked()
+        for code in refused:
+            self._retry_or_raise(completion, code, now)
+        if ErrorCode.concurrent_transactions in refused:
+            self._retry.at = now + _ADD_BACKOFF
+
+    def _aborted(self, completion: Completion, now: float) -> None:
+        code = messages.error_code(completion.response)
+        # The first answer to a new epoch: the transaction before is being aborted.
+        under_way = (
+            completion.request.api is ApiKey.INIT_PRODUCER_ID
+            and code == ErrorCode.concurrent_transactions
+        )
+        if code == ErrorCode.none or under_way or code in _ENDED_BY_OTHERS:
+            self._to(TransactionState.ABORTED)
+            return
+        action = decide(completion.request.api, code)
+        if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
+            self._later(action, code, now)
+        else:
+            self._to(TransactionState.FATAL_ERROR)
+
+    def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
+        action = decide(completion.request.api, code)
+        if action in {CoordinatorAction.RETRY, CoordinatorAction.FIND_COORDINATOR}:
+            self._later(action, code, now)
+            return
+        if action is CoordinatorAction.FAIL and self.state not in FAILED:
+            self._to(TransactionState.FATAL_ERROR)
+        transactional_id = self.settings.transactional_id
+        raise coordinator_error(completion, code, transactional_id, self._acls, self.settings)
+
+    def _later(self, action: CoordinatorAction, code: int, now: float) -> None:
+        self._problem = error_name(code)
+        self._retry.failed(now)
+        if action is CoordinatorAction.FIND_COORDINATOR:
+            self._coordinator.forget(now)
+
+    def _worked(self) -> None:
+        self._problem = ""
+        self._retry.worked()
+
+    # The end.
+
+    def _maybe_begin_abort(self) -> None:
+        """From a failed state alone; what never began has ended already."""
+        if self.state is not TransactionState.ABORTABLE_ERROR:
+            return
+        self._to(TransactionState.ABORTING if self.begun else TransactionState.ABORTED)
+
+    def _to(self, state: TransactionState) -> None:
+        self.state = next_state(self.state, state)
+        if state in ENDED:
+            self.ended.set()

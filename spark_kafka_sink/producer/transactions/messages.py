@@ -1,0 +1,150 @@
+"""The requests to a transaction coordinator, and what their answers say.
+
+Source: KIP-98, KIP-699 (FindCoordinator in batches), KIP-890, KIP-939.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.client.cluster import Node
+from spark_kafka_sink.client.request import Request
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.codec import encode
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate, request_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.client.connection import Connection
+    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+_KEY_TYPE = 1
+"""FindCoordinator: the key is a transactional id."""
+_BATCHED = 4
+"""The first version of FindCoordinator that asks for several keys (KIP-699)."""
+_TWO_PHASE = VersionRange(6, 6)
+"""The version of InitProducerId that knows two-phase commit (KIP-939)."""
+_NO_TIMEOUT = 2**31 - 1
+
+
+def find_coordinator(connection: Connection, transactional_id: str, context: object) -> Request:
+    """Ask any broker who the coordinator is.
+
+    Raises:
+        ProtocolError: the broker is too old to know of transactions.
+    """
+    version = connection.version(ApiKey.FIND_COORDINATOR)
+    if version < 1:
+        raise ProtocolError(
+            "the broker knows of no transactions",
+            error=error_name(ErrorCode.unsupported_version),
+            hint="exactly-once needs Apache Kafka 2.1 or later, or what is compatible with it",
+        )
+    values = {"key": transactional_id, "coordinator_keys": [transactional_id]}
+    return _request(ApiKey.FIND_COORDINATOR, version, {"key_type": _KEY_TYPE, **values}, context)
+
+
+def init_producer_id(
+    connection: Connection, settings: TransactionSettings, context: object
+) -> Request:
+    """Ask the coordinator for a producer id and the next epoch.
+
+    Raises:
+        ProtocolError: two-phase commit is wanted and the broker does not offer it.
+    """
+    api = ApiKey.INIT_PRODUCER_ID
+    version = _two_phase(connection) if settings.two_phase else connection.version(api)
+    timeout_ms = _NO_TIMEOUT if settings.two_phase else settings.timeout_ms
+    values = {
+        "transactional_id": settings.transactional_id,
+        "transaction_timeout": timedelta(milliseconds=timeout_ms),
+        "enable2_pc": settings.two_phase,
+        "keep_prepared_txn": False,
+    }
+    return _request(api, version, values, context)
+
+
+def _two_phase(connection: Connection) -> int:
+    api = ApiKey.INIT_PRODUCER_ID
+    try:
+        return negotiate(api, _TWO_PHASE, connection.versions.get(api))
+    except ProtocolError as error:
+        raise ProtocolError(
+            "two-phase commit is wanted, and the broker does not offer InitProducerId 6 (KIP-939)",
+            error=error.error,
+            hint="it needs unstable.api.versions.enable=true and "
+            "transaction.two.phase.commit.enable=true on every broker (Kafka 4.2 or later); "
+            "without twoPhaseCommit transactions end with transaction.max.timeout.ms",
+        ) from error
+
+
+def add_partitions(
+    connection: Connection,
+    transaction: OpenTransaction,
+    partitions: Iterable[TopicPartition],
+    context: object,
+) -> Request:
+    """Tell the coordinator of transactions V1 which partitions are going to be written to."""
+    api = ApiKey.ADD_PARTITIONS_TO_TXN
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    values = {
+        "v3_and_below_transactional_id": transaction.transactional_id,
+        "v3_and_below_producer_id": transaction.producer_id,
+        "v3_and_below_producer_epoch": transaction.epoch,
+        "v3_and_below_topics": [
+            {"name": topic, "partitions": numbers} for topic, numbers in by_topic.items()
+        ],
+    }
+    return _request(api, connection.version(api), values, context)
+
+
+def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
+    """End a transaction, nothing of it to be seen."""
+    api = ApiKey.END_TXN
+    values = {
+        "transactional_id": transaction.transactional_id,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.epoch,
+        "committed": False,
+    }
+    version = connection.version(api, transaction.version.end_txn_cap)
+    return _request(api, version, values, context)
+
+
+def _request(api: ApiKey, version: int, values: dict[str, Any], context: object) -> Request:
+    payload = build(request_type(api, version), values)
+    return Request(api=api, version=version, body=[encode(payload)], context=context)
+
+
+def error_code(response: Any | None) -> int:
+    """The error code of an answer; `disconnected` where there is none."""
+    return ClientErrorCode.disconnected if response is None else int(response.error_code)
+
+
+def coordinator(response: Any | None) -> tuple[int, Node | None]:
+    """What FindCoordinator was answered: the error code, and the coordinator where that is 0."""
+    found = getattr(response, "coordinators", None)
+    answer = found[0] if found else response
+    code = error_code(answer)
+    if answer is None or code:
+        return code, None
+    return code, Node(int(answer.node_id), str(answer.host), int(answer.port))
+
+
+def partition_errors(response: Any) -> dict[TopicPartition, int]:
+    """What AddPartitionsToTxn was answered for each partition."""
+    return {
+        TopicPartition(str(topic.name), int(result.partition_index)): int(
+            result.partition_error_code
+        )
+        for topic in response.results_by_topic_v3_and_below
+        for result in topic.results_by_partition
+    }

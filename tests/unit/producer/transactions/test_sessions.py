@@ -1,0 +1,346 @@
+"""A session in a transaction, from the coordinator to the last acknowledgement, on V1 and V2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.support.harness.coordinator import Trouble
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ID = "prefix-7-00ff-0-3"
+SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
+FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
+ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
+
+
+def cluster(version: int, nodes: int = 1) -> FakeCluster:
+    made = FakeCluster(nodes, {"t": 4})
+    made.coordinator.version = version
+    return made
+
+
+@pytest.fixture(params=[0, 2], ids=["V1", "V2"])
+def one(request: pytest.FixtureRequest) -> Iterator[World]:
+    with world(cluster(request.param), transaction=SETTINGS) as made:
+        yield made
+
+
+def is_v2(one: World) -> bool:
+    return one.cluster.coordinator.version >= 2
+
+
+def headers(one: World) -> list[BatchHeader]:
+    return [BatchHeader.parse(data) for seen in one.cluster.seen for data in seen.batches.values()]
+
+
+def test_records_are_written_in_an_open_transaction(one: World) -> None:
+    values = one.send_batches(3)
+    one.finish()
+    known = one.cluster.coordinator.transactions[ID]
+    assert one.session.transaction == OpenTransaction(
+        transactional_id=ID,
+        producer_id=known.producer_id,
+        epoch=0,
+        version=TransactionVersion.V2 if is_v2(one) else TransactionVersion.V1,
+    )
+    assert known.state == "Ongoing"
+    assert known.timeout_ms == 60_000
+    assert known.partitions == {("t", 0)}
+    assert one.cluster.logs["t", 0].values() == values
+    assert all(header.is_transactional for header in headers(one))
+    assert {seen.transactional_id for seen in one.cluster.seen} == {ID}
+    assert {seen.version for seen in one.cluster.seen} == ({13} if is_v2(one) else {11})
+    assert len(one.cluster.coordinator.asked(ADD)) == (0 if is_v2(one) else 1)
+    assert one.session.transaction_started_ms is not None
+    one.check_accounts()
+
+
+def test_without_rows_nothing_is_asked_for(one: World) -> None:
+    one.steps(20)
+    one.session.flush()
+    assert one.session.transaction is None
+    assert one.cluster.coordinator.requests == []
+
+
+def test_partitions_are_added_in_one_request(one: World) -> None:
+    for partition in (0, 1, 3):
+        one.send([b"v"], partition)
+    one.finish()
+    asked = one.cluster.coordinator.asked(ADD)
+    if is_v2(one):
+        assert asked == []
+    else:
+        (request,) = asked
+        (topic,) = request.v3_and_below_topics
+        assert (topic.name, sorted(topic.partitions)) == ("t", [0, 1, 3])
+    assert one.cluster.coordinator.transactions[ID].partitions == {("t", 0), ("t", 1), ("t", 3)}
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_rows_without_a_key_add_no_more_partitions_than_they_need(
+    one: World, batches: int
+) -> None:
+    values = one.send_batches(batches, None)
+    one.finish()
+    partitions = one.cluster.coordinator.transactions[ID].partitions
+    written = {place for place, log in one.cluster.logs.items() if log.end}
+    assert partitions == written
+    found = [value for log in one.cluster.logs.values() for value in log.values()]
+    assert sorted(found, key=str) == sorted(values, key=str)
+
+
+def test_many_rows_without_a_key_go_to_every_partition(one: World) -> None:
+    values = one.send_batches(40, None)
+    one.finish()
+    assert all(log.end for log in one.cluster.logs.values())
+    assert sum(log.end for log in one.cluster.logs.values()) == len(values)
+
+
+LOST = Trouble(lose=True)
+LOST_ANSWER = Trouble(lose=True, error=None)
+UNDONE = Trouble(lose=True, error=14)
+
+
+@pytest.mark.parametrize("api", [FIND, INIT, ADD])
+@pytest.mark.parametrize(
+    "trouble",
+    [LOST, UNDONE, *(Trouble(error=code) for code in (7, 14, 15, 16, 51))],
+    ids=["response lost", "request lost", "7", "14", "15", "16", "51"],
+)
+def test_each_step_is_retried(one: World, api: ApiKey, trouble: Trouble) -> None:
+    one.cluster.coordinator.trouble[api].extend([trouble, trouble])
+    values = one.send_batches(8)
+    one.finish()
+    assert one.cluster.logs["t", 0].values() == values
+    transaction = one.session.transaction
+    known = one.cluster.coordinator.transactions[ID]
+    assert transaction is not None
+    assert (transaction.producer_id, transaction.epoch) == (known.producer_id, known.epoch)
+    assert transaction.epoch == (2 if api is INIT and trouble is LOST else 0)
+    one.check_accounts()
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
+    brokers = cluster(version, nodes=3)
+    brokers.coordinator.node = 2
+    with world(brokers, transaction=SETTINGS) as one:
+        one.send([b"1"], 0)
+        one.finish()
+        brokers.coordinator.node = 3
+        one.send([b"2"], 1)
+        one.finish()
+        asked = [node for node, api in brokers.requests if api in {INIT, ADD}]
+        assert asked == ([2] if version == 2 else [2, 2, 2, 3])
+        assert one.session.transaction is not None
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_coordinator_that_is_gone_is_asked_for_again(version: int) -> None:
+    brokers = cluster(version, nodes=3)
+    brokers.coordinator.node = 2
+    brokers.unnoticed.add(2)
+    brokers.stop(2)
+    for (_, partition), log in brokers.logs.items():
+        log.leader = 1 + 2 * (partition % 2)
+    with world(brokers, transaction=SETTINGS) as one:
+        one.send([b"1"], 0)
+        one.steps(50)
+        brokers.coordinator.node = 3
+        one.finish()
+        assert one.session.transaction is not None
+
+
+@pytest.mark.parametrize(
+    ("trouble", "text"),
+    [
+        (Trouble(error=50), "transaction.max.timeout.ms"),
+        (Trouble(error=53), f"--transactional-id {ID}"),
+        (Trouble(error=90), "PRODUCER_FENCED"),
+        (Trouble(error=47), "INVALID_PRODUCER_EPOCH"),
+        (Trouble(error=35), "UNSUPPORTED_VERSION"),
+        (Trouble(error=-1), "UNKNOWN_SERVER_ERROR"),
+    ],
+    ids=str,
+)
+def test_what_the_coordinator_refuses_ends_the_session(
+    one: World, trouble: Trouble, text: str
+) -> None:
+    one.cluster.coordinator.trouble[INIT].append(trouble)
+    one.send_batches(2)
+    with pytest.raises(DeliveryError, match=text) as caught:
+        one.finish()
+    assert ID in str(caught.value)
+    with pytest.raises(DeliveryError):
+        _ = one.session.transaction
+    assert not one.cluster.seen
+
+
+def test_a_timeout_that_brokers_do_not_allow_is_named(one: World) -> None:
+    one.cluster.coordinator.max_timeout_ms = 59_999
+    one.send([b"v"])
+    with pytest.raises(DeliveryError, match=r"transaction.timeout.ms = 60000 is more than"):
+        one.finish()
+
+
+def test_a_topic_that_must_not_be_written_is_named() -> None:
+    with world(cluster(0), transaction=SETTINGS) as one:
+        one.cluster.coordinator.denied.add("t")
+        one.send([b"v"])
+        with pytest.raises(DeliveryError, match="Write on topic t is denied") as caught:
+            one.finish()
+        assert "--operation Write --topic t" in str(caught.value)
+
+
+def test_what_no_coordinator_answers_expires_and_says_why(one: World) -> None:
+    one.cluster.coordinator.trouble[FIND].extend([Trouble(error=15)] * 2_000)
+    one.send([b"v"])
+    with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
+        one.finish(0.5)
+    assert one.session.context.transactions is not None
+
+
+def test_a_failure_poisons_the_transaction(one: World) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.fault(Fault(error=87))
+    one.send_batches(1)
+    with pytest.raises(DeliveryError, match="can't be committed any more") as caught:
+        one.finish()
+    assert ID in str(caught.value)
+    with pytest.raises(DeliveryError):
+        _ = one.session.transaction
+
+
+@pytest.mark.parametrize("code", [45, 47, 48, 49, 59, 90, 120, 29, 17, 9_999])
+def test_no_epoch_is_bumped_in_a_transaction(one: World, code: int) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.fault(Fault(error=code))
+    one.send_batches(1)
+    with pytest.raises(DeliveryError, match="can't be committed any more"):
+        one.finish()
+    assert {header.producer_epoch for header in headers(one)} == {0}
+
+
+def test_a_transaction_that_the_broker_is_still_adding_to_is_retried(one: World) -> None:
+    one.fault(Fault(error=51), Fault(error=51))
+    values = one.send_batches(3)
+    one.finish()
+    assert one.cluster.logs["t", 0].values() == values
+
+
+def test_what_expires_after_it_was_sent_poisons_the_transaction(one: World) -> None:
+    one.cluster.mute.add(ApiKey.PRODUCE)
+    one.send_batches(1)
+    with pytest.raises(DeliveryError, match="can't be committed any more"):
+        one.finish(0.5)
+
+
+# The end.
+
+
+def test_an_open_transaction_is_aborted(one: World) -> None:
+    one.send_batches(2)
+    one.finish()
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+    assert [api for api, _ in one.cluster.coordinator.requests][-1] is (
+        END if is_v2(one) else INIT
+    )
+    one.steps(3)
+    with pytest.raises(DeliveryError, match="is aborted, as its task was given up"):
+        _ = one.session.transaction
+
+
+def test_a_failed_session_is_aborted(one: World) -> None:
+    one.fault(Fault(error=17))
+    one.send_batches(2)
+    with pytest.raises(DeliveryError):
+        one.finish()
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+
+
+def test_batches_are_not_sent_after_an_abort(one: World) -> None:
+    one.send_batches(1)
+    one.finish()
+    before = len(one.cluster.seen)
+    one.send_batches(3)
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    one.steps(20)
+    assert len(one.cluster.seen) == before
+    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+
+
+def test_nothing_is_aborted_where_nothing_was_written(one: World) -> None:
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.requests == []
+
+
+@pytest.mark.parametrize(
+    "trouble", [LOST, UNDONE, *(Trouble(error=code) for code in (14, 15, 16))], ids=str
+)
+def test_an_abort_is_retried(one: World, trouble: Trouble) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.cluster.coordinator.trouble[END if is_v2(one) else INIT].append(trouble)
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    known = one.cluster.coordinator.transactions[ID]
+    assert known.state == "Aborted" or (known.state == "Empty" and known.epoch == 2)
+
+
+def test_an_abort_that_nobody_answers_is_given_up(one: World) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.cluster.mute.update({END, INIT})
+    assert not one.stepping(lambda: one.session.abort_transaction(0.5), 0.05)
+
+
+# Time.
+
+
+def test_half_of_the_timeout_is_warned_of_once(
+    one: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.send([b"1"])
+    one.finish()
+    one.clock.advance(31.0)
+    one.steps(5)
+    one.send([b"2"])
+    one.finish()
+    warnings = [record for record in caplog.records if "half of transaction" in record.message]
+    assert len(warnings) == 1
+    assert one.session.transaction is not None
+
+
+def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
+    one.send([b"1"])
+    one.finish()
+    one.clock.advance(60.0)
+    one.steps(3)
+    with pytest.raises(DeliveryError, match="has been open for transaction.timeout.ms = 60000"):
+        _ = one.session.transaction
+
+
+# What becomes of the client.
+
+
+def test_two_phase_commit_needs_a_broker_that_offers_it(one: World) -> None:
+    settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, two_phase=True)
+    with world(one.cluster, transaction=settings) as other:
+        other.send([b"v"])
+        with pytest.raises(ProtocolError, match="InitProducerId 6"):
+            other.finish()
