@@ -33,7 +33,7 @@ def main() -> None:
         _say(table(ledger.lines()))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sinks = arguments.sink or list(Sink)
+    sinks = arguments.sink or [Sink.SPARK, Sink.AT_LEAST_ONCE]
     plans = [plan for sink in sinks for plan in _plans(arguments, sink, ledger)]
     bad = _run_all(plans, arguments.folder, ledger, keep=arguments.keep)
     _say(table(ledger.lines()))

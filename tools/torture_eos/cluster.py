@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Self
 
 from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.node import NodeError, free_port
-from tools.torture.network.proxy import HOST, Proxy
+from tools.torture.network.proxy import HOST
+from tools.torture_eos.end_txns import EndTxns, Gate
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
     from types import TracebackType
 
@@ -28,34 +27,13 @@ _SETTINGS = {
 }
 
 
-class Gate(Proxy):
-    """A proxy that can be shut: connections break, and new ones too."""
-
-    shut = False
-
-    def close_gate(self) -> None:
-        """From now on."""
-        self.shut = True
-        self.cut_all()
-
-    def open_gate(self) -> None:
-        """As before."""
-        self.shut = False
-
-    def _open(self, client: socket.socket) -> None:
-        if self.shut:
-            with contextlib.suppress(OSError):
-                client.close()
-            return
-        super()._open(client)
-
-
 class EosCluster(KafkaCluster):
     """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
 
     def __init__(self, nodes: int) -> None:
         super().__init__(nodes=nodes, config=_SETTINGS)
         self._ports = {node.node_id: free_port() for node in self.nodes}
+        self.end_txns = EndTxns()
         self.gates: dict[int, Gate] = {}
 
     @property
@@ -64,7 +42,9 @@ class EosCluster(KafkaCluster):
         return ",".join(f"{HOST}:{gate.port}" for gate in self.gates.values())
 
     def __enter__(self) -> Self:
-        self.gates = {number: Gate(number, port) for number, port in self._ports.items()}
+        self.gates = {
+            number: Gate(number, port, self.end_txns) for number, port in self._ports.items()
+        }
         super().__enter__()
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from contextlib import suppress
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tools.torture_eos.driver import Driver, Drivers
     from tools.torture_eos.plan import Fault, Plan
 
+TORN = "TornTransactionError"
+OTHER_QUERY = "another query"
+_TRANSACTIONS = "__transaction_state"
 _POLL_S = 0.01
 _MOST_STARTS = 12
 _SETTLE_S = 25.0
@@ -65,6 +69,7 @@ class Director:
         self.starts = 0
         self.fired = 0
         self.failures: list[str] = []
+        self._asleep: list[int] = []
         self._deeds: dict[Deed, Callable[[Reached], None]] = {
             Deed.NOTHING: lambda at: self._go(at.number),
             Deed.RAISE: lambda at: self._go(at.number, RAISE),
@@ -79,7 +84,12 @@ class Director:
             Deed.KILL_BROKER: self._kill_broker,
             Deed.PAUSE_BROKER: self._pause_broker,
             Deed.CUT_NETWORK: self._cut_network,
+            Deed.MOVE_COORDINATORS: self._move_coordinators,
+            Deed.WAKE_LATE: self._wake_late,
+            Deed.WAKE: self._wake,
+            Deed.OUTLAST: lambda at: self._later(at.fault.seconds, lambda: self._go(at.number)),
         }
+        self._arm()
         stops = [fault.stop.as_json() for fault in plan.faults]
         (folder / "steps.json").write_text(json.dumps(stops))
 
@@ -96,6 +106,8 @@ class Director:
             self._do_what_is_due()
             self._look_for_stops()
             ended = self._listen() or ended
+            if self.is_torn and not self._running:
+                return
             if ended and not self._due and not self._running:
                 return
             if ended and time.monotonic() > ended + _SETTLE_S:
@@ -106,6 +118,25 @@ class Director:
             if time.monotonic() > deadline:
                 raise StuckError(f"not ended after {seconds:.0f} s; {'; '.join(self.failures)}")
             time.sleep(_POLL_S)
+
+    @property
+    def is_torn(self) -> bool:
+        """The query stops because of a torn batch, and stops again when it is started again."""
+        return len(self.failures) > 1 and all(TORN in text for text in self.failures[-2:])
+
+    def is_refused(self, checkpoint: str) -> bool:
+        """Whether the same stream with another checkpoint is not written."""
+        driver = next(one for one in self.used if one.alive)
+        self._tell(f"start with {checkpoint}")
+        driver.start_stream({**self._spec, "checkpoint": checkpoint})
+        deadline = time.monotonic() + _SETTLE_S
+        while driver.alive and time.monotonic() < deadline:
+            if said := driver.heard():
+                self._tell(f"driver: {json.dumps(said)[:3000]}")
+                return OTHER_QUERY in said.get("failed", "")
+            time.sleep(_POLL_S)
+        self._running.append(driver)
+        return False
 
     def close(self) -> None:
         """Nothing waits any more; drivers at rest are given back, others killed."""
@@ -171,8 +202,19 @@ class Director:
         """The process that has reached the step; 0 where the harness has seen it itself."""
         if fault.stop.step in LOG:
             return 0 if self._watch.count() >= self._records_at(fault) else None
+        if fault.stop.step is Step.END_TXN:
+            return 0 if self._cluster.end_txns.reached.is_set() else None
         at = at_file(self._folder, number)
         return int(at.read_text()) if at.exists() else None
+
+    def _arm(self) -> None:
+        """Have the gates hold back the commit that a fault waits for."""
+        ends = [fault.stop for fault in self._plan.faults if fault.stop.step is Step.END_TXN]
+        prefix = re.escape(f"{self._spec['topic']}/stream/")
+        for stop in ends:
+            self._cluster.end_txns.arm(rf"{prefix}[^/]+/{stop.batch}/", stop.hit)
+        if not ends:
+            self._cluster.end_txns.arm("", 0)
 
     def _records_at(self, fault: Fault) -> int:
         assert fault.stop.batch is not None
@@ -182,6 +224,8 @@ class Director:
         return source.good_before(numbers.stop if full else numbers.start + len(numbers) // 2)
 
     def _go(self, number: int, word: str = "go") -> None:
+        if self._plan.faults[number].stop.step is Step.END_TXN:
+            self._cluster.end_txns.released.set()
         path = go_file(self._folder, number)
         if not path.exists():
             part = path.with_suffix(".part")
@@ -258,6 +302,22 @@ class Director:
         gate.close_gate()
         self._go(at.number)
         self._later(at.fault.seconds, gate.open_gate)
+
+    def _move_coordinators(self, at: Reached) -> None:
+        admin = self._cluster.admin
+        self._go(at.number)
+        for partition, leader in admin.leaders(_TRANSACTIONS).items():
+            admin.move_leader(_TRANSACTIONS, partition, leader % len(self._cluster.nodes) + 1)
+
+    def _wake_late(self, at: Reached) -> None:
+        _signal(at.process, signal.SIGSTOP)
+        self._asleep.append(at.process)
+        self._go(at.number)
+
+    def _wake(self, at: Reached) -> None:
+        for process in self._asleep:
+            _signal(process, signal.SIGCONT)
+        self._later(at.fault.seconds, lambda: self._go(at.number))
 
     def _tell(self, text: str) -> None:
         trace(self._folder, f"HARNESS {text}")

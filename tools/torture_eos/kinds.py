@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tools.torture_eos.steps import COMMIT, LOG, TASK, Step
+from tools.torture_eos.steps import COMMIT, DECIDING, EXACTLY_ONCE, LOG, OPENING, TASK, Step
 
 
 class Sink(StrEnum):
@@ -14,14 +14,11 @@ class Sink(StrEnum):
     SPARK = "kafka"
     """Spark's own `format("kafka")`."""
     AT_LEAST_ONCE = "kafkaprod"
-
-    @property
-    def is_exactly_once(self) -> bool:
-        """Whether a record that is there twice is wrong."""
-        return False
+    EXACTLY_ONCE = "exactly-once"
 
 
-OURS = frozenset({Sink.AT_LEAST_ONCE})
+OURS = frozenset({Sink.AT_LEAST_ONCE, Sink.EXACTLY_ONCE})
+ONCE = frozenset({Sink.EXACTLY_ONCE})
 
 
 class Deed(StrEnum):
@@ -49,6 +46,15 @@ class Deed(StrEnum):
     """No connection to one broker for a while."""
     RAISE = "raise"
     """The step raises."""
+    MOVE_COORDINATORS = "move-coordinators"
+    """Other brokers lead the transactions' log."""
+    WAKE_LATE = "wake-late"
+    """SIGSTOP for a task's process; SIGCONT when the batch, which another attempt has written, is
+    decided."""
+    OUTLAST = "outlast"
+    """The step lasts longer than transaction.timeout.ms."""
+    WAKE = "wake"
+    """SIGCONT for who was to wake late."""
     NOTHING = "nothing"
 
 
@@ -72,6 +78,15 @@ class Kind(StrEnum):
     BROKER_KILLED = "broker killed"
     BROKER_PAUSED = "broker paused"
     NETWORK_CUT = "network cut"
+    DRIVER_KILLED_DECIDING = "driver killed around the decision"
+    DRIVER_KILLED_ENDING = "driver killed between two EndTxns"
+    BROKER_KILLED_ENDING = "broker killed during EndTxns"
+    NETWORK_CUT_ENDING = "network cut during EndTxns"
+    COORDINATOR_MOVED = "coordinators moved"
+    TASK_WAKES_LATE = "task paused, woken after the decision"
+    TIMEOUT_BEFORE_DECISION = "timeout before the decision"
+    TORN = "timeout between decision and EndTxn"
+    OTHER_CHECKPOINT = "new checkpoint under an old prefix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +96,8 @@ class Recipe:
     `seconds`: how long a pause lasts, at least and at most. `executors`: on a cluster of two
     executors, else in the driver's process. `shuffled`: the tasks that write read what others have
     left with the executors. `slow`: the batch of the fault takes some seconds, so that the fault
-    comes amid it. `often`: how many runs of all.
+    comes amid it. `timeout_ms`: transaction.timeout.ms. `until`: a second step, at which the deed
+    ends. `often`: how many runs of all.
     """
 
     steps: tuple[Step, ...]
@@ -93,24 +109,29 @@ class Recipe:
     shuffled: bool = False
     speculation: bool = False
     slow: bool = False
+    timeout_ms: int | None = None
+    until: Step | None = None
     often: int = 2
 
 
-_ANY = (*LOG, *TASK, *COMMIT)
+_TASK = (*TASK, *OPENING)
+_COMMIT = (*COMMIT, *DECIDING)
+_ANY = (*LOG, *_TASK, *_COMMIT)
+_TIMEOUT_MS = 12_000
 
 RECIPES: dict[Kind, Recipe] = {
     Kind.NONE: Recipe(steps=(), deed=Deed.NOTHING, often=1),
-    Kind.WORKER_KILLED: Recipe(steps=TASK, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
+    Kind.WORKER_KILLED: Recipe(steps=_TASK, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
     Kind.WORKER_PAUSED: Recipe(
-        steps=TASK, deed=Deed.PAUSE_PROCESS, sinks=OURS, seconds=(0.5, 3.0), often=1
+        steps=_TASK, deed=Deed.PAUSE_PROCESS, sinks=OURS, seconds=(0.5, 3.0), often=1
     ),
-    Kind.COMMIT_KILLED: Recipe(steps=COMMIT, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
-    Kind.COMMIT_RAISES: Recipe(steps=COMMIT, deed=Deed.RAISE, sinks=OURS),
+    Kind.COMMIT_KILLED: Recipe(steps=_COMMIT, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
+    Kind.COMMIT_RAISES: Recipe(steps=_COMMIT, deed=Deed.RAISE, sinks=OURS),
     Kind.DRIVER_KILLED: Recipe(steps=_ANY, deed=Deed.KILL_DRIVER, slow=True, often=4),
     Kind.DRIVER_KILLED_AFTER_COMMIT: Recipe(
         steps=(Step.COMMIT_ENDED,), deed=Deed.KILL_DRIVER, sinks=OURS
     ),
-    Kind.DRIVER_ALONE_KILLED: Recipe(steps=(*TASK, *COMMIT), deed=Deed.KILL_JVM, sinks=OURS),
+    Kind.DRIVER_ALONE_KILLED: Recipe(steps=(*_TASK, *_COMMIT), deed=Deed.KILL_JVM, sinks=OURS),
     Kind.DRIVER_REPLACED: Recipe(steps=_ANY, deed=Deed.PAUSE_DRIVER, slow=True),
     Kind.TWO_DRIVERS: Recipe(steps=_ANY, deed=Deed.SECOND_DRIVER, slow=True),
     Kind.QUERY_STOPPED: Recipe(steps=_ANY, deed=Deed.STOP_QUERY, slow=True),
@@ -118,7 +139,7 @@ RECIPES: dict[Kind, Recipe] = {
         steps=_ANY, deed=Deed.KILL_EXECUTOR, executors=True, slow=True, often=1
     ),
     Kind.STAGE_RETRIED: Recipe(
-        steps=(*LOG, *TASK), deed=Deed.KILL_EXECUTOR, executors=True, shuffled=True, slow=True
+        steps=(*LOG, *_TASK), deed=Deed.KILL_EXECUTOR, executors=True, shuffled=True, slow=True
     ),
     Kind.SPECULATION: Recipe(
         steps=(Step.LOG_HALF,), deed=Deed.NOTHING, executors=True, speculation=True, slow=True
@@ -132,6 +153,40 @@ RECIPES: dict[Kind, Recipe] = {
     Kind.NETWORK_CUT: Recipe(
         steps=_ANY, deed=Deed.CUT_NETWORK, seconds=(0.5, 4.0), slow=True, often=1
     ),
+    Kind.DRIVER_KILLED_DECIDING: Recipe(steps=DECIDING, deed=Deed.KILL_DRIVER, sinks=ONCE, often=4),
+    Kind.DRIVER_KILLED_ENDING: Recipe(
+        steps=(Step.END_TXN,), deed=Deed.KILL_DRIVER, sinks=ONCE, often=3
+    ),
+    Kind.BROKER_KILLED_ENDING: Recipe(
+        steps=(Step.END_TXN,), deed=Deed.KILL_BROKER, sinks=ONCE, seconds=(0.0, 3.0)
+    ),
+    Kind.NETWORK_CUT_ENDING: Recipe(
+        steps=(Step.END_TXN,), deed=Deed.CUT_NETWORK, sinks=ONCE, seconds=(0.5, 4.0)
+    ),
+    Kind.COORDINATOR_MOVED: Recipe(
+        steps=(Step.TASK_OPENED, Step.TASK_FLUSHED, *DECIDING, Step.END_TXN),
+        deed=Deed.MOVE_COORDINATORS,
+        sinks=ONCE,
+        nodes=(3,),
+    ),
+    Kind.TASK_WAKES_LATE: Recipe(
+        steps=(Step.TASK_BEGUN, Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_APPENDED),
+        deed=Deed.WAKE_LATE,
+        sinks=ONCE,
+        executors=True,
+        speculation=True,
+        until=Step.APPENDED,
+    ),
+    Kind.TIMEOUT_BEFORE_DECISION: Recipe(
+        steps=(Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
+        deed=Deed.OUTLAST,
+        sinks=ONCE,
+        timeout_ms=_TIMEOUT_MS,
+    ),
+    Kind.TORN: Recipe(
+        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.OUTLAST, sinks=ONCE, timeout_ms=_TIMEOUT_MS
+    ),
+    Kind.OTHER_CHECKPOINT: Recipe(steps=(), deed=Deed.NOTHING, sinks=ONCE),
 }
 
 
@@ -139,4 +194,6 @@ def steps_of(recipe: Recipe, sink: Sink) -> tuple[Step, ...]:
     """The steps at which the sink can be met."""
     if sink is Sink.SPARK:
         return tuple(step for step in recipe.steps if step in LOG)
+    if sink is Sink.AT_LEAST_ONCE:
+        return tuple(step for step in recipe.steps if step not in EXACTLY_ONCE)
     return recipe.steps

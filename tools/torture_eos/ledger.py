@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LEDGER = Path(__file__).with_name("ledger.jsonl")
-OK = "ok"
+OK, TORN = "ok", "torn"
+"""What a run ends with: all is as it must be, or a batch is torn, as it must be, and it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def table(lines: Iterable[dict[str, Any]]) -> str:
 def _cell(lines: list[dict[str, Any]]) -> str:
     if not lines:
         return "-"
-    good = sum(line["result"] == OK for line in lines)
+    good = sum(line["result"] in {OK, TORN} for line in lines)
     lost, doubled = (sum(line[name] for line in lines) for name in ("lost", "doubled"))
     return f"{len(lines):4} {good:4} {lost:6,} {doubled:7,}"
 

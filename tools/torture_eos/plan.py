@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tools.torture_eos.kinds import RECIPES, Deed, Kind, Recipe, Sink, steps_of
 from tools.torture_eos.source import Source
-from tools.torture_eos.steps import LOG, Step, Stop
+from tools.torture_eos.steps import LOG, TWICE, Step, Stop
 
 ARROW_ROWS = 20
 _NAP_MS, _LONG_NAP_MS = 12, 60
@@ -45,6 +45,7 @@ class Plan:
     shuffled: bool
     source: Source
     faults: tuple[Fault, ...]
+    timeout_ms: int | None
 
     @property
     def where(self) -> str:
@@ -81,6 +82,7 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
         shuffled=recipe.shuffled,
         source=_source(random, seed, sink, recipe, batch),
         faults=faults,
+        timeout_ms=recipe.timeout_ms,
     )
 
 
@@ -93,14 +95,22 @@ def _faults(
     nodes, batch = where
     chosen = random.choice(sorted(steps))
     step = step or chosen
-    hit = random.choice((1, 2)) if step is Step.TASK_APPENDED else 1
+    hit = random.choice((1, 2))
+    if step not in TWICE or (recipe.deed is Deed.OUTLAST and step is Step.APPENDED):
+        hit = 1
+    seconds = random.uniform(*recipe.seconds)
+    if recipe.deed is Deed.OUTLAST and recipe.timeout_ms is not None:
+        seconds = recipe.timeout_ms / 1000 + 2
     fault = Fault(
         stop=Stop(step=step, batch=None if step is Step.PLANNED else batch, hit=hit),
         deed=recipe.deed,
         node=random.randrange(1, nodes + 1),
-        seconds=round(random.uniform(*recipe.seconds), 2),
+        seconds=round(seconds, 2),
     )
-    return (fault,)
+    if recipe.until is None:
+        return (fault,)
+    until = replace(fault, stop=Stop(step=recipe.until, batch=batch), deed=Deed.WAKE, seconds=1.5)
+    return (fault, until)
 
 
 def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -> Source:

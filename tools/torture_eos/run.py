@@ -16,8 +16,8 @@ from confluent_kafka.admin import NewTopic
 from tools.torture_eos.check import Findings, findings
 from tools.torture_eos.director import Director
 from tools.torture_eos.driver import ROOT
-from tools.torture_eos.kinds import Sink
-from tools.torture_eos.ledger import OK
+from tools.torture_eos.kinds import ONCE, Kind, Sink
+from tools.torture_eos.ledger import OK, TORN
 from tools.torture_eos.reading import UNCOMMITTED, await_stable, read
 from tools.torture_eos.seam.reporting import trace
 
@@ -50,14 +50,17 @@ class Result:
     starts: int = 0
     fired: int = 0
     aborted: int = 0
+    is_torn: bool = False
     found: Findings = field(default_factory=lambda: Findings(lost=0, doubled=0, wrong=()))
     wrong: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     @property
     def outcome(self) -> str:
-        """ "ok", or the first thing that is wrong."""
-        return self.wrong[0][:300] if self.wrong else OK
+        """ "ok", "torn" where that must be, or the first thing that is wrong."""
+        if self.wrong:
+            return self.wrong[0][:300]
+        return TORN if self.is_torn else OK
 
     def line(self) -> dict[str, Any]:
         """For the ledger."""
@@ -70,7 +73,7 @@ class Result:
             "records": self.plan.source.total,
             "starts": self.starts,
             "aborted": self.aborted,
-            "lost": self.found.lost,
+            "lost": 0 if self.outcome == TORN else self.found.lost,
             "doubled": self.found.doubled,
             "result": self.outcome,
             "seconds": round(self.seconds, 1),
@@ -127,11 +130,15 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
         director.run(_PATIENCE_S)
         cluster.heal()
         # What may be left of killed attempts is cleared away by a batch to which nothing happens.
-        source.write(folder / "input", [last])
-        director.run(_PATIENCE_S)
+        if not director.is_torn:
+            source.write(folder / "input", [last])
+            director.run(_PATIENCE_S)
+        if plan.kind is Kind.OTHER_CHECKPOINT:
+            refused = director.is_refused(str(folder / "checkpoint-2"))
+            result.wrong += [] if refused else ["a new checkpoint is not refused"]
     finally:
         result.starts, result.fired = director.starts, director.fired
-        result.failures = director.failures
+        result.failures, result.is_torn = director.failures, director.is_torn
         for driver in director.used:
             shutil.copy(driver.log, folder)
         director.close()
@@ -148,6 +155,10 @@ def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str
     options = {"kafka.bootstrap.servers": cluster.proxied_servers, "topic": topic, **_OPTIONS}
     if ours:
         options |= {**_TOLERANT, "errors.deadletterqueue.topic.name": f"{topic}-dead"}
+    if plan.sink in ONCE:
+        options |= {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": topic}
+        if plan.timeout_ms is not None:
+            options["kafka.transaction.timeout.ms"] = str(plan.timeout_ms)
     return {
         "format": "kafkaprod" if ours else "kafka",
         "topic": topic,
@@ -161,12 +172,18 @@ def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str
 
 
 def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
-    servers = cluster.bootstrap_servers
+    servers, plan = cluster.bootstrap_servers, result.plan
     for name in (topic, dead):
         if held := await_stable(servers, name, _STABLE_S):
             result.wrong.append(f"{name}: a transaction is open: from {held} on nobody reads")
-    once = result.plan.sink.is_exactly_once
     found = read(servers, topic)
-    result.found = findings(result.plan.source, found, read(servers, dead), once=once)
+    result.found = findings(plan.source, found, read(servers, dead), once=plan.sink in ONCE)
     result.aborted = len(read(servers, topic, UNCOMMITTED)) - len(found)
-    result.wrong += result.found.wrong
+    if not result.is_torn:
+        result.wrong += result.found.wrong
+        result.wrong += ["the torn batch was not noticed"] if plan.kind is Kind.TORN else []
+        return
+    result.wrong += [] if plan.kind is Kind.TORN else [f"torn: {result.failures[-1]}"]
+    result.wrong += [text for text in result.found.wrong if "LOST" not in text]
+    if topic not in result.failures[-1]:
+        result.wrong.append(f"the error does not name the topic: {result.failures[-1]}")

@@ -10,8 +10,9 @@ from typing import Any
 class Step(StrEnum):
     """A moment in the life of a micro-batch.
 
-    Those of `LOG` are seen by the harness in the topic, whichever sink writes; all others are
-    reached by a Python process, which waits there until the harness lets it go on.
+    Those of `LOG` are seen by the harness in the topic, whichever sink writes, and `END_TXN` on
+    the way to the broker; all others are reached by a Python process, which waits there until the
+    harness lets it go on.
     """
 
     LOG_HALF = "log.half"
@@ -31,6 +32,20 @@ class Step(StrEnum):
     COMMIT_BEGUN = "commit.begun"
     COMMIT_ENDED = "commit.ended"
     """Before Spark's own commit log."""
+
+    TASK_OPENING = "task.opening"
+    """Before InitProducerId of a task's transaction."""
+    TASK_OPENED = "task.opened"
+    FENCING = "driver.fencing"
+    """Before InitProducerId of the driver's own id."""
+    FENCED = "driver.fenced"
+    LOG_READ = "driver.log-read"
+    APPENDING = "driver.appending"
+    """Before a record of the decision log: the first is the decision, the second says done."""
+    APPENDED = "driver.appended"
+    END_TXN = "net.end-txn"
+    """A commit of a task's transaction, which waits on its way to the broker."""
+
     ABORT_BEGUN = "abort.begun"
     ABORT_ENDED = "abort.ended"
 
@@ -38,6 +53,12 @@ class Step(StrEnum):
 LOG = frozenset({Step.LOG_HALF, Step.LOG_FULL})
 TASK = (Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED)
 COMMIT = (Step.COMMIT_BEGUN, Step.COMMIT_ENDED)
+OPENING = (Step.TASK_OPENING, Step.TASK_OPENED)
+DECIDING = (Step.FENCING, Step.FENCED, Step.LOG_READ, Step.APPENDING, Step.APPENDED)
+EXACTLY_ONCE = frozenset({*OPENING, *DECIDING, Step.END_TXN})
+"""What only a sink with transactions comes to."""
+TWICE = frozenset({Step.TASK_APPENDED, Step.APPENDING, Step.APPENDED, Step.END_TXN})
+"""What a task, or a commit, comes to at least twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

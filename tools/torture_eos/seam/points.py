@@ -24,6 +24,10 @@ class Point:
     scope: str | None = None
 
 
+_TRANSACTIONS = "spark_kafka_sink.producer.transactions"
+_DRIVER = "spark_kafka_sink.exactly_once.steps.driver"
+_EXACTLY_ONCE = "spark_kafka_sink.spark.exactly_once"
+
 POINTS = (
     Point(
         "spark_kafka_sink.spark.datasource",
@@ -43,4 +47,30 @@ POINTS = (
     Point(
         _WRITER, "KafkaProdStreamWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope="batchId"
     ),
+    Point(
+        f"{_EXACTLY_ONCE}.task_writer",
+        "TransactionalTaskWriter.run",
+        Step.TASK_BEGUN,
+        Step.TASK_ENDED,
+        scope="task",
+    ),
+    Point(f"{_TRANSACTIONS}.messages", "init_producer_id", before=Step.TASK_OPENING),
+    Point(f"{_TRANSACTIONS}.manager", "TransactionManager._initialized", after=Step.TASK_OPENED),
+    Point(
+        f"{_EXACTLY_ONCE}.writers",
+        "ExactlyOnceStreamWriter.commit",
+        Step.COMMIT_BEGUN,
+        Step.COMMIT_ENDED,
+        scope="batchId",
+    ),
+    Point(
+        f"{_EXACTLY_ONCE}.writers",
+        "ExactlyOnceStreamWriter.abort",
+        Step.ABORT_BEGUN,
+        Step.ABORT_ENDED,
+        scope="batchId",
+    ),
+    Point(_DRIVER, "Driver.fence", Step.FENCING, Step.FENCED),
+    Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
+    Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),
 )

@@ -1,0 +1,56 @@
+"""A few runs of exactly once under faults; `make torture-eos` goes on where these end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+from tools.torture_eos.cluster import EosCluster
+from tools.torture_eos.driver import Drivers
+from tools.torture_eos.kinds import Kind, Sink
+from tools.torture_eos.ledger import OK
+from tools.torture_eos.plan import Choice, draw
+from tools.torture_eos.run import Result, run
+from tools.torture_eos.steps import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Runner: TypeAlias = "Callable[[int, Sink, Kind, Step], Result]"
+
+
+@pytest.fixture(scope="module")
+def torture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """Runs a plan of a seed, kind and step; drivers and Kafka serve all of them."""
+    folder = tmp_path_factory.mktemp("torture-eos")
+    with EosCluster(1) as cluster:
+        drivers = Drivers(folder)
+
+        def go(seed: int, sink: Sink, kind: Kind, step: Step) -> Result:
+            plan = draw(seed, sink, Choice(kind=kind, step=step, nodes=1))
+            return run(cluster, drivers, plan, folder / f"{sink}-{seed}")
+
+        try:
+            yield go
+        finally:
+            drivers.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [(Kind.WORKER_KILLED, Step.TASK_FLUSHED), (Kind.COMMIT_KILLED, Step.COMMIT_ENDED)],
+)
+def test_at_least_once_doubles_and_loses_nothing(torture: Runner, kind: Kind, step: Step) -> None:
+    """The harness sees it: what comes after the step is written a second time."""
+    result = torture(900_001, Sink.AT_LEAST_ONCE, kind, step)
+    assert (result.outcome, result.fired) == (OK, 1)
+    assert result.found.lost == 0
+    assert result.found.doubled > 0
+
+
+def test_sparks_own_sink_doubles_too(torture: Runner) -> None:
+    result = torture(900_002, Sink.SPARK, Kind.QUERY_STOPPED, Step.LOG_HALF)
+    assert (result.outcome, result.fired) == (OK, 1)
+    assert result.found.lost == 0
+    assert result.found.doubled > 0
