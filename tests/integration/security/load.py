@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered, session
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink import DeliveryReport
     from tests.support.kafka.cluster import Cluster
     from tests.support.security.doors import Door, Secured
 
@@ -22,6 +24,13 @@ def write_until(kafka: Secured, door: Door, topic: str, is_over: Callable[[], bo
 
     Rows are pushed out soon, so that requests are always under way.
     """
+    return report_until(kafka, door, topic, is_over).records
+
+
+def report_until(
+    kafka: Secured, door: Door, topic: str, is_over: Callable[[], bool]
+) -> DeliveryReport:
+    """As `write_until`; what the producer says of it."""
     written = 0
     options = {**door.java_options(kafka), "linger.ms": "5"}
     with session(kafka.servers(door.listener), **options) as producer:
@@ -30,7 +39,7 @@ def write_until(kafka: Secured, door: Door, topic: str, is_over: Callable[[], bo
             written += CHUNK
             time.sleep(0.02)
         producer.flush()
-    return written
+        return producer.report(TaskInfo())
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:
