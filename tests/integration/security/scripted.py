@@ -34,7 +34,7 @@ def following(answer: Answer) -> Callable[[socket.socket], None]:
     """Serves a connection: ApiVersions as a broker does, all else by `answer`."""
 
     def serve(connection: socket.socket) -> None:
-        for frame in _frames(connection):
+        for frame in frames(connection):
             header = read_request_header(frame)
             api, version = ApiKey(header.api_key), header.version
             request, _ = decode(request_type(api, version), frame, header.body_offset)
@@ -48,7 +48,8 @@ def following(answer: Answer) -> Callable[[socket.socket], None]:
     return serve
 
 
-def _frames(connection: socket.socket) -> Iterator[memoryview]:
+def frames(connection: socket.socket) -> Iterator[memoryview]:
+    """What the other side sends, without the sizes, until it ends."""
     while size := _exactly(connection, 4):
         yield memoryview(_exactly(connection, int.from_bytes(size, "big")))
 
