@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.producer.acl import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRows
 from spark_kafka_sink.producer.buffer.breakers import CircuitBreakers
@@ -62,8 +63,17 @@ def make_context(
     settings: SessionSettings,
     transaction: TransactionSettings | None = None,
 ) -> SessionContext:
-    """The context of a new session on this client."""
+    """The context of a new session on this client.
+
+    Raises:
+        ConfigError: a transaction is wanted of a producer that is not idempotent.
+    """
     config = client.config
+    if transaction is not None and not config.enable_idempotence:
+        raise ConfigError(
+            "a transaction needs an idempotent producer",
+            hint="leave kafka.enable.idempotence at true and kafka.acks at all",
+        )
     transactional_id = None if transaction is None else transaction.transactional_id
     acls = AclAdvisor.of(client, settings.dead_letters.dead_letter_topic, transactional_id)
     return SessionContext(

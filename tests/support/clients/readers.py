@@ -83,12 +83,15 @@ def _confluent_record(message: Message) -> ForeignRecord:
     )
 
 
-def by_kafka_python(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:
+def by_kafka_python(
+    bootstrap_servers: str, topic: str, isolation_level: str = "read_uncommitted"
+) -> list[ForeignRecord]:
     """Read with kafka-python, checksums checked."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers.split(","),
         enable_auto_commit=False,
         check_crcs=True,
+        isolation_level=isolation_level,
     )
     try:
         ends = {

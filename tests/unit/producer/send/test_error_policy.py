@@ -51,6 +51,30 @@ def test_first_answer(code: int, idempotent: Action, plain: Action) -> None:
     assert decide(code, PLAIN).action is plain
 
 
+TRANSACTIONAL = replace(FACTS, transactional=True)
+
+
+@pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
+def test_in_a_transaction_no_epoch_is_bumped(code: int, idempotent: Action) -> None:
+    bumps = idempotent is Action.BUMP_AND_RETRY
+    assert decide(code, TRANSACTIONAL).action is (Action.FAIL if bumps else idempotent)
+
+
+@pytest.mark.parametrize("code", [45, 47, 48, 59, 120])
+def test_what_must_be_aborted_is_not_retried(code: int) -> None:
+    assert decide(code, TRANSACTIONAL) == FAIL_NOT
+
+
+def test_a_transaction_that_is_being_added_to_is_waited_for() -> None:
+    assert decide(51, TRANSACTIONAL) == Decision(Action.RETRY)
+    assert decide(51, FACTS) == FAIL_NOT
+    assert decide(51, replace(TRANSACTIONAL, expired=True)) == FAIL_NOT
+
+
+def test_behind_another_batch_a_gap_is_retried_in_a_transaction_too() -> None:
+    assert decide(45, replace(TRANSACTIONAL, head=False)) == Decision(Action.RETRY)
+
+
 def test_every_action_is_reached() -> None:
     reached = {decide(code, FACTS).action for code, _, _ in TABLE}
     assert reached == set(Action)

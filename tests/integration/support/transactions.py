@@ -1,0 +1,83 @@
+"""Writing in a transaction without Spark, and ending it as anybody can who knows it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.producer.producer_state import ProducerState
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.raw import RawClient
+from tests.integration.support.producing import config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+RETRIED = {14, 15, 16, 51}
+PATIENCE = 30.0
+
+
+def settings(timeout_ms: int = 60_000, *, two_phase: bool = False) -> TransactionSettings:
+    """A transaction whose id nobody else has."""
+    name = f"test-{uuid.uuid4().hex[:16]}-0-0"
+    return TransactionSettings(transactional_id=name, timeout_ms=timeout_ms, two_phase=two_phase)
+
+
+@contextmanager
+def transaction(
+    bootstrap_servers: str,
+    transaction: TransactionSettings | None = None,
+    sink: SessionSettings | None = None,
+    **options: Any,
+) -> Iterator[ProducerSession]:
+    """A session of its own client that writes in a transaction; it is left open."""
+    given = transaction or settings()
+    producer = ProducerSession(
+        Client(config(bootstrap_servers, options)),
+        ProducerState(transactional_id=given.transactional_id),
+        sink,
+        transaction=given,
+    )
+    try:
+        yield producer
+    finally:
+        discard_session(producer)
+
+
+def end(bootstrap_servers: str, opened: OpenTransaction | None, *, commit: bool = True) -> None:
+    """Commit or abort a transaction, and wait until that is answered with success."""
+    assert opened is not None
+    deadline = time.monotonic() + PATIENCE
+    while (code := _ask_to_end(bootstrap_servers, opened, commit=commit)) in RETRIED:
+        assert time.monotonic() < deadline, f"EndTxn is answered with {code}"
+        time.sleep(0.05)
+    assert code == 0
+
+
+def _ask_to_end(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
+    with RawClient(bootstrap_servers) as any_broker:
+        asked = {"key": opened.transactional_id, "key_type": 1}
+        found = any_broker.call(ApiKey.FIND_COORDINATOR, 2, **asked)
+    if found.error_code:
+        return int(found.error_code)
+    version = 5 if opened.version is TransactionVersion.V2 else 1
+    with RawClient(f"{found.host}:{found.port}") as coordinator:
+        answer = coordinator.call(
+            ApiKey.END_TXN,
+            version,
+            transactional_id=opened.transactional_id,
+            producer_id=opened.producer_id,
+            producer_epoch=opened.epoch,
+            committed=commit,
+        )
+    return int(answer.error_code)

@@ -1,0 +1,168 @@
+"""A transaction on every broker: V2 on Kafka 4.3.1 and on our own, V1 on 2.1.1, 2.8.2 and 3.9.1."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.producer.session_pool import give_back_session as give_back
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.support.producing import config, numbered, rows
+from tests.integration.support.transactions import end, settings, transaction
+from tests.support.clients.readers import by_confluent, by_kafka_python
+from tests.support.kafka.admin import Admin
+from tests.support.kafka.jars import OLD_KAFKA
+from tests.support.kafka.zookeeper import ZooKeeperCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink import EmbeddedBroker
+    from tests.support.kafka.broker import KafkaCluster
+
+    AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
+
+PATIENCE = 20.0
+LARGE, OLD = b"x" * 30_000, 1_000_000_000_000
+CONFIG = {"max.message.bytes": "20000"}
+
+
+@pytest.fixture(params=["real_kafka", "embedded_broker", *OLD_KAFKA])
+def kafka(request: pytest.FixtureRequest) -> AnyKafka:
+    """Every test that takes this runs on each broker."""
+    if request.param in OLD_KAFKA:
+        old: ZooKeeperCluster = request.getfixturevalue("old_kafkas")[request.param]
+        return old
+    broker: AnyKafka = request.getfixturevalue(request.param)
+    return broker
+
+
+def check_committed(kafka: AnyKafka, topic: str, expected: Sequence[bytes | None]) -> None:
+    """Two readers of committed records see these values in this order."""
+    deadline = time.monotonic() + PATIENCE
+    while True:  # EndTxn is answered before the markers are in every log
+        # librdkafka reads committed records if it isn't told otherwise.
+        found = by_confluent(kafka.bootstrap_servers, topic)
+        if len(found) >= len(expected) or time.monotonic() > deadline:
+            break
+    others = by_kafka_python(kafka.bootstrap_servers, topic, isolation_level="read_committed")
+    assert found == others
+    assert [record.value for record in found] == expected
+
+
+def values(numbers: range) -> list[bytes]:
+    return [b"%d" % number for number in numbers]
+
+
+def test_what_is_committed_is_seen(kafka: AnyKafka, unique_topic: str) -> None:
+    Admin(kafka.bootstrap_servers).create_topic(unique_topic, 3, 1)
+    with transaction(kafka.bootstrap_servers, batch_size=2_000) as producer:
+        for start in range(0, 3_000, 500):
+            producer.append(numbered(unique_topic, start, 500, 3))
+        producer.flush()
+        opened, report = producer.transaction, producer.report(TaskInfo())
+    assert by_confluent(kafka.bootstrap_servers, unique_topic) == []
+    assert sum(part.persisted for part in report.partitions) == 3_000
+    assert all(part.last_offset == 999 for part in report.partitions)
+    assert opened is not None
+    old = isinstance(kafka, ZooKeeperCluster)
+    assert opened.version is (TransactionVersion.V1 if old else TransactionVersion.V2)
+    end(kafka.bootstrap_servers, opened)
+    expected = [value for n in range(3) for value in values(range(n, 3_000, 3))]
+    check_committed(kafka, unique_topic, expected)
+
+
+def test_what_is_aborted_is_not_seen(kafka: AnyKafka, unique_topic: str) -> None:
+    Admin(kafka.bootstrap_servers).create_topic(unique_topic, 2, 1)
+    with transaction(kafka.bootstrap_servers) as producer:
+        producer.append(numbered(unique_topic, 0, 1_000, 2))
+        producer.flush()
+        assert producer.abort_transaction(20.0)
+    with transaction(kafka.bootstrap_servers) as producer:
+        producer.append(rows(unique_topic, [b"kept"], partitions=[0]))
+        producer.flush()
+        opened = producer.transaction
+    end(kafka.bootstrap_servers, opened)
+    check_committed(kafka, unique_topic, [b"kept"])
+
+
+@pytest.mark.parametrize("refusal", ["too large", "too old"])
+def test_refused_batches_in_flight_leave_no_gap(
+    kafka: AnyKafka, unique_topic: str, refusal: str
+) -> None:
+    """Five in flight, some of them refused; their records become dead letters with the rest."""
+    dead = f"{unique_topic}-dead"
+    bad = {7, 8, 31, 52, 59}
+    settings = CONFIG if refusal == "too large" else _oldest_allowed(kafka)
+    Admin(kafka.bootstrap_servers).create_topic(unique_topic, 1, 1, settings)
+    Admin(kafka.bootstrap_servers).create_topic(dead, 1, 1)
+    tolerant = SessionSettings(
+        dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=dead)
+    )
+    now = int(time.time() * 1000)
+    good = [b"%d" % number + b"." * 900 for number in range(60)]
+    sent = [LARGE if n in bad and refusal == "too large" else good[n] for n in range(60)]
+    stamps = [OLD if n in bad and refusal == "too old" else now for n in range(60)]
+    with transaction(kafka.bootstrap_servers, sink=tolerant, batch_size=2_000) as producer:
+        producer.append(rows(unique_topic, [b"first"], partitions=[0], timestamps=[now]))
+        producer.flush()
+        producer.append(rows(unique_topic, sent, partitions=[0] * 60, timestamps=stamps))
+        producer.flush()
+        opened = producer.transaction
+    assert by_confluent(kafka.bootstrap_servers, dead) == []
+    end(kafka.bootstrap_servers, opened)
+    expected = [b"first", *(good[number] for number in range(60) if number not in bad)]
+    check_committed(kafka, unique_topic, expected)
+    # What is too large leaves its value out of its dead letter.
+    kept = [None if sent[number] is LARGE else sent[number] for number in sorted(bad)]
+    check_committed(kafka, dead, kept)
+
+
+def _oldest_allowed(kafka: AnyKafka) -> dict[str, str]:
+    """Topic settings by which a time of long ago is refused."""
+    day = str(24 * 3600 * 1000)
+    if isinstance(kafka, ZooKeeperCluster):
+        return {"message.timestamp.difference.max.ms": day}
+    return {"message.timestamp.before.max.ms": day}
+
+
+def test_a_timeout_that_the_broker_does_not_allow(kafka: AnyKafka, unique_topic: str) -> None:
+    Admin(kafka.bootstrap_servers).create_topic(unique_topic, 1, 1)
+    too_long = settings(16 * 60_000)
+    with transaction(kafka.bootstrap_servers, too_long) as producer:
+        producer.append(rows(unique_topic, [b"v"]))
+        with pytest.raises(DeliveryError, match="INVALID_TRANSACTION_TIMEOUT") as caught:
+            producer.flush()
+    assert "transaction.max.timeout.ms" in str(caught.value)
+
+
+def test_a_later_task_on_the_same_client_has_another_identity(
+    kafka: AnyKafka, unique_topic: str
+) -> None:
+    Admin(kafka.bootstrap_servers).create_topic(unique_topic, 2, 1)
+    producer = config(kafka.bootstrap_servers, {"client_id": unique_topic})
+    first = borrow_session(producer, transaction=settings())
+    first.append(rows(unique_topic, [b"in"], partitions=[0]))
+    first.flush()
+    opened = first.transaction
+    give_back(first)
+    second = borrow_session(producer)
+    second.append(rows(unique_topic, [b"out"], partitions=[1]))
+    second.flush()
+    assert second.transaction is None
+    assert second.client is first.client
+    third = borrow_session(producer, transaction=settings())
+    third.flush()
+    assert third.transaction is None
+    discard_session(third)
+    discard_session(second)
+    check_committed(kafka, unique_topic, [b"out"])
+    end(kafka.bootstrap_servers, opened)
+    check_committed(kafka, unique_topic, [b"in", b"out"])

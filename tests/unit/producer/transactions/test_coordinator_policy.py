@@ -1,0 +1,30 @@
+"""Every answer of a transaction coordinator, and what is done about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.versions import ApiKey
+
+FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
+ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
+ALWAYS = {
+    0: CoordinatorAction.DONE,
+    **dict.fromkeys((7, 14, 51), CoordinatorAction.RETRY),
+    **dict.fromkeys((13, 15, 16, *ClientErrorCode), CoordinatorAction.FIND_COORDINATOR),
+    120: CoordinatorAction.ABORT,
+}
+TO_PARTITIONS = {
+    3: CoordinatorAction.RETRY,
+    55: CoordinatorAction.RETRY,
+    29: CoordinatorAction.DENIED,
+}
+
+
+@pytest.mark.parametrize("api", [FIND, INIT, ADD, END])
+def test_every_answer(api: ApiKey) -> None:
+    expected = ALWAYS | (TO_PARTITIONS if api is ADD else {})
+    for code in (*map(int, ErrorCode), *ClientErrorCode, 9_999):
+        assert decide(api, code) is expected.get(code, CoordinatorAction.FAIL)

@@ -1,0 +1,78 @@
+"""Which partitions are added to a transaction, and for which batches."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.producer.transactions.partitions import (
+    PartitionState,
+    TransactionPartitions,
+    UnassignedBatches,
+)
+
+FIRST, SECOND, OTHER = (
+    TopicPartition("t", 0),
+    TopicPartition("t", 1),
+    TopicPartition("u", 0),
+)
+
+
+def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tuple[list[int], int]:
+    """The partitions that got a batch each, and how many are to be added."""
+    new: list[TopicPartition] = []
+    waiting = UnassignedBatches(partitions, "t", ready, new)
+    got = []
+    for number in waiting.order(drawn):
+        if waiting.done:
+            break
+        if waiting.may_take(number):
+            got.append(number)
+            waiting.taken(1)
+    partitions.want(new)
+    return got, len(new)
+
+
+def test_a_partition_is_added_once() -> None:
+    partitions = TransactionPartitions()
+    partitions.want([FIRST, FIRST, OTHER])
+    assert partitions.of(PartitionState.NEW) == [FIRST, OTHER]
+    assert partitions.adding() == [FIRST, OTHER]
+    partitions.want([FIRST, SECOND])
+    assert partitions.adding() == [SECOND]
+    assert not partitions.is_added(FIRST)
+    partitions.added(FIRST)
+    assert partitions.is_added(FIRST)
+    assert (partitions.pending("t"), partitions.pending("u")) == (1, 1)
+
+
+def test_what_was_being_added_is_asked_for_again_after_a_loss() -> None:
+    partitions = TransactionPartitions()
+    partitions.want([FIRST, SECOND])
+    partitions.adding()
+    partitions.added(FIRST)
+    partitions.again()
+    assert partitions.adding() == [SECOND]
+
+
+def test_a_refused_partition_may_be_wanted_again() -> None:
+    partitions = TransactionPartitions()
+    partitions.want([FIRST])
+    partitions.adding()
+    partitions.drop(FIRST)
+    assert partitions.is_new(FIRST)
+
+
+def test_one_batch_adds_one_partition_and_takes_it() -> None:
+    partitions = TransactionPartitions()
+    assert taken(partitions, 1, [7, 3, 5]) == ([], 1)
+    assert taken(partitions, 1, [5, 7, 3]) == ([], 0)
+    partitions.added(*partitions.adding())
+    assert taken(partitions, 1, [5, 3, 7]) == ([7], 0)
+
+
+def test_partitions_are_added_as_they_are_drawn() -> None:
+    partitions = TransactionPartitions()
+    assert taken(partitions, 3, list(range(10))) == ([], 3)
+    for partition in partitions.adding():
+        partitions.added(partition)
+        partitions.used([partition])
+    assert taken(partitions, 3, [2, 9, 1, 8]) == ([2, 1], 1)

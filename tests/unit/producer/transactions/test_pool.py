@@ -1,0 +1,55 @@
+"""What becomes of a client after a transaction, and whom a late answer concerns."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError, DeliveryError
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from tests.support.harness.offline import config
+
+FIRST = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=1_000)
+SECOND = TransactionSettings(transactional_id="p-2-bb-0-0", timeout_ms=1_000)
+
+
+def test_a_transactions_identity_is_never_handed_on() -> None:
+    producer = config(client_id="transactions-pool")
+    first = borrow_session(producer, transaction=FIRST)
+    assert first.producer_state.transactional_id == FIRST.transactional_id
+    give_back_session(first)
+    second = borrow_session(producer, transaction=SECOND)
+    assert second.client is first.client
+    assert second.producer_state.transactional_id == SECOND.transactional_id
+    give_back_session(second)
+    third = borrow_session(producer)
+    assert third.client is first.client
+    assert third.producer_state.transactional_id is None
+    assert third.context.transactions is None
+    assert third.transaction is None
+    discard_session(third)
+
+
+def test_a_transaction_needs_an_idempotent_producer() -> None:
+    producer = config(client_id="plain", enable_idempotence="false")
+    with pytest.raises(ConfigError, match="needs an idempotent producer"):
+        borrow_session(producer, transaction=FIRST)
+
+
+def test_a_session_without_a_transaction_has_nothing_to_abort() -> None:
+    session = borrow_session(config(client_id="no-transaction"))
+    assert session.abort_transaction(1.0)
+    session.flush()
+    discard_session(session)
+
+
+def test_a_session_that_nobody_wrote_to_is_aborted_at_once() -> None:
+    session = borrow_session(config(client_id="aborted"), transaction=FIRST)
+    assert session.abort_transaction(20.0)
+    with pytest.raises(DeliveryError, match="given up"):
+        session.flush()
+    discard_session(session)

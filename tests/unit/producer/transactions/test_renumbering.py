@@ -1,0 +1,146 @@
+"""A refused batch in a transaction: what follows goes on at its sequence, within the epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRANSACTION = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=60_000)
+TOLERANT = SessionSettings(
+    dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+)
+NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
+REFUSED = Fault(error=87, extra=NAMED)
+ALL_REFUSED = Fault(
+    error=32,
+    extra={
+        "record_errors": [{"batch_index": n, "batch_index_error_message": "no"} for n in range(3)]
+    },
+)
+
+
+@pytest.fixture(params=[0, 2], ids=["V1", "V2"])
+def one(request: pytest.FixtureRequest) -> Iterator[World]:
+    cluster = FakeCluster(topics={"t": 1, "dead": 1})
+    cluster.coordinator.version = request.param
+    with world(cluster, TOLERANT, transaction=TRANSACTION) as made:
+        made.send([b"first"])
+        made.finish()
+        yield made
+
+
+def log(one: World) -> list[bytes | None]:
+    return one.cluster.logs["t", 0].values()[1:]
+
+
+def sequences(one: World) -> list[tuple[int, int, int]]:
+    """Epoch, first sequence and records of what is in the log."""
+    headers = map(BatchHeader.parse, one.cluster.logs["t", 0].batches)
+    return [(each.producer_epoch, each.base_sequence, each.record_count) for each in headers]
+
+
+@pytest.mark.parametrize("position", range(5))
+@pytest.mark.parametrize("refusal", [REFUSED, ALL_REFUSED], ids=["some", "all"])
+def test_the_rest_follows_without_a_gap(one: World, position: int, refusal: Fault) -> None:
+    one.fault(*[None] * position, refusal)
+    values = one.send_batches(8)
+    one.finish()
+    first = 3 * position
+    bad = range(first, first + 3) if refusal is ALL_REFUSED else [first + 1]
+    assert log(one) == [value for at, value in enumerate(values) if at not in bad]
+    assert one.cluster.logs["dead", 0].values() == [values[at] for at in bad]
+    expected = 0
+    for epoch, sequence, records in sequences(one):
+        assert (epoch, sequence) == (0, expected)
+        expected += records
+    assert one.session.transaction is not None
+    assert all(
+        BatchHeader.parse(data).is_transactional for data in one.cluster.logs["dead", 0].batches
+    )
+
+
+def test_several_refusals_in_flight_at_once(one: World) -> None:
+    one.fault(None, REFUSED, None, ALL_REFUSED, REFUSED)
+    values = one.send_batches(9)
+    one.finish()
+    assert len(log(one)) + len(one.cluster.logs["dead", 0].values()) == len(values)
+    assert log(one) == [value for value in values if value in log(one)]
+    expected = 0
+    for epoch, sequence, records in sequences(one):
+        assert (epoch, sequence) == (0, expected)
+        expected += records
+
+
+def test_a_refusal_behind_a_batch_that_goes_again(one: World) -> None:
+    one.fault(Fault(error=19), None, REFUSED)
+    values = one.send_batches(5)
+    one.finish()
+    assert log(one) == [value for at, value in enumerate(values) if at != 7]
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [Fault(error=7, append=True), Fault(error=7), Fault(error=20, append=True)],
+    ids=["timed out", "timed out, nothing appended", "too few replicas"],
+)
+def test_what_may_be_in_the_log_behind_a_refused_batch_poisons(one: World, doubt: Fault) -> None:
+    """Also where a broker has taken it in spite of the gap, which none should."""
+    one.fault(REFUSED, doubt)
+    one.send_batches(4)
+    with pytest.raises(DeliveryError, match="may be in the log already") as caught:
+        one.finish()
+    assert "can't be committed any more" in str(caught.value)
+    with pytest.raises(DeliveryError):
+        _ = one.session.transaction
+
+
+def test_what_was_taken_behind_a_refused_batch_poisons(one: World) -> None:
+    """A broker that has forgotten the producer takes any sequence."""
+    one.cluster.logs["t", 0].producers.clear()
+    one.fault(REFUSED)
+    one.send_batches(4)
+    with pytest.raises(DeliveryError, match="can't be committed any more"):
+        one.finish()
+
+
+@pytest.mark.parametrize("code", [10, 87])
+def test_halves_keep_their_sequences(one: World, code: int) -> None:
+    one.fault(None, Fault(error=code))
+    values = one.send_batches(5)
+    one.finish()
+    assert log(one) == values
+    assert {epoch for epoch, _, _ in sequences(one)} == {0}
+
+
+def test_a_topic_that_is_made_anew_poisons() -> None:
+    """Transactions V2 name a topic by its id; for those of V1 the metadata must tell."""
+    with world(FakeCluster(topics={"t": 1}), transaction=TRANSACTION) as one:
+        one.send([b"first"])
+        one.finish()
+        one.cluster.create("t", 1)
+        one.send_batches(2)
+        with pytest.raises(DeliveryError, match="made anew while rows were being") as caught:
+            one.finish()
+        assert "can't be committed any more" in str(caught.value)
+
+
+def test_a_topic_that_is_made_anew_poisons_when_the_metadata_says_so(one: World) -> None:
+    """Also where nothing more is written to it."""
+    one.cluster.create("t", 1)
+    one.client.metadata.refresh()
+    state = one.session._accumulator.state
+    one.run(lambda: state.error is not None)
+    with pytest.raises(DeliveryError, match="made anew while rows were being written"):
+        _ = one.session.transaction
