@@ -2,6 +2,10 @@
 
 As brokers of these releases answer ApiVersions: 2.1.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.6.2 and
 3.9.1 with ZooKeeper, 4.0.0, 4.1.1 and 4.3.1 with KRaft. Of the APIs that this broker serves.
+
+Those of 2.4 to 3.6 are also the validVersions of Kafka's sources at these tags
+(clients/src/main/resources/common/message; but of OffsetCommit 9 in 3.6, which is not stable), and
+the rows of SASL in 2.1 the schemaVersions of SaslHandshakeRequest and SaslAuthenticateRequest.
 """
 
 from __future__ import annotations
