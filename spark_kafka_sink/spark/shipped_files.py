@@ -1,7 +1,8 @@
 """The files of security options, by the names under which Spark ships them.
 
-`--files` and `addFile` (Connect: `addArtifact(file=True)`) put them into one folder of the driver
-and of each executor, which a Python worker is told.
+`--files` and `addFile` put them into one folder of the driver and of each executor, which a Python
+worker is told. `addArtifact(file=True)` of Spark Connect puts them into a folder in that one, of
+the session: the driver is told that one, and so are tasks of batches, but not those of streams.
 """
 
 from __future__ import annotations
@@ -19,9 +20,24 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 
-def with_shipped_files(config: ProducerConfig) -> ProducerConfig:
-    """The config with the paths that shipped files have in this process."""
-    return replace(config, security=located(config.security, _folders()))
+def session_folder() -> str | None:
+    """The name of the driver's folder, which is that of the session with Spark Connect."""
+    root = _root()
+    return None if root is None else root.name
+
+
+def with_shipped_files(config: ProducerConfig, session: str | None = None) -> ProducerConfig:
+    """The config with the paths that shipped files have in this process.
+
+    Args:
+        config: as the user gave it.
+        session: in a task, `session_folder` of the driver.
+    """
+    root = _root()
+    if root is None:
+        return config
+    folders = (root,) if session is None else (root / session, root)
+    return replace(config, security=located(config.security, folders))
 
 
 def check_security(config: ProducerConfig) -> None:
@@ -33,9 +49,9 @@ def check_security(config: ProducerConfig) -> None:
     preflight.check_security(with_shipped_files(config).security)
 
 
-def _folders() -> tuple[Path, ...]:
+def _root() -> Path | None:
     """Where Spark puts files; nowhere outside of a Python worker and of a driver with a session."""
     try:
-        return (Path(SparkFiles.getRootDirectory()),)
+        return Path(SparkFiles.getRootDirectory())
     except (AssertionError, AttributeError):
-        return ()
+        return None

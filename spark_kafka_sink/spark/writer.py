@@ -28,7 +28,7 @@ from spark_kafka_sink.spark.commit_messages import (
 )
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.session_conf import arrow_batch_limits
-from spark_kafka_sink.spark.shipped_files import with_shipped_files
+from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,11 +48,12 @@ class TaskWriter:
     def __init__(self, config: SinkConfig, contract: Contract) -> None:
         self.config = config
         self.contract = contract
+        self.session_folder = session_folder()
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
         session: ProducerSession | None = None
-        config = with_shipped_files(self.config.producer)
+        config = with_shipped_files(self.config.producer, self.session_folder)
         try:
             for rows in self.read(batches):
                 session = session or borrow_session(config, self.session_settings())

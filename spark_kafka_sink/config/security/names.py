@@ -60,7 +60,10 @@ IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
 
 IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
 
-_ASSERTION = "client assertions (jwt-bearer) are not supported; log in with client id and secret"
+_ASSERTION = (
+    "client assertions (jwt-bearer) are not supported: log in with client id and secret, or have a "
+    "token written to a file and set kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
+)
 _PROGRAM = "no option can hold what a program in C sets"
 _ENGINE = "keys in an OpenSSL engine or provider can't be used; give PEM, PKCS12 or JKS"
 _UNSECURED = (

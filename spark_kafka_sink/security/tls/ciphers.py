@@ -20,6 +20,8 @@ TLS_1_3_SUITES = frozenset(
 )
 """RFC 8446; the same in both worlds."""
 
+_LEVEL = "@SECLEVEL="
+_DEFAULT = "DEFAULT"
 _IANA = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+?)_WITH_(?P<cipher>\w+)")
 _HASH = re.compile(r"_SHA\d*$")
 
@@ -30,13 +32,23 @@ class CipherSuites:
 
     tls_1_2: tuple[str, ...]
     tls_1_3: frozenset[str]
+    level: str | None = None
+    """OpenSSL's level of security, 0 to 5, where the user names one."""
 
 
 def cipher_suites(names: Sequence[str]) -> CipherSuites:
-    """Sort suites by version; names without TLS_ or SSL_ in front are OpenSSL's and kept."""
-    older = [name for name in names if name not in TLS_1_3_SUITES]
+    """Sort suites by version; names without TLS_ or SSL_ in front are OpenSSL's and kept.
+
+    As in a cipher string of OpenSSL, a name may end with @SECLEVEL=n, also that of no suite, or
+    DEFAULT: neither is a choice of suites.
+    """
+    parts = [name.partition(_LEVEL) for name in names]
+    suites = [name for name, _, _ in parts if name not in ("", _DEFAULT)]
+    levels = [level for _, sign, level in parts if sign]
     return CipherSuites(
-        tuple(openssl_name(name) for name in older), TLS_1_3_SUITES.intersection(names)
+        tuple(openssl_name(name) for name in suites if name not in TLS_1_3_SUITES),
+        TLS_1_3_SUITES.intersection(suites),
+        levels[-1] if levels else None,
     )
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import ssl
 import tempfile
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.model import TlsVersion
-from spark_kafka_sink.security.tls.ciphers import cipher_suites
+from spark_kafka_sink.security.tls.ciphers import TLS_1_3_SUITES, cipher_suites
 from spark_kafka_sink.security.tls.client_ssl import ClientSslContext
 from spark_kafka_sink.security.tls.identity import client_identity
 from spark_kafka_sink.security.tls.private_keys import sealed
 from spark_kafka_sink.security.tls.store_files import TRUSTSTORE_LOCATION, is_here
 from spark_kafka_sink.security.tls.trust import trusted_certificates
+from spark_kafka_sink.security.tls.verification import WEAKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +35,9 @@ _VERSIONS = {
 }
 _NEVER = "!aNULL:!eNULL"
 """Suites without a certificate or without encryption, whoever names them."""
+_LEVELS = frozenset("012345")
+_USUAL_LEVEL = 2
+_logger = logging.getLogger(__name__)
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -90,16 +96,43 @@ def _limit_versions(
 
 def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
     context.tls_1_3_suites = suites.tls_1_3
-    if not suites.tls_1_2:
+    names = suites.tls_1_2
+    if suites.level is not None:
+        _check_level(suites.level)
+        names = (*(names or _usual_suites(context)), f"@SECLEVEL={suites.level}")
+    if not names:
         return
     try:
-        context.set_ciphers(":".join([*suites.tls_1_2, _NEVER]))
+        context.set_ciphers(":".join([*names, _NEVER]))
     except ssl.SSLError as error:
         raise ConfigError(
             "OpenSSL knows none of the suites in kafka.ssl.cipher.suites: "
             f"{', '.join(suites.tls_1_2)}",
             hint="Name suites as Java does, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
         ) from error
+
+
+def _check_level(level: str) -> None:
+    if level not in _LEVELS:
+        raise ConfigError(
+            "kafka.ssl.cipher.suites has @SECLEVEL= with something else than 0 to 5 behind it",
+            hint="1 takes RSA keys of 1,024 bits, 0 also signatures by SHA-1.",
+        )
+    if int(level) < _USUAL_LEVEL:
+        warn_level(level)
+
+
+@cache
+def warn_level(level: str) -> None:
+    """Say once per process that the user takes what is not safe any more."""
+    _logger.warning("kafka.ssl.cipher.suites lowers OpenSSL's level of security to %s", level)
+
+
+def _usual_suites(context: ssl.SSLContext) -> tuple[str, ...]:
+    """Python's own choice, by name; TLS 1.3's can't be chosen."""
+    return tuple(
+        suite["name"] for suite in context.get_ciphers() if suite["name"] not in TLS_1_3_SUITES
+    )
 
 
 def _verify_as_java(context: ssl.SSLContext) -> None:
@@ -149,7 +182,8 @@ def _refused_identity(error: ssl.SSLError, option: str) -> ConfigError:
         )
     return ConfigError(
         f"OpenSSL does not take the client's certificate in option {option}: {error.reason}",
-        hint="RSA keys need 2048 bits, and signatures SHA-256, at OpenSSL's usual level.",
+        hint="At OpenSSL's usual level RSA keys need 2048 bits, and signatures SHA-256. Until "
+        f"then: {WEAKER}",
     )
 
 

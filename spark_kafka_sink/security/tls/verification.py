@@ -23,6 +23,10 @@ _INVALID_AUTHORITY = frozenset({24, 79})
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
+WEAKER = (
+    "kafka.ssl.cipher.suites=@SECLEVEL=1 takes RSA keys of 1024 bits too, @SECLEVEL=0 also SHA-1."
+)
+"""How to take what Java takes and OpenSSL does not: only ever by the user's own word."""
 
 
 def verification_failure(
@@ -105,5 +109,8 @@ def _other_advice(code: int) -> str:
     if code in _INVALID_AUTHORITY:
         return "The certificate that it is signed with must be an authority's: CA:TRUE."
     if code in _TOO_WEAK:
-        return "Have it issued anew: RSA keys need 2048 bits, signatures SHA-256."
+        return (
+            "Have it issued anew: at OpenSSL's usual level RSA keys need 2048 bits, signatures "
+            f"SHA-256. Until then: {WEAKER}"
+        )
     return "The certificate on the broker must be replaced."

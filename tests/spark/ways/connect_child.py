@@ -1,4 +1,7 @@
-"""Tries every way to write in a Spark Connect session: `connect_child FOLDER SERVERS`."""
+"""Tries every way to write in a Spark Connect session: `connect_child FOLDER SERVERS SECURED`.
+
+SECURED says of a secured broker, as JSON: servers, options, and a file that they name.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from tests.spark.ways.batch import BATCH
+from tests.spark.ways.shipped import SECURED
 from tests.spark.ways.sql import SQL
 from tests.spark.ways.stream import STREAMS
 from tests.spark.ways.way import Write, attempt
 
 
-def main(folder: Path, servers: str) -> None:
+def main(folder: Path, servers: str, secured: dict[str, Any]) -> None:
     """Write by every way, and put what each said into `errors.json`."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "1"  # The server takes a free port then, not always 15002.
@@ -27,9 +32,14 @@ def main(folder: Path, servers: str) -> None:
         way.name: attempt(way, Write(spark, servers, f"connect-{way.name}", folder / way.name))
         for way in (*BATCH, *SQL, *STREAMS)
     }
+    spark.addArtifact(secured["file"], file=True)
+    for way in SECURED:
+        topic, own = f"connect-{way.name}", secured["options"]
+        write = Write(spark, secured["servers"], topic, folder / way.name, own)
+        errors[way.name] = attempt(way, write)
     (folder / "errors.json").write_text(json.dumps(errors))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))

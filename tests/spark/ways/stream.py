@@ -62,11 +62,10 @@ def _to_table(write: Write) -> None:
 
 
 def _foreach_batch(write: Write) -> None:
-    servers, topic = write.servers, write.topic
+    options = write.options
 
     def each(frame: DataFrame, number: int) -> None:
-        writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
-        writer.option("kafka.bootstrap.servers", servers).save()
+        frame.write.format("kafkaprod").mode("append").options(**options).save()
 
     stream = write.files().writeStream.foreachBatch(each).trigger(availableNow=True)
     to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from tests.spark.ways.batch import BATCH
+from tests.spark.ways.shipped import SECURED, to_ship
 from tests.spark.ways.sql import SQL
 from tests.spark.ways.stream import STREAMS
 from tests.spark.ways.way import Way, Write, attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-    from spark_kafka_sink import EmbeddedBroker
 
 WAYS = (*BATCH, *SQL, *STREAMS)
 _CONNECT_S = 900
@@ -51,16 +52,39 @@ def test_all_rows_or_a_refusal(
 
 
 @pytest.fixture(scope="module")
+def secured() -> Iterator[EmbeddedBroker]:
+    """It speaks TLS, and asks for a password."""
+    topics = {f"{kind}-{way.name}": 2 for way in SECURED for kind in ("classic", "connect")}
+    with EmbeddedBroker(tls=True, sasl={"alice": "secret"}, topics=topics) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("way", SECURED, ids=_name)
+def test_a_secured_broker(
+    way: Way, spark: SparkSession, secured: EmbeddedBroker, tmp_path: Path
+) -> None:
+    file, options = to_ship(secured, tmp_path)
+    spark.sparkContext.addFile(str(file))
+    topic = f"classic-{way.name}"
+    write = Write(spark, secured.bootstrap_servers, topic, tmp_path, options)
+    _judge(way, attempt(way, write), secured, topic)
+
+
+@pytest.fixture(scope="module")
 def connect_errors(
-    embedded_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+    embedded_broker: EmbeddedBroker,
+    secured: EmbeddedBroker,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str | None]:
     """What each way said with Spark Connect, which needs a process of its own."""
     for way in WAYS:
         embedded_broker.create_topic(f"connect-{way.name}", 2)
-    folder = tmp_path_factory.mktemp("connect")
+    folder, shipped = tmp_path_factory.mktemp("connect"), tmp_path_factory.mktemp("shipped")
     command = [sys.executable, "-m", "tests.spark.ways.connect_child", str(folder)]
+    file, options = to_ship(secured, shipped)
+    told = {"servers": secured.bootstrap_servers, "options": options, "file": str(file)}
     done = subprocess.run(
-        [*command, embedded_broker.bootstrap_servers],
+        [*command, embedded_broker.bootstrap_servers, json.dumps(told)],
         capture_output=True,
         text=True,
         timeout=_CONNECT_S,
@@ -77,3 +101,12 @@ def test_all_rows_or_a_refusal_with_spark_connect(
     way: Way, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:
     _judge(way, connect_errors[way.name], embedded_broker, f"connect-{way.name}")
+
+
+@pytest.mark.timeout(_CONNECT_S)
+@pytest.mark.parametrize("way", SECURED, ids=_name)
+def test_a_secured_broker_with_spark_connect(
+    way: Way, connect_errors: dict[str, str | None], secured: EmbeddedBroker
+) -> None:
+    """The file goes by addArtifact."""
+    _judge(way, connect_errors[way.name], secured, f"connect-{way.name}")

@@ -29,12 +29,13 @@ class Write:
     servers: str
     topic: str
     folder: Path
+    security: dict[str, str] = field(default_factory=dict)
     table: str = field(default_factory=lambda: f"way_{next(_tables)}")
 
     @property
     def options(self) -> dict[str, str]:
         """What the sink needs to know."""
-        return {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
+        return {"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.security}
 
     def frame(self, rows: int = ROWS, tasks: int = 3) -> DataFrame:
         """Rows of a string value."""

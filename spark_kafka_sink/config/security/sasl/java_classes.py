@@ -51,6 +51,7 @@ _RETRIEVERS = (
     f"{_BEARER}.ClientCredentialsJwtRetriever",
     f"{_BEARER}.FileJwtRetriever",
 )
+_ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
 
 
 def known_class(name: str, known: Iterable[str]) -> str | None:
@@ -79,9 +80,22 @@ def login_handler(values: SecurityValues) -> LoginHandler | None:
     """
     _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
     _known(values, "sasl.login.class", _LOGINS)
+    _refuse_assertions(values)
     _known(values, "sasl.oauthbearer.jwt.retriever.class", _RETRIEVERS)
     name = _known(values, "sasl.login.callback.handler.class", _LOGIN_HANDLERS)
     return None if name is None else _LOGIN_HANDLERS[name]
+
+
+def _refuse_assertions(values: SecurityValues) -> None:
+    option = "sasl.oauthbearer.jwt.retriever.class"
+    if known_class(values.text(option) or "", _ASSERTIONS) is not None:
+        raise ConfigError(
+            f"option {values.name(option)} asks for client assertions (jwt-bearer), which are not "
+            "supported",
+            hint="Log in with kafka.sasl.oauthbearer.client.credentials.client.id and .secret; or "
+            "have a token written to a file, which is read anew at each login: "
+            "kafka.sasl.oauthbearer.token.endpoint.url=file:///path.",
+        )
 
 
 def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, TlsError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     KeyStore,
@@ -17,7 +19,7 @@ from spark_kafka_sink.config.security.model import (
     TlsVersion,
     TrustStore,
 )
-from spark_kafka_sink.security.tls.context import client_context
+from spark_kafka_sink.security.tls.context import client_context, warn_level
 from spark_kafka_sink.security.tls.failures import tls_failure
 from tests.support.certificates import (
     EXPIRED,
@@ -27,6 +29,7 @@ from tests.support.certificates import (
     KeyKind,
     self_signed,
 )
+from tests.support.keytool import openssl
 from tests.support.tls_servers import failed_attempt, openssl_server, plain_server
 
 if TYPE_CHECKING:
@@ -144,7 +147,63 @@ def test_an_issuer_that_is_no_authority(tmp_path: Path) -> None:
 def test_keys_that_are_too_short(tmp_path: Path) -> None:
     short = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA)
     said = said_of(tmp_path, CONFIG, short, ("-cipher", "ALL:@SECLEVEL=0"))
-    assert re.search(r"not accepted: EE certificate key too weak.*2048 bits", said)
+    assert re.search(r"not accepted: EE certificate key too weak.*2048 bits.*@SECLEVEL=1", said)
+
+
+def signed_by_sha_1(folder: Path) -> tuple[TlsConfig, Path]:
+    """A certificate for localhost that only SHA-1 holds together, and who trusts its authority."""
+    authority, request = folder / "authority.pem", folder / "request.pem"
+    key, names, server = folder / "key.pem", folder / "names", folder / "server.pem"
+    names.write_text("subjectAltName=DNS:localhost\n")
+    new = ("-newkey", "rsa:2048", "-nodes", "-keyout", str(key))
+    own = ("-subj", "/CN=old", "-addext", "basicConstraints=critical,CA:TRUE")
+    openssl("req", "-x509", *new, *own, "-out", str(authority))
+    signing = folder / "signing.pem"
+    key.rename(signing)
+    openssl("req", "-new", *new, "-subj", "/CN=localhost", "-out", str(request))
+    by = ("-CA", str(authority), "-CAkey", str(signing), "-extfile", str(names))
+    openssl("x509", "-req", "-sha1", "-in", str(request), *by, "-out", str(server))
+    server.write_text(key.read_text() + server.read_text())
+    certificates = Secret(authority.read_text(), "kafka.ssl.truststore.certificates")
+    return TlsConfig(truststore=TrustStore(type=StoreType.PEM, certificates=certificates)), server
+
+
+def entered(config: TlsConfig, certificate: Path) -> str | None:
+    """Which version of TLS a client comes in by, at a server that takes anything."""
+    with (
+        openssl_server(certificate, "-cipher", "ALL:@SECLEVEL=0") as port,
+        socket.create_connection(("127.0.0.1", port), 20) as plain,
+        client_context(config).wrap_socket(plain, server_hostname="localhost") as client,
+    ):
+        return client.version()
+
+
+def test_a_level_that_the_user_lowers_takes_short_keys(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Java does; the versions of TLS and the suites stay what they were."""
+    warn_level.cache_clear()
+    path = AUTHORITY.server("localhost", kind=KeyKind.SHORT_RSA).write(tmp_path)
+    assert entered(replace(CONFIG, cipher_suites=("@SECLEVEL=1",)), path) == "TLSv1.3"
+    assert "lowers OpenSSL's level of security to 1" in caplog.text
+    usual, lowered = (
+        client_context(replace(CONFIG, cipher_suites=suites)).get_ciphers()
+        for suites in ((), ("DEFAULT@SECLEVEL=1",))
+    )
+    assert [suite["name"] for suite in usual] == [suite["name"] for suite in lowered]
+
+
+def test_a_level_that_the_user_lowers_takes_sha_1(tmp_path: Path) -> None:
+    config, path = signed_by_sha_1(tmp_path)
+    with pytest.raises(ssl.SSLCertVerificationError, match="signature digest algorithm too"):
+        entered(replace(config, cipher_suites=("@SECLEVEL=1",)), path)
+    assert entered(replace(config, cipher_suites=("@SECLEVEL=0",)), path) == "TLSv1.3"
+
+
+@pytest.mark.parametrize("level", ["6", "", "x", "1:ALL"])
+def test_a_level_that_is_none(level: str) -> None:
+    with pytest.raises(ConfigError, match="something else than 0 to 5"):
+        client_context(replace(CONFIG, cipher_suites=(f"@SECLEVEL={level}",)))
 
 
 DEMANDING = ("-Verify", "1", "-verify_return_error")

@@ -291,7 +291,7 @@ def test_a_login_module_that_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
             "a Java class that is not known here",
         ),
         (
-            {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever"},
+            {"sasl.oauthbearer.jwt.retriever.class": "com.example.OtherJwtRetriever"},
             None,
             "a Java class that is not known here",
         ),
@@ -338,3 +338,16 @@ def test_what_stays_on_this_host_is_not_warned_of(
 ) -> None:
     login({**CLIENT, URL: url})
     assert warnings.records == []
+
+
+def test_client_assertions_are_told_what_works_instead() -> None:
+    """KIP-1139: the class of Kafka 4.1 and its options."""
+    said = failure(
+        {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever", **ISSUER}
+    )
+    assert "asks for client assertions (jwt-bearer), which are not supported" in said
+    assert "client.credentials.client.id and .secret" in said
+    assert "token.endpoint.url=file:///path" in said
+    said = failure({"sasl.oauthbearer.assertion.private.key.file": "/key.pem", **ISSUER})
+    assert "client assertions" in said
+    assert "token.endpoint.url=file:///path" in said

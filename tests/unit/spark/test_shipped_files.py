@@ -1,0 +1,68 @@
+"""Where a task finds what Spark ships: in a folder of the session, if there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark import SparkContext, SparkFiles
+
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIONS = {
+    "kafka.bootstrap.servers": "h:9092",
+    "kafka.security.protocol": "SSL",
+    "kafka.ssl.truststore.location": "trust.p12",
+}
+SESSION = "b53e6105-6eed-414c-bd3d-574e0edcb2c1"
+
+
+def in_worker(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """As a Python worker is that was told this folder."""
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(root))
+
+
+def location(session: str | None) -> str | None:
+    security = with_shipped_files(ProducerConfig.parse(OPTIONS), session).security
+    assert security.tls is not None
+    assert security.tls.truststore is not None
+    return security.tls.truststore.location
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    """The folder of all, with that of a session of Spark Connect in it."""
+    (tmp_path / SESSION).mkdir()
+    (tmp_path / SESSION / "trust.p12").touch()
+    return tmp_path
+
+
+def test_a_batch_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Driver and task are told the session's folder."""
+    in_worker(monkeypatch, shipped / SESSION)
+    assert session_folder() == SESSION
+    assert location(session_folder()) == str(shipped / SESSION / "trust.p12")
+
+
+def test_a_stream_of_a_session(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task is told the folder of all, where the driver's file of that name is another one."""
+    (shipped / "trust.p12").touch()
+    in_worker(monkeypatch, shipped)
+    assert location(SESSION) == str(shipped / SESSION / "trust.p12")
+
+
+def test_without_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trust.p12").touch()
+    in_worker(monkeypatch, tmp_path)
+    assert location("userFiles-of-the-driver") == str(tmp_path / "trust.p12")
+
+
+def test_where_there_is_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    assert session_folder() is None
+    assert location(None) == "trust.p12"
