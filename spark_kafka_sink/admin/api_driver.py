@@ -148,6 +148,11 @@ class ApiDriver(Generic[K, V]):
         """Keys without a final answer, and the latest code that there was for each."""
         return {key: state.code for key, state in (*self._waiting.items(), *self._asked.items())}
 
+    @property
+    def latest_code(self) -> int | None:
+        """The latest code of a key that has no final answer; None where there was no answer."""
+        return next((code for code in self.unsettled.values() if code is not None), None)
+
     def add(self, keys: Iterable[K]) -> None:
         """Ask about these keys too; those that are being asked about already are left alone."""
         for key in keys:

@@ -185,10 +185,33 @@ class BlockingClient:
             BrokerUnavailableError: the deadline has passed.
         """
         while not self.metadata.answered:
+            self.pause(1.0, deadline, until_answered=True)
+
+    def refresh_metadata(self, deadline: float | None) -> None:
+        """Wait until a broker has told what has become of the topics by now; raises alike."""
+        earlier = self.metadata.requests
+        self.metadata.refresh()
+        while self.metadata.answered <= earlier:
+            self.pause(1.0, deadline, until_answered=True)
+
+    def pause(
+        self, seconds: float, deadline: float | None, *, until_answered: bool = False
+    ) -> None:
+        """Let so much time pass, or less where `until_answered` and something comes.
+
+        Raises:
+            BrokerUnavailableError: the deadline has passed.
+        """
+        end = self.now() + seconds
+        while True:
             now = self.now()
             if deadline is not None and now >= deadline:
-                raise self.unavailable("asking for metadata")
-            self.turn(1.0 if deadline is None else deadline - now)
+                raise self.unavailable("asking the brokers")
+            if now >= end:
+                return
+            self.turn((end if deadline is None else min(end, deadline)) - now)
+            if until_answered:
+                return
 
     def forget_topics(self) -> None:
         """Whoever uses the client next begins with what the brokers say then."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.common.errors import ProtocolError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
@@ -43,3 +45,17 @@ class Call:
     body: Callable[[int], list[Buffer]]
     done: Callable[[Answer], None]
     cap: int | None = None
+
+
+def only(items: Sequence[Any], answer: Answer) -> Any:
+    """The one item of a list in an answer to a request about one thing.
+
+    Raises:
+        ProtocolError: there are more or fewer.
+    """
+    if len(items) != 1:
+        raise ProtocolError(
+            f"the broker answered about {len(items)} things and was asked about one",
+            broker=str(answer.node),
+        )
+    return items[0]

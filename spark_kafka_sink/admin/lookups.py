@@ -1,4 +1,4 @@
-"""Which broker is responsible: a coordinator, a partition's leader, one by its id, or any.
+"""Which broker is responsible: a coordinator, a leader, the controller, one by its id, or any.
 
 Source: ``CoordinatorStrategy``, ``PartitionLeaderStrategy``, ``AllBrokersStrategy``.
 """
@@ -108,6 +108,34 @@ class AnyBrokerLookup(Generic[K]):
         return _SOON
 
 
+class ControllerLookup(Generic[K]):
+    """Each broker in turn until one is the controller: in KRaft any broker passes requests on."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+        self._turn = 0
+
+    def node(self, key: K) -> Node | None:  # noqa: ARG002
+        """See `Lookup`."""
+        nodes = self._client.cluster.nodes
+        return nodes[sorted(nodes)[self._turn % len(nodes)]] if nodes else None
+
+    def ask(self, keys: Sequence[K]) -> None:
+        """See `Lookup`: the client asks for the metadata by itself."""
+
+    def forget(self, key: K) -> None:  # noqa: ARG002
+        """See `Lookup`."""
+        self._turn += 1
+
+    def step(self, now: float) -> Mapping[K, int]:  # noqa: ARG002
+        """See `Lookup`."""
+        return {}
+
+    def wait(self, now: float) -> float:
+        """See `Lookup`."""
+        return self._client.metadata.wait(now)
+
+
 class CoordinatorLookup:
     """The coordinators of transactional ids; what is found is kept with the client."""
 
@@ -158,8 +186,9 @@ class LeaderLookup:
     def __init__(self, client: BlockingClient, patience: float = LONGEST_WAIT) -> None:
         self._client = client
         self._patience = patience
-        self._asked_at: dict[TopicPartition, float] = {}
-        """Keys whose leader is being found out, and since when."""
+        self._asked: dict[TopicPartition, tuple[float, int]] = {}
+        """Keys whose leader is being found out: since when, and the latest Metadata request then.
+        """
         self._stale: dict[TopicPartition, int] = {}
         """The number of the latest Metadata request when a leader turned out to be wrong."""
 
@@ -171,14 +200,14 @@ class LeaderLookup:
         self._stale.pop(key, None)
         node = metadata.cluster.nodes.get(metadata.cluster.leader(*key))
         if node is not None:
-            self._asked_at.pop(key, None)
+            self._asked.pop(key, None)
         return node
 
     def ask(self, keys: Sequence[TopicPartition]) -> None:
         """See `Lookup`."""
         self._client.want(key.topic for key in keys)
         for key in keys:
-            self._asked_at.setdefault(key, self._client.now())
+            self._asked.setdefault(key, (self._client.now(), self._client.metadata.requests))
 
     def forget(self, key: TopicPartition) -> None:
         """See `Lookup`."""
@@ -188,19 +217,22 @@ class LeaderLookup:
 
     def step(self, now: float) -> Mapping[TopicPartition, int]:
         """See `Lookup`."""
-        cluster = self._client.cluster
+        metadata = self._client.metadata
+        cluster = metadata.cluster
         failures = {}
-        for key, since in list(self._asked_at.items()):
+        for key, (since, asked) in list(self._asked.items()):
+            if metadata.answered <= asked:
+                continue
             code = cluster.errors.get(key.topic, 0)
             is_absent = code == ErrorCode.unknown_topic_or_partition
             if is_fatal(cluster, key.topic) or (is_absent and now - since >= self._patience):
                 failures[key] = code
-                del self._asked_at[key]
+                del self._asked[key]
         return failures
 
     def wait(self, now: float) -> float:
         """See `Lookup`."""
-        return self._client.metadata.wait(now) if self._asked_at or self._stale else LONGEST_WAIT
+        return self._client.metadata.wait(now) if self._asked or self._stale else LONGEST_WAIT
 
 
 class BrokerLookup:

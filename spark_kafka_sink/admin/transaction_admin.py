@@ -8,18 +8,18 @@ KIP-360, KIP-664, KIP-890.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.api_driver import ApiDriver, K, KeyResult, V
 from spark_kafka_sink.admin.denials import denied, on_topic, on_transactional_id
-from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.admin.transaction_handlers import (
+from spark_kafka_sink.admin.handlers.transactions import (
     DescribeProducersHandler,
     DescribeTransactionsHandler,
     EndTxnHandler,
     InitProducerIdHandler,
     ListTransactionsHandler,
 )
+from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
 from spark_kafka_sink.admin.transaction_states import OPEN_STATES
 from spark_kafka_sink.common.errors import (
     ConfigError,
@@ -300,5 +300,4 @@ class TransactionAdmin:
         return result.value or ()
 
     def _too_late(self, what: str, driver: ApiDriver[K, V]) -> KafkaProdError:
-        codes: list[Any] = [code for code in driver.unsettled.values() if code is not None]
-        return self._client.unavailable(what, codes[-1] if codes else None)
+        return self._client.unavailable(what, driver.latest_code)

@@ -44,6 +44,7 @@ _IAM_ACTIONS = {
     "kafka-cluster:WriteData",
     (Operation.READ, ResourceType.TOPIC): "kafka-cluster:DescribeTopic and kafka-cluster:ReadData",
     (Operation.CREATE, ResourceType.TOPIC): "kafka-cluster:CreateTopic",
+    (Operation.CREATE, ResourceType.CLUSTER): "kafka-cluster:CreateTopic",
     (Operation.DESCRIBE, ResourceType.TOPIC): "kafka-cluster:DescribeTopic",
     (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC): "kafka-cluster:"
     "DescribeTopicDynamicConfiguration",

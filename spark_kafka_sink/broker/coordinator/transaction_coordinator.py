@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     TransactionMetadata,
     TransactionState,
 )
-from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
+from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
     from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
-    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
     from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.topic_partition import TopicPartition
     from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 
 class TransactionMarkerWriter:

@@ -15,9 +15,9 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import ProducerIdA
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
-    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
     from spark_kafka_sink.broker.storage.journal import Journal
     from spark_kafka_sink.broker.topic_partition import TopicPartition
+    from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 PENDING = "pending_offset"
 EPOCHS = "offset_epoch"

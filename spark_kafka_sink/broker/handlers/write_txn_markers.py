@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
-from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.append_options import AppendOptions
-from spark_kafka_sink.broker.partition.control_batch import control_batch, read_marker
 from spark_kafka_sink.broker.partition.leader_epoch_cache import LeaderEpochCache
 from spark_kafka_sink.broker.partition.log_validator import validate
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
@@ -21,14 +20,15 @@ from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.partition.unified_log import Stamp, UnifiedLog
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.records.control_batch import control_batch, read_marker
 from spark_kafka_sink.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.partition.control_batch import EndTransactionMarker
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.broker.topic_config import TopicConfig
+    from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 NO_TIME = -1
 

@@ -18,6 +18,7 @@ from spark_kafka_sink.admin.transaction_states import (
     TransactionState,
 )
 from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import INVALID_METADATA, ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.message_builder import build
@@ -45,6 +46,8 @@ COORDINATOR_ACTIONS: Mapping[int, Action] = {
 }
 """What is not final when a coordinator is asked; all else is."""
 
+_KNOWS_ITS_PRODUCER = 3
+"""The first version of InitProducerId that goes on from an epoch (KIP-360)."""
 _MANY = 1_000
 _NO_OFFSET = -1
 
@@ -77,6 +80,11 @@ class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
             "transaction_timeout": self._timeout,
         }
         if (current := self._current.get(keys[0])) is not None:
+            if version < _KNOWS_ITS_PRODUCER:
+                raise ProtocolError(
+                    "the broker can't give a producer that it knows a new epoch",
+                    hint="it needs Kafka 2.5 or later",
+                )
             values["producer_id"] = current.producer_id
             values["producer_epoch"] = current.epoch
         return write(self.api, version, values)
@@ -102,6 +110,8 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
     api = ApiKey.END_TXN
 
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
+        self.has_lost_answers = False
+        """Whether some request may reach its coordinator after the answer to a later one."""
         self._transactions = {each.transactional_id: each for each in transactions}
         self._commit = commit
 
@@ -132,6 +142,7 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
+        self.has_lost_answers |= code == ClientErrorCode.disconnected
         return COORDINATOR_ACTIONS.get(code, Action.DONE)
 
 

@@ -1,0 +1,257 @@
+"""Records appended in a transaction of their own, in the epoch of a producer that was fenced in.
+
+Either all of them become visible or none. Source: ``TransactionManager``; KIP-98, KIP-360, KIP-890,
+KAFKA-17754.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.admin.api_driver import ApiDriver, V
+from spark_kafka_sink.admin.denials import denied, on_topic
+from spark_kafka_sink.admin.handlers.append import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.admin.handlers.transactions import EndTxnHandler
+from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import (
+    BrokerUnavailableError,
+    FencedError,
+    KafkaProdError,
+    RecordTooLargeError,
+    TransactionError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.protocol.error_codes import RECORDS_TOO_LARGE, ErrorCode, error_name
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_records, slice_records
+from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
+from spark_kafka_sink.security.acl import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.admin.api_driver import KeyResult
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+    KeyValue = tuple[bytes, bytes | None]
+    """A key, and its value; None is a tombstone."""
+
+BATCH_BYTES: Final = 512 * 1024
+"""Keys and values of one batch, unless one record is larger: half of max.message.bytes."""
+_TIMEOUT_MS: Final = 60_000
+_ABORT_SECONDS: Final = 5.0
+_PATIENCE: Final = 30.0
+"""Seconds for a topic that is new to be known to the brokers."""
+_FENCED = frozenset(
+    {
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.invalid_txn_state,
+    }
+)
+"""The producer has been taken over from, or its transaction was aborted by somebody else: by the
+next InitProducerId, or by transaction.timeout.ms."""
+
+
+class TransactionalAppender:
+    """Appends for producers that `TransactionAdmin.init_producer_id` has returned.
+
+    Args:
+        client: sends; lent, not owned.
+        admin: of the same client.
+        timeout_ms: the transaction.timeout.ms that the producers have.
+    """
+
+    def __init__(
+        self, client: BlockingClient, admin: TransactionAdmin, timeout_ms: int = _TIMEOUT_MS
+    ) -> None:
+        self._client = client
+        self._admin = admin
+        self._timeout_ms = timeout_ms
+        self._sequences: dict[tuple[int, int, TopicPartition], int] = {}
+        """The next one, by producer id, epoch and partition: V1 keeps the epoch."""
+
+    def append(
+        self,
+        owner: OpenTransaction,
+        topic: str,
+        records: Sequence[KeyValue],
+        deadline: float | None,
+        partition: int = 0,
+    ) -> OpenTransaction:
+        """Append all records, or none; returns what the owner's next transaction begins with.
+
+        That they are committed is settled then, but their marker may follow a moment later, and
+        `LogReader` has them pending until it does. Where InitProducerId of the same transactional
+        id has returned since, it is there.
+
+        Args:
+            owner: the producer, without an open transaction.
+            topic: where they go; the topic has to be there.
+            records: one at least.
+            deadline: when to give up, in seconds of the client's clock; None for never.
+            partition: of the topic.
+
+        Raises:
+            FencedError: another producer has taken over, or the transaction was aborted.
+            RecordTooLargeError: the topic takes no record of this size.
+            AuthorizationError: a right is missing, which it names.
+            TransactionError: a broker refuses for another reason; nothing is appended.
+            BrokerUnavailableError: the deadline has passed. All of it may be appended or not,
+                which is settled by the next InitProducerId.
+        """
+        if not records:
+            raise ValueError("an empty transaction can't be committed")
+        key = TopicPartition(topic, partition)
+        try:
+            if owner.version.needs_add_partitions:
+                self._add_partition(owner, key, deadline)
+            for batch in _in_batches(records):
+                self._produce(owner, key, batch, deadline)
+        except (FencedError, BrokerUnavailableError):
+            raise
+        except KafkaProdError:
+            self._abort(owner, deadline)
+            raise
+        return self._commit(owner, deadline)
+
+    def _add_partition(
+        self, owner: OpenTransaction, key: TopicPartition, deadline: float | None
+    ) -> None:
+        client, name = self._client, owner.transactional_id
+        driver = ApiDriver(
+            client, AddPartitionsHandler(owner, key), CoordinatorLookup(client), (name,)
+        )
+        if not driver.run(deadline):
+            raise client.unavailable(f"AddPartitionsToTxn of {name}", driver.latest_code)
+        if driver.results[name].code:
+            raise self._refusal("AddPartitionsToTxn", owner, key, driver.results[name])
+
+    def _produce(
+        self,
+        owner: OpenTransaction,
+        key: TopicPartition,
+        records: Sequence[KeyValue],
+        deadline: float | None,
+    ) -> None:
+        client = self._client
+        place = (owner.producer_id, owner.epoch, key)
+        sequence = self._sequences.get(place, 0)
+        batch = _batch(owner, sequence, records, client.wall_ms())
+        lookup = LeaderLookup(client, _PATIENCE)
+        driver = ApiDriver(client, ProduceHandler(client, owner, batch), lookup, (key,))
+        if not driver.run(deadline):
+            raise client.unavailable(f"Produce to {key.topic}-{key.partition}", driver.latest_code)
+        result = driver.results[key]
+        if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
+            raise self._refusal("Produce", owner, key, result)
+        self._sequences[place] = next_sequence(sequence, len(records))
+
+    def _commit(self, owner: OpenTransaction, deadline: float | None) -> OpenTransaction:
+        client, name = self._client, owner.transactional_id
+        handler = EndTxnHandler([owner], commit=True)
+        driver = ApiDriver(client, handler, CoordinatorLookup(client), (name,))
+        if not driver.run(deadline):
+            raise client.unavailable(f"committing {name}, which may be done,", driver.latest_code)
+        result = driver.results[name]
+        if result.value is None:
+            raise self._refusal("EndTxn", owner, None, result)
+        following = result.value
+        if following.epoch == owner.epoch and handler.has_lost_answers:
+            # A request that was lost may still arrive, and would end the next transaction.
+            following = self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
+        return following
+
+    def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
+        """Try to leave no open transaction behind: else the next InitProducerId aborts it."""
+        soon = self._client.deadline(_ABORT_SECONDS)
+        until = soon if deadline is None else min(soon, deadline)
+        with suppress(KafkaProdError):  # what went wrong before is the error that counts
+            self._admin.end([owner], commit=False, deadline=until)
+
+    def _refusal(
+        self,
+        what: str,
+        owner: OpenTransaction,
+        key: TopicPartition | None,
+        result: KeyResult[V],
+    ) -> KafkaProdError:
+        """The error for an answer that ends the transaction."""
+        code, name = result.code, owner.transactional_id
+        if code in _FENCED:
+            return FencedError(
+                f"{what} of {name}: another producer has taken over this id, or its transaction "
+                "was aborted",
+                error=error_name(code),
+            )
+        if key is None:
+            return self._admin.refusal(what, name, code)
+        topic, partition = key
+        if code == ErrorCode.topic_authorization_failed:
+            return denied(self._client, what, code, on_topic(Operation.WRITE, topic))
+        if code == ErrorCode.unknown_topic_or_partition:
+            return UnknownTopicError(
+                "the topic does not exist", topic=topic, error=error_name(code)
+            )
+        if code in RECORDS_TOO_LARGE:
+            return RecordTooLargeError(
+                "the topic takes no batch of this size",
+                topic=topic,
+                partition=partition,
+                error=error_name(code),
+                hint="raise its max.message.bytes",
+            )
+        if code == ErrorCode.transactional_id_authorization_failed:
+            return self._admin.refusal(what, name, code)
+        said = f": {result.message}" if result.message else ""
+        return TransactionError(
+            f"{what} of {name} was refused{said}",
+            topic=topic,
+            partition=partition,
+            broker=None if result.node is None else str(result.node),
+            error=error_name(code),
+        )
+
+
+def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
+    """The records in order, in batches of `BATCH_BYTES` at most or of one."""
+    start = size = 0
+    for end, (key, value) in enumerate(records):
+        added = len(key) + len(value or b"")
+        if end > start and size + added > BATCH_BYTES:
+            yield records[start:end]
+            start, size = end, 0
+        size += added
+    yield records[start:]
+
+
+def _batch(
+    owner: OpenTransaction, sequence: int, records: Sequence[KeyValue], now_ms: int
+) -> list[Buffer]:
+    """A record batch: its header, and its records."""
+    keys, values = zip(*records, strict=True)
+    columns = Columns(value=pa.array(values, pa.binary()), key=pa.array(keys, pa.binary()))
+    count = len(records)
+    encoded = encode_records(columns, np.arange(count, dtype=np.int32))
+    data = slice_records(encoded, 0, count)
+    header = BatchHeader(
+        attributes=TRANSACTIONAL,
+        last_offset_delta=count - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=owner.producer_id,
+        producer_epoch=owner.epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+    return [header.pack([data]), data]

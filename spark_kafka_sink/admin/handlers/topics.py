@@ -1,0 +1,145 @@
+"""CreateTopics and DescribeConfigs. Source: ``KafkaAdminClient``; KIP-464 (a broker's default)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
+from spark_kafka_sink.admin.call import only
+from spark_kafka_sink.admin.handlers.transactions import write
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.protocol.versions import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.admin.call import Answer
+
+K = TypeVar("K", bound=Hashable)
+
+_CREATE_TIMEOUT = timedelta(seconds=30)
+_DEFAULT_REPLICATION = 4
+"""The first version of CreateTopics in which a broker's default.replication.factor can be asked
+for."""
+_AGAIN = frozenset(
+    {
+        ClientErrorCode.disconnected,
+        ClientErrorCode.not_sent,
+        ErrorCode.not_controller,
+        ErrorCode.request_timed_out,
+        ErrorCode.network_exception,
+        ErrorCode.throttling_quota_exceeded,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic of one partition; `replication` None for the brokers' default."""
+
+    name: str
+    replication: int | None
+    configs: Mapping[str, str]
+
+
+class CreateTopicsHandler(ApiHandler[str, None]):
+    """Topics by name."""
+
+    api = ApiKey.CREATE_TOPICS
+
+    def __init__(self, topics: Sequence[NewTopic]) -> None:
+        self._topics = {topic.name: topic for topic in topics}
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        topics = [self._values(self._topics[key], version) for key in keys]
+        return write(self.api, version, {"topics": topics, "timeout": _CREATE_TIMEOUT})
+
+    def results(
+        self,
+        keys: Sequence[str],  # noqa: ARG002
+        answer: Answer,
+    ) -> Mapping[str, KeyResult[None]]:
+        """See `ApiHandler`."""
+        response: Any = answer.response
+        return {
+            told.name: KeyResult(
+                code=int(told.error_code),
+                message=getattr(told, "error_message", None),
+                node=answer.node,
+            )
+            for told in response.topics
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`: any broker passes it on, but those of ZooKeeper's time."""
+        return Action.LOOK_UP if code in _AGAIN else Action.DONE
+
+    @staticmethod
+    def _values(topic: NewTopic, version: int) -> dict[str, Any]:
+        default = -1 if version >= _DEFAULT_REPLICATION else 1
+        return {
+            "name": topic.name,
+            "num_partitions": 1,
+            "replication_factor": default if topic.replication is None else topic.replication,
+            "assignments": [],
+            "configs": [{"name": key, "value": topic.configs[key]} for key in topic.configs],
+        }
+
+
+class ConfigResource(IntEnum):
+    """Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]], Generic[K]):
+    """Settings of topics or brokers, whose names or ids are the keys.
+
+    Args:
+        resource: what they are.
+        names: the settings.
+    """
+
+    api = ApiKey.DESCRIBE_CONFIGS
+
+    def __init__(self, resource: ConfigResource, names: Sequence[str]) -> None:
+        self._resource = resource
+        self._names = names
+
+    def body(self, keys: Sequence[K], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        resource = {
+            "resource_type": int(self._resource),
+            "resource_name": str(keys[0]),
+            "configuration_keys": self._names,
+        }
+        return write(self.api, version, {"resources": [resource]})
+
+    def results(
+        self, keys: Sequence[K], answer: Answer
+    ) -> Mapping[K, KeyResult[Mapping[str, str | None]]]:
+        """See `ApiHandler`."""
+        response: Any = answer.response
+        told = only(response.results, answer)
+        code = int(told.error_code)
+        values = {config.name: config.value for config in told.configs}
+        return {
+            keys[0]: KeyResult(
+                code=code,
+                value=None if code else values,
+                message=told.error_message,
+                node=answer.node,
+            )
+        }
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return Action.LOOK_UP if code in _AGAIN else Action.DONE

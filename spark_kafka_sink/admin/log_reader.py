@@ -1,0 +1,211 @@
+"""One partition of a topic, read raw from a position to the high watermark.
+
+What is committed is told by the markers in the log (`committed_records`), so that an open
+transaction of another producer holds nothing back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_kafka_sink.admin.api_driver import ApiDriver
+from spark_kafka_sink.admin.committed_records import CommittedRecords, whole_batches
+from spark_kafka_sink.admin.denials import denied, on_topic
+from spark_kafka_sink.admin.handlers.fetch import (
+    EARLIEST,
+    LATEST,
+    FetchFrom,
+    FetchHandler,
+    ListOffsetsHandler,
+)
+from spark_kafka_sink.admin.lookups import LeaderLookup
+from spark_kafka_sink.client.backoff import full_jitter
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.security.acl import Operation
+
+if TYPE_CHECKING:
+    import uuid
+
+    from spark_kafka_sink.admin.api_driver import ApiHandler, V
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.committed_records import LogRecord, PendingTransaction
+    from spark_kafka_sink.admin.handlers.fetch import Fetched
+    from spark_kafka_sink.common.errors import KafkaProdError
+
+_PATIENCE = 0.3
+"""Seconds for which the brokers may say that there is no such topic: one that is new is not known
+to all of them at once."""
+_OTHER_TOPIC = frozenset({ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id})
+_BEGIN_ANEW = _OTHER_TOPIC | {ErrorCode.offset_out_of_range}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a log has been read: everything before `offset`.
+
+    `leader_epoch` is that of the last batch (-1: there was none), by which a leader tells whether
+    its log was cut off since. `pending` are the transactions that were open there.
+    """
+
+    topic_id: uuid.UUID | None
+    offset: int
+    leader_epoch: int = -1
+    pending: tuple[PendingTransaction, ...] = ()
+
+
+class LogRead(NamedTuple):
+    """The records that have been committed since a position, by offset, and the new position.
+
+    `restarted`: the log was not the one of the position any more, or had lost what lay before it;
+    so the records are those of the whole log, and nothing that was read earlier counts.
+    """
+
+    records: tuple[LogRecord, ...]
+    position: Position
+    restarted: bool
+
+
+class LogReader:
+    """Reads one partition; whoever reads on keeps the position.
+
+    Args:
+        client: sends; lent, not owned.
+        topic: its name.
+        partition: its number.
+    """
+
+    def __init__(self, client: BlockingClient, topic: str, partition: int = 0) -> None:
+        self._client = client
+        self._key = TopicPartition(topic, partition)
+
+    def read(self, position: Position | None, deadline: float | None) -> LogRead:
+        """Read from a position, None for the beginning, to the high watermark as it is now.
+
+        Records that became committed by a marker which this read has met can lie before the
+        position: transactions of several producers overlap.
+
+        Args:
+            position: where an earlier read has stopped.
+            deadline: when to give up, in seconds of the client's clock; None for never.
+
+        Raises:
+            UnknownTopicError: there is no such topic.
+            AuthorizationError: a right is missing, which it names.
+            ProtocolError: a batch is damaged.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        attempts, restarted = 0, False
+        while True:
+            found = self._read(position, deadline)
+            if found is not None:
+                return found._replace(restarted=restarted)
+            restarted, position = restarted or position is not None, None
+            config = self._client.config
+            self._client.pause(
+                full_jitter(
+                    attempts,
+                    config.retry_backoff_ms,
+                    config.retry_backoff_max_ms,
+                    self._client.random,
+                ),
+                deadline,
+            )
+            attempts += 1
+
+    def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
+        """One attempt; None where it has to begin anew."""
+        end = self._offset(LATEST, deadline)
+        topic_id = self._topic_id()
+        if position is not None and self._is_other(position):
+            return None
+        start = self._offset(EARLIEST, deadline) if position is None else position.offset
+        if start > end:
+            return None
+        committed = CommittedRecords(() if position is None else position.pending)
+        place = FetchFrom(
+            offset=start, last_epoch=-1 if position is None else position.leader_epoch
+        )
+        is_checked = position is None
+        while place.offset < end or not is_checked:
+            fetched = self._fetch(place, deadline)
+            if fetched is None or fetched.diverged:
+                return None
+            if position is not None and not is_checked and not fetched.by_id:
+                self._client.refresh_metadata(deadline)
+                if self._is_other(position):
+                    return None
+            is_checked = True
+            further = _take(fetched, committed, place)
+            if further == place and place.offset < end:
+                if fetched.high_watermark >= end:
+                    break  # compaction has left nothing behind this offset
+                return None  # a new leader does not know yet how far its log is committed
+            place = further
+        if self._topic_id() != topic_id:
+            return None
+        new = Position(
+            topic_id=topic_id,
+            offset=place.offset,
+            leader_epoch=place.last_epoch,
+            pending=committed.pending,
+        )
+        return LogRead(committed.take(), new, restarted=False)
+
+    def _is_other(self, position: Position) -> bool:
+        """Whether the topic has been deleted and made anew since."""
+        info = self._client.cluster.topics.get(self._key.topic)
+        return info is not None and info.is_other(position.topic_id)
+
+    def _topic_id(self) -> uuid.UUID | None:
+        info = self._client.cluster.topics.get(self._key.topic)
+        return None if info is None else info.topic_id
+
+    def _offset(self, timestamp: int, deadline: float | None) -> int:
+        offset = self._ask(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
+        if offset is None:
+            raise ProtocolError("the leader knows no offset of its log", topic=self._key.topic)
+        return offset
+
+    def _fetch(self, place: FetchFrom, deadline: float | None) -> Fetched | None:
+        return self._ask(FetchHandler(self._client, place), deadline, "Fetch")
+
+    def _ask(
+        self, handler: ApiHandler[TopicPartition, V], deadline: float | None, what: str
+    ) -> V | None:
+        """What the leader says; None where the log is not what it was."""
+        client, key = self._client, self._key
+        driver = ApiDriver(client, handler, LeaderLookup(client, _PATIENCE), (key,))
+        if not driver.run(deadline):
+            raise client.unavailable(f"{what} of {key.topic}-{key.partition}", driver.latest_code)
+        result = driver.results[key]
+        if result.code in _BEGIN_ANEW:
+            if result.code in _OTHER_TOPIC:
+                client.refresh_metadata(deadline)
+            return None
+        if result.code:
+            raise self._refusal(what, result.code)
+        return result.value
+
+    def _refusal(self, what: str, code: int) -> KafkaProdError:
+        topic, partition = self._key
+        if code == ErrorCode.topic_authorization_failed:
+            return denied(self._client, what, code, on_topic(Operation.READ, topic))
+        if code == ErrorCode.unknown_topic_or_partition:
+            return UnknownTopicError(
+                "the topic does not exist", topic=topic, partition=partition, error=error_name(code)
+            )
+        return ProtocolError(
+            f"{what} was refused", topic=topic, partition=partition, error=error_name(code)
+        )
+
+
+def _take(fetched: Fetched, committed: CommittedRecords, place: FetchFrom) -> FetchFrom:
+    """Take the batches that begin at a place, or around it; the place behind them."""
+    for batch, header in whole_batches(fetched.data):
+        if header.last_offset >= place.offset:
+            committed.add(batch, header, place.offset)
+            place = FetchFrom(offset=header.last_offset + 1, last_epoch=header.leader_epoch)
+    return place
