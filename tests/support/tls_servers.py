@@ -28,13 +28,28 @@ def openssl_server(certificate: Path, *options: str) -> Iterator[int]:
         certificate: a PEM file with key and chain.
         options: such as -tls1_2, or -Verify 1.
     """
+    with commanded_openssl_server(certificate, *options) as (port, _):
+        yield port
+
+
+@contextmanager
+def commanded_openssl_server(
+    certificate: Path, *options: str
+) -> Iterator[tuple[int, Callable[[str], None]]]:
+    """The same, and what gives it a line: a command such as K (new keys), or a text to send."""
     line = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-naccept", "1", *options]
     line += ["-cert", str(certificate), "-key", str(certificate), "-cert_chain", str(certificate)]
     server = subprocess.Popen(
         line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+
+    def command(line: str) -> None:
+        assert server.stdin is not None
+        server.stdin.write(f"{line}\n")
+        server.stdin.flush()
+
     try:
-        yield _announced_port(server)
+        yield _announced_port(server), command
     finally:
         server.kill()
         server.communicate()

@@ -32,6 +32,11 @@ TURN = 256 * 1024
 
 A peer may send records for ever that hold nothing for the caller: session tickets, new keys.
 """
+MOST_UNSENT = 4 * WINDOW
+"""Bytes that OpenSSL may hold for the socket while more is read; `write` leaves fewer.
+
+OpenSSL answers some messages, also those of a peer who takes no answers.
+"""
 
 
 class TlsTransport:
@@ -148,6 +153,10 @@ class TlsTransport:
             if self._tls.pending() or self._incoming.pending:
                 with suppress(ssl.SSLWantReadError):
                     return self._decrypt()
+            if self._outgoing.pending > MOST_UNSENT:
+                raise ConnectionAbortedError(
+                    "the server makes TLS answer again and again, and takes no answers"
+                )
             if not (data := self._receive()):
                 self._send_own()
                 return data

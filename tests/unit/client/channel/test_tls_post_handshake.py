@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.client.broker_connection import BrokerConnection
+from spark_kafka_sink.client.channel import tls_transport
 from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.client.channel.tls_transport import TURN, TlsTransport
 from spark_kafka_sink.client.cluster import Node
-from tests.support.tls_servers import openssl_server
+from tests.support.tls_servers import commanded_openssl_server, openssl_server
 from tests.unit.client.channel.tls_server import Contexts, TlsServer, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 HOST = "broker.test"
 PIECE = 64 * 1024
 WAIT_S = 30
+TICKETS = 2
+"""That OpenSSL's server sends after a handshake of TLS 1.3."""
 HEADER = 5
 """Bytes before each record, the last two of which are its length."""
 HELLO_REQUEST = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00"
@@ -93,14 +97,20 @@ def relayed(tmp_path: Path) -> Iterator[tuple[TlsTransport, Wire, Relay]]:
     contexts.client.load_cert_chain(contexts.client_pem)
     options = ("-tls1_3", "-max_send_frag", "512", "-Verify", "1")
     with openssl_server(contexts.server_pem, *options) as port:
-        relay = Relay(port, wire)
-        transport = TlsTransport(wire, contexts.client, HOST)
-        while not transport.finish_connect():
-            relay.send()
-            relay.next_record()
-        relay.send()
+        transport, relay = open_relayed(port, contexts, wire)
         yield transport, wire, relay
         relay.close()
+
+
+def open_relayed(port: int, contexts: Contexts, wire: Wire) -> tuple[TlsTransport, Relay]:
+    """A connection whose handshake is done."""
+    relay = Relay(port, wire)
+    transport = TlsTransport(wire, contexts.client, HOST)
+    while not transport.finish_connect():
+        relay.send()
+        relay.next_record()
+    relay.send()
+    return transport, relay
 
 
 def test_half_a_ticket_delays_what_is_written(
@@ -136,3 +146,52 @@ def test_nobody_asks_a_socket_for_room_that_is_not_needed(
     relay.next_record()
     assert list(broker.receive(0.0)) == []
     assert not broker.connection.out
+
+
+def next_read(transport: TlsTransport, relay: Relay) -> bytes | None:
+    """What the next record holds, and what is to be said of it."""
+    relay.next_record()
+    read = transport.read()
+    relay.send()
+    return read
+
+
+@pytest.mark.parametrize("command", ["k", "K"], ids=["new keys", "new keys, asked of both"])
+def test_keys_change_in_both_directions(tmp_path: Path, command: str) -> None:
+    contexts, wire = Contexts(tmp_path), Wire()
+    with commanded_openssl_server(contexts.server_pem, "-tls1_3") as (port, say):
+        transport, relay = open_relayed(port, contexts, wire)
+        for _ in range(TICKETS):
+            assert next_read(transport, relay) is None
+        for number in range(20):
+            say(command)
+            assert next_read(transport, relay) is None
+            assert transport.write([memoryview(b"request")]) == len(b"request")
+            relay.send()
+            say(f"answer {number}")
+            assert next_read(transport, relay) == b"answer %d\n" % number
+        relay.close()
+
+
+def test_a_server_that_takes_no_answers_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS 1.2: each HelloRequest is answered with an alert, as nothing is renegotiated."""
+    monkeypatch.setattr(tls_transport, "MOST_UNSENT", 300)
+    contexts, wire = Contexts(tmp_path), Wire()
+    contexts.client.options |= ssl.OP_NO_RENEGOTIATION
+    with commanded_openssl_server(contexts.server_pem, "-tls1_2") as (port, say):
+        transport, relay = open_relayed(port, contexts, wire)
+        wire.room = 0
+        for _ in range(10):  # the answers have 31 bytes
+            say("r")
+            assert next_read(transport, relay) is None
+        with pytest.raises(ConnectionAbortedError, match="takes no answers"):
+            ask_on(say, transport, relay)
+        relay.close()
+
+
+def ask_on(say: Callable[[str], None], transport: TlsTransport, relay: Relay) -> None:
+    for _ in range(5):
+        say("r")
+        next_read(transport, relay)
