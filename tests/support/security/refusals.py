@@ -204,14 +204,14 @@ LOGINS = (
                 "alice-secret", _WRONG
             ),
         },
-        "token endpoint",
+        "SASL mechanism OAUTHBEARER: the token endpoint",
         "401",
     ),
     _login(
         "GSSAPI, no key for the principal",
         Listener.SASL_SSL,
         keytab_options("nobody"),
-        "Kerberos",
+        "SASL mechanism GSSAPI: no Kerberos ticket",
         "nobody",
     ),
 )
