@@ -149,7 +149,27 @@ class FencedError(TransactionError):
 
 
 class TornTransactionError(TransactionError):
-    """A batch is decided, and some of its transactions are lost: its rows are there in part."""
+    """A batch is decided, and some of its transactions are lost: its rows are there in part.
+
+    Args:
+        message: what happened.
+        details: a line for each transaction and each partition that lacks rows.
+        fields: the keyword fields of `KafkaProdError`.
+    """
+
+    details: tuple[str, ...] = ()
+
+    def __init__(
+        self, message: str, *, details: tuple[str, ...] = (), **fields: Unpack[ErrorFields]
+    ) -> None:
+        super().__init__(message, **fields)
+        self.details = details
+
+    def __str__(self) -> str:
+        return "\n  ".join((super().__str__(), *self.details))
+
+    def _state(self) -> dict[str, object]:
+        return {**super()._state(), "details": self.details}
 
 
 def text_of(error: BaseException) -> str:

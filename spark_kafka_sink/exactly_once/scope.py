@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.exactly_once import check_batch_id, check_prefix
 
 if TYPE_CHECKING:
     from typing import Self
-
-MAX_PREFIX: Final = 200
-MAX_BATCH_ID: Final = 200
-"""Characters."""
-_PREFIX: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ScopeKind(StrEnum):
@@ -71,25 +65,3 @@ class Scope:
         if self.kind is ScopeKind.STREAM:
             return f"stream {self.prefix}"
         return f"{self.kind.value} {self.name} of {self.prefix}"
-
-
-def check_prefix(prefix: str) -> None:
-    """Raise a ConfigError unless the text can be a transactionalIdPrefix.
-
-    Letters, digits, ".", "_" and "-", as in a topic's name: the prefix must be found again in
-    transactional ids, in patterns for listing them, and in ACLs of the type PREFIXED.
-    """
-    if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
-        raise ConfigError(
-            f"transactionalIdPrefix={prefix[:MAX_PREFIX]!r} can't be used",
-            hint=f"Use 1 to {MAX_PREFIX} letters, digits, '.', '_' and '-'",
-        )
-
-
-def check_batch_id(batch_id: str) -> None:
-    """Raise a ConfigError unless the text can be a batchId: 1 to 200 printable characters."""
-    if not 0 < len(batch_id) <= MAX_BATCH_ID or not batch_id.isprintable():
-        raise ConfigError(
-            f"batchId={batch_id[:MAX_BATCH_ID]!r} can't be used",
-            hint=f"Use 1 to {MAX_BATCH_ID} printable characters, such as a date or a run's id",
-        )

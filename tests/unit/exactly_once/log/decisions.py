@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from spark_kafka_sink.exactly_once.decision import Fate, Record
+from spark_kafka_sink.exactly_once.log.decision import Fate, Record
 from spark_kafka_sink.exactly_once.log_state import Decided, Done
 from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
@@ -58,9 +58,11 @@ def records(draw: st.DrawFn) -> Record:
     return Record.of(decided, at_ms, tuple(fates) if draw(st.booleans()) else ())
 
 
-def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> Record:
-    """A decision of so many tasks, each with 10 records in so many partitions."""
-    transactions = tuple(
+def task_transactions(
+    tasks: int, *, batch: str = "17", partitions: int = 1
+) -> tuple[TaskTransaction, ...]:
+    """So many tasks' transactions, each with 10 records in so many partitions."""
+    return tuple(
         TaskTransaction(
             transaction=OpenTransaction(
                 transactional_id=f"orders/stream/q/{batch}/3fa9c01be2d4a7f0/{task}/1{task}",
@@ -79,4 +81,9 @@ def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> Record:
         )
         for task in range(tasks)
     )
+
+
+def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> Record:
+    """A decision of `task_transactions`."""
+    transactions = task_transactions(tasks, batch=batch, partitions=partitions)
     return Record.of(Decided("q", batch, transactions), 1_763_790_000_000)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision import Fate, Record
-from spark_kafka_sink.exactly_once.decision_format import from_text, to_text
-from tests.unit.exactly_once.decisions import decided, records
+from spark_kafka_sink.exactly_once.log.decision import Fate, Record
+from spark_kafka_sink.exactly_once.log.decision_format import from_text, to_text
+from tests.unit.exactly_once.log.decisions import decided, records
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

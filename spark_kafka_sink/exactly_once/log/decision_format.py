@@ -20,8 +20,8 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.decision import Fate, Record
-from spark_kafka_sink.exactly_once.json_object import (
+from spark_kafka_sink.exactly_once.log.decision import Fate, Record
+from spark_kafka_sink.exactly_once.log.json_object import (
     VERSION,
     JsonObject,
     list_of,

@@ -20,14 +20,14 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision_format import from_text, to_text
-from spark_kafka_sink.exactly_once.json_object import VERSION, malformed, parse_object
+from spark_kafka_sink.exactly_once.log.decision_format import from_text, to_text
+from spark_kafka_sink.exactly_once.log.json_object import VERSION, malformed, parse_object
 from spark_kafka_sink.exactly_once.transactional_id import driver_id, parse_driver_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_kafka_sink.exactly_once.decision import Record
+    from spark_kafka_sink.exactly_once.log.decision import Record
     from spark_kafka_sink.exactly_once.scope import Scope
 
 MAX_VALUE: Final = 500_000
@@ -58,6 +58,14 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
         (f"{key}#{chunk}".encode(), json.dumps({**common, "chunk": chunk, "text": part}).encode())
         for chunk, part in enumerate(parts)
     ]
+
+
+def forgetting(scope: Scope) -> list[Message]:
+    """What has to be appended for the scope to have no record any more.
+
+    Its chunks, if there were any, stay: they are older, so that they never count again.
+    """
+    return [(driver_id(scope).encode(), None)]
 
 
 @dataclass(slots=True)
@@ -164,6 +172,12 @@ class DecisionRecords:
             return None
         del self._chunks[scope]
         return "".join(chunks.texts)
+
+
+def scope_of(key: bytes | None) -> Scope | None:
+    """The scope that a message of the log is about; None for a message of somebody else."""
+    found = _parse_key(key)
+    return None if found is None else found[0]
 
 
 def _parse_key(key: bytes | None) -> tuple[Scope, int | None] | None:

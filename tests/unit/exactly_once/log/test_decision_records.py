@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision_records import (
+from spark_kafka_sink.exactly_once.log.decision_records import (
     MAX_VALUE,
     DecisionRecords,
     Message,
     messages_of,
 )
 from spark_kafka_sink.exactly_once.scope import Scope
-from tests.unit.exactly_once.decisions import ORDERS, decided, records
+from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.decision import Record
+    from spark_kafka_sink.exactly_once.log.decision import Record
 
 SMALL = 400
 

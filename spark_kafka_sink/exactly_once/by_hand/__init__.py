@@ -1,0 +1,1 @@
+"""What a person does about transactions: list, describe, commit and abort them by hand."""

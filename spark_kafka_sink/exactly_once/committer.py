@@ -1,0 +1,122 @@
+"""The driver's three calls: what planning, commit and abort of a batch do about transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.protocol import Caller, abort_needs_fence
+from spark_kafka_sink.exactly_once.scope import ScopeKind
+from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+    from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
+
+
+class BatchCommitter:
+    """Decides the batches of one scope; holds settings alone, so that any process may make one.
+
+    Connections, and what was read of the decision log, are kept by the process across calls.
+
+    Args:
+        config: the sink's, with deliveryGuarantee=exactly-once.
+        scope: the stream, the batch job, or the run.
+    """
+
+    def __init__(self, config: SinkConfig, scope: Scope) -> None:
+        self._config = config
+        self._scope = scope
+
+    def recover(self) -> ScopeState:
+        """Finish what earlier drivers have decided, without stopping any; for planning.
+
+        Returns:
+            Where the scope stands: nothing yet, or its latest batch, which is committed. It has no
+            transactions, so that it is small enough for every task, which asks `protocol.judge`.
+
+        Raises:
+            TornTransactionError: rows of a decided batch are lost, and no reset is asked for.
+            TransactionError: the decision log can't be understood.
+            BrokerUnavailableError: max.block.ms has passed.
+        """
+        with connected_driver(self._config, self._scope) as driver:
+            if self._scope.kind is ScopeKind.RUN:
+                recover_runs(driver)
+            return recover_scope(driver, reset=self._reset)
+
+    def commit(self, batch: str, results: Sequence[TaskResult]) -> CommitOutcome:
+        """Make the rows of all tasks visible, or find that they are.
+
+        Args:
+            batch: a stream's batch number; otherwise the name of the scope.
+            results: of every task, whatever its outcome.
+
+        Raises:
+            TornTransactionError: rows of a decided batch are lost.
+            FencedError: a newer driver has taken over.
+            TransactionError: the batch is refused, or a transaction is not alive any more.
+            BrokerUnavailableError: max.block.ms has passed before the batch was decided for
+                certain; `abort` finds out.
+        """
+        caller = Caller(query=_query_of(results), batch=batch, reset=self._reset)
+        with connected_driver(self._config, self._scope) as driver:
+            return commit_batch(driver, caller, _transactions(results))
+
+    def abort(
+        self,
+        batch: str,
+        results: Sequence[TaskResult],
+        *,
+        complete: bool,
+        nonce: str | None = None,
+    ) -> CommitOutcome:
+        """Abort what the tasks have left open, unless the batch was decided: then finish it.
+
+        Args:
+            batch: as `commit` has it.
+            results: of the tasks that came to an end.
+            complete: whether those are all tasks, so that commit() may have been called.
+            nonce: of the planning, where the caller knows it.
+
+        Raises:
+            TornTransactionError: the batch was decided, and rows of it are lost.
+            FencedError: a newer driver has taken over.
+        """
+        transactions = _transactions(results)
+        nonces = frozenset(() if nonce is None else (nonce,))
+        with connected_driver(self._config, self._scope) as driver:
+            if abort_needs_fence(complete=complete):
+                return abort_batch(driver, batch, transactions, nonces)
+            return abort_undecided(driver, batch, transactions, nonces)
+
+    @property
+    def _reset(self) -> bool:
+        return self._config.exactly_once.reset_transactional_state
+
+
+def _transactions(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
+    return tuple(each.transaction for each in results if each.transaction is not None)
+
+
+def _query_of(results: Sequence[TaskResult]) -> str | None:
+    """The one query that all tasks ran for.
+
+    Raises:
+        TransactionError: there is none, or there are several.
+    """
+    queries = {each.query_id for each in results}
+    if len(queries) != 1:
+        raise TransactionError(
+            f"the tasks of one batch ran for {len(queries)} queries: nothing of it is decided",
+            hint="Run the batch again; all executors need the same version of this package",
+        )
+    return queries.pop()

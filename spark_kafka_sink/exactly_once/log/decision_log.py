@@ -1,0 +1,120 @@
+"""The decision log: a compacted topic with one partition, and what it says of each scope.
+
+It is read to its end each time it is asked. A process keeps what it has read, and how far it has
+come: before that position the log never changes, but for what compaction takes away.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.appender import TransactionalAppender
+from spark_kafka_sink.admin.log_reader import LogReader
+from spark_kafka_sink.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.common.errors import UnknownTopicError
+from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords, scope_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.committed_records import PendingTransaction
+    from spark_kafka_sink.admin.log_reader import Position
+    from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
+    from spark_kafka_sink.exactly_once.log.decision_records import Message
+    from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+DEFAULT_REPLICATION: Final = 3
+SEGMENT_BYTES: Final = 32 * 1024 * 1024
+"""Compaction leaves the segment alone that is written to, and a new driver reads it."""
+
+_folded: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
+"""What a process has read, by process, bootstrap servers and topic; taken out while in use."""
+_folded_lock = Lock()
+"""Guards `_folded`."""
+
+
+class DecisionLog:
+    """The log as one driver reads and writes it; all deadlines in seconds of the client's clock."""
+
+    def __init__(
+        self, client: BlockingClient, admin: TransactionAdmin, config: ExactlyOnceConfig
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._topics = TopicAdmin(client)
+        self._reader = LogReader(client, config.decision_log_topic)
+        self._appender = TransactionalAppender(client, admin)
+        self._pending: tuple[PendingTransaction, ...] = ()
+        self._key = (os.getpid(), client.config.bootstrap_servers, config.decision_log_topic)
+
+    def read(self, deadline: float) -> DecisionRecords:
+        """All that is committed, up to the high watermark of now; the topic is made if missing."""
+        with _folded_lock:
+            position, records = _folded.pop(self._key, (None, None))
+        if records is None:
+            records = DecisionRecords(self._config.decision_log_topic)
+        try:
+            read = self._reader.read(position, deadline)
+        except UnknownTopicError:
+            self._create(deadline)
+            records = DecisionRecords(self._config.decision_log_topic)
+            read = self._reader.read(None, deadline)
+        if read.restarted:
+            records = DecisionRecords(self._config.decision_log_topic)
+        records.add((each.offset, each.key, each.value) for each in read.records)
+        self._pending = read.position.pending
+        with _folded_lock:
+            _folded[self._key] = (read.position, records)
+        return records
+
+    def is_pending(self, scope: Scope) -> bool:
+        """Whether the latest read has met records of the scope that no marker has followed yet.
+
+        EndTxn is answered before the markers are written, so that they may be committed already.
+        """
+        keys = (each.key for pending in self._pending for each in pending.records)
+        return any(scope_of(key) == scope for key in keys)
+
+    def append(
+        self, owner: OpenTransaction, messages: Sequence[Message], deadline: float
+    ) -> OpenTransaction:
+        """Append all messages in one transaction, or none.
+
+        Returns:
+            What the owner's next transaction begins with.
+
+        Raises:
+            FencedError: a newer driver has taken over.
+            BrokerUnavailableError: the deadline has passed, and it may be appended or not.
+        """
+        return self._appender.append(owner, self._config.decision_log_topic, messages, deadline)
+
+    def _create(self, deadline: float) -> None:
+        """Make the topic; harmless where somebody else is faster."""
+        retention = self._config.decision_log_retention_ms
+        forever = {"cleanup.policy": "compact"}
+        limited = {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
+        replication = self._replication(deadline)
+        self._topics.create_compacted(
+            self._config.decision_log_topic,
+            replication,
+            {
+                **(forever if retention < 0 else limited),
+                "min.insync.replicas": str(max(1, replication - 1)),
+                "segment.bytes": str(SEGMENT_BYTES),
+                "unclean.leader.election.enable": "false",
+            },
+            deadline,
+        )
+
+    def _replication(self, deadline: float) -> int:
+        """Copies of the topic: what is asked for, else three, or as many as there are brokers."""
+        if self._config.decision_log_replication_factor:
+            return self._config.decision_log_replication_factor
+        self._client.await_metadata(deadline)
+        return min(DEFAULT_REPLICATION, len(self._client.cluster.nodes))

@@ -1,0 +1,152 @@
+"""One commit of a batch: fence, read, and then what the log and the protocol say."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import BrokerUnavailableError, TransactionError
+from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.log.decision import Record
+from spark_kafka_sink.exactly_once.log_state import Nothing
+from spark_kafka_sink.exactly_once.protocol import (
+    AlreadyDone,
+    Refuse,
+    RollForward,
+    finished,
+    never_decided,
+    next_commit_step,
+)
+from spark_kafka_sink.exactly_once.scope import ScopeKind
+from spark_kafka_sink.exactly_once.steps.finish import commit_all
+from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans, abort_ours
+from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
+from spark_kafka_sink.exactly_once.steps.roll_forward import note_done, note_torn, roll_forward
+from spark_kafka_sink.exactly_once.steps.torn import torn_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.exactly_once.log.decision import DecidedBatch, ScopeState
+    from spark_kafka_sink.exactly_once.protocol import Caller
+    from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+_LOG = logging.getLogger(__name__)
+
+
+class _UnclearAppendError(Exception):
+    """The decision may be in the log or not: only a new epoch can tell."""
+
+    def __init__(self, error: BrokerUnavailableError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
+    """Decide the batch and make it visible, or find out that somebody has.
+
+    Args:
+        driver: of the scope.
+        caller: which batch of which query.
+        tasks: the transactions that its tasks have left open.
+
+    Raises:
+        TornTransactionError: rows of a decided batch are lost.
+        FencedError: a newer driver has taken over.
+        TransactionError: the batch is refused, or a transaction is not alive; nothing is decided.
+        BrokerUnavailableError: max.block.ms has passed before it was certain that it is decided.
+    """
+    while True:
+        try:
+            return _commit(driver, caller, tasks)
+        except _UnclearAppendError as unclear:
+            if driver.is_late:
+                raise unclear.error from None
+            _LOG.warning(
+                "whether batch %s of %s is decided is not clear, and the log is asked: %s",
+                caller.batch,
+                driver.scope,
+                unclear,
+            )
+
+
+def _commit(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
+    owner = driver.fence()
+    record = driver.read().latest(driver.scope)
+    state: ScopeState = Nothing() if record is None else record.state
+    rolled: DecidedBatch | None = None
+    while isinstance(step := next_commit_step(state, caller, tuple(tasks)), RollForward):
+        rolled = step.decided
+        known = () if record is None else record.fates
+        owner = roll_forward(driver, owner, rolled, caller, known)
+        state = finished(rolled)
+    if isinstance(step, Refuse):
+        abort_ours(driver, tasks, {each.transactional_id for each in tasks})
+        raise refusal_error(step.refusal, driver.scope, state, caller)
+    if isinstance(step, AlreadyDone):
+        return _already_done(driver, state, rolled, record, tasks)
+    return _decide(driver, owner, step.decided)
+
+
+def _already_done(
+    driver: Driver,
+    state: ScopeState,
+    rolled: DecidedBatch | None,
+    record: Record | None,
+    tasks: Sequence[TaskTransaction],
+) -> CommitOutcome:
+    ours = [each.transactional_id for each in tasks]
+    aborted = abort_ours(driver, tasks, never_decided(rolled or state, ours))
+    aborted += abort_orphans(driver, rolled or state)
+    return CommitOutcome(
+        status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
+        batch=state.batch if not isinstance(state, Nothing) else "",
+        transactions=0 if record is None else record.transactions,
+        records=0 if record is None else record.records,
+        aborted=aborted,
+        steps=driver.watch.steps,
+    )
+
+
+def _decide(driver: Driver, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
+    """Make the decision, after which there is no way back."""
+    tasks = decided.transactions
+    forget = driver.scope.kind is ScopeKind.RUN
+    done = Record.done(decided, driver.client.wall_ms())
+    if not tasks:
+        if not forget:
+            _append_decision(driver, owner, done)
+        return _outcome(driver, decided, CommitStatus.EMPTY)
+    try:
+        driver.check_alive(tasks)
+    except TransactionError:
+        abort_ours(driver, tasks, decided.transactional_ids)
+        raise
+    owner = _append_decision(driver, owner, Record.of(decided, driver.client.wall_ms()))
+    fates = commit_all(driver, decided)
+    if fates:
+        note_torn(driver, owner, decided, fates)
+        raise torn_error(driver.scope, decided, fates)
+    note_done(driver, owner, None if forget else done)
+    return _outcome(driver, decided, CommitStatus.COMMITTED)
+
+
+def _append_decision(driver: Driver, owner: OpenTransaction, record: Record) -> OpenTransaction:
+    try:
+        return driver.append(owner, record, "decide")
+    except BrokerUnavailableError as error:
+        raise _UnclearAppendError(error) from error
+
+
+def _outcome(driver: Driver, decided: DecidedBatch, status: CommitStatus) -> CommitOutcome:
+    aborted = abort_orphans(driver, decided)
+    return CommitOutcome(
+        status=status,
+        batch=decided.batch,
+        transactions=len(decided.transactions),
+        records=sum(each.records for each in decided.transactions),
+        aborted=aborted,
+        steps=driver.watch.steps,
+    )

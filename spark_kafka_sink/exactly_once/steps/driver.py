@@ -1,0 +1,147 @@
+"""What a driver does to Kafka, one step at a time; which step comes next is decided elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.common.errors import FencedError, ProtocolError
+from spark_kafka_sink.exactly_once.log.decision_log import DecisionLog
+from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
+from spark_kafka_sink.exactly_once.steps.checks import check_alive
+from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
+from spark_kafka_sink.exactly_once.transactional_id import driver_id
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.transaction_states import TransactionDescription
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.exactly_once.log.decision import Record
+    from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords, Message
+    from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+DRIVER_TIMEOUT_MS: Final = 60_000
+"""transaction.timeout.ms of the driver's own transactions, which last for one append."""
+MARKER_SECONDS: Final = 2.0
+"""Within which brokers write the markers of a transaction that is committed."""
+MARKER_PAUSE: Final = 0.005
+_LOG = logging.getLogger(__name__)
+
+
+class Driver:
+    """A driver of one scope, for one call of planning, commit or abort.
+
+    Args:
+        client: sends; lent, not owned.
+        config: the sink's, with a transactionalIdPrefix.
+        scope: what it is the driver of.
+    """
+
+    def __init__(self, client: BlockingClient, config: SinkConfig, scope: Scope) -> None:
+        self.client = client
+        self.scope = scope
+        self._config = config
+        self.admin = TransactionAdmin(client, scope.prefix)
+        self.watch = Stopwatch(client.now)
+        self._log = DecisionLog(client, self.admin, config.exactly_once)
+        self._deadline = client.deadline(config.producer.max_block_ms / 1000)
+        """Of all that comes before a decision, in the client's seconds."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether max.block.ms has passed."""
+        return self.client.now() >= self._deadline
+
+    def of(self, scope: Scope) -> Driver:
+        """A driver of another scope, on the same client."""
+        return Driver(self.client, self._config, scope)
+
+    def fence(self) -> OpenTransaction:
+        """Begin an epoch of our own: earlier drivers of the scope can't append any more."""
+        with self.watch.step("fence"):
+            name = driver_id(self.scope)
+            return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
+
+    def read(self) -> DecisionRecords:
+        """The decision log, to its end."""
+        with self.watch.step("read"):
+            return self._log.read(self._deadline)
+
+    def read_unfenced(self) -> DecisionRecords:
+        """The decision log, as far as it goes without ending what its drivers are about.
+
+        An append of the scope that was committed a moment ago is waited for.
+        """
+        records = self.read()
+        deadline = self.client.deadline(MARKER_SECONDS)
+        while self._log.is_pending(self.scope) and self.client.now() < deadline:
+            self.client.pause(MARKER_PAUSE, None)
+            records = self.read()
+        return records
+
+    def append(
+        self, owner: OpenTransaction, record: Record | None, step: str, seconds: float = 0.0
+    ) -> OpenTransaction:
+        """Make `record` the scope's latest, or have the scope forgotten where it is None.
+
+        Args:
+            owner: the driver at its epoch.
+            record: what to append.
+            step: the name under which it is timed.
+            seconds: how long it may take where max.block.ms does not count any more.
+
+        Returns:
+            The driver at the epoch of its next append.
+
+        Raises:
+            FencedError: a newer driver has taken over.
+            BrokerUnavailableError: too late, and it may be appended or not.
+        """
+        messages = forgetting(self.scope) if record is None else messages_of(self.scope, record)
+        deadline = self.client.deadline(seconds) if seconds else self._deadline
+        with self.watch.step(step):
+            return self._append(owner, messages, deadline)
+
+    def check_alive(self, transactions: Sequence[TaskTransaction]) -> None:
+        """Raise a TransactionError unless all of them can still be committed."""
+        with self.watch.step("describe"):
+            ids = [each.transactional_id for each in transactions]
+            told = self.describe(ids, self._deadline)
+            check_alive(transactions, told, self.client.wall_ms())
+
+    def describe(
+        self, ids: Collection[str], deadline: float
+    ) -> dict[str, TransactionDescription] | None:
+        """What coordinators say of these ids; None where brokers are older than Kafka 3.0."""
+        try:
+            return self.admin.describe(ids, deadline)
+        except ProtocolError as error:
+            _LOG.debug("transactions can't be described: %s", error)
+            return None
+
+    def _append(
+        self, owner: OpenTransaction, messages: Sequence[Message], deadline: float
+    ) -> OpenTransaction:
+        try:
+            return self._log.append(owner, messages, deadline)
+        except FencedError as error:
+            raise FencedError(
+                f"a newer driver of {self.scope} has taken over, and this one must stop",
+                error=error.error,
+                hint="A query may run once at a time under its transactionalIdPrefix: end this "
+                "driver or the other one. What was decided is finished by whichever goes on",
+            ) from error
+
+
+@contextmanager
+def connected_driver(config: SinkConfig, scope: Scope) -> Iterator[Driver]:
+    """A driver on a client that earlier calls of this process have left, or on a new one."""
+    with borrowed_client(config.producer) as client:
+        yield Driver(client, config, scope)

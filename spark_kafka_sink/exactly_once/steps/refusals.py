@@ -1,0 +1,44 @@
+"""Why a batch is refused, and what its user can do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.log_state import Nothing
+from spark_kafka_sink.exactly_once.protocol import Refusal
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.protocol import Caller
+    from spark_kafka_sink.exactly_once.scope import Scope
+
+_RESET: Final = "resetTransactionalState=true"
+_HINTS: Final = {
+    Refusal.LOG_IS_EMPTY: "If the query wrote at least once before, or its decision log is lost "
+    f"and you know that this batch is not in the topic, start it once with {_RESET}",
+    Refusal.BATCH_IS_BEHIND: "The checkpoint was set back, or another driver runs this query: end "
+    "that one, or use a new checkpoint and a new transactionalIdPrefix",
+    Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
+    f"is not in the topic, start the query once with {_RESET}",
+    Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
+    f"the other one, as after its checkpoint was deleted, end that one and set {_RESET}",
+    Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: end this "
+    "query, or use a new checkpoint",
+}
+
+
+def refusal_error(
+    refusal: Refusal, scope: Scope, state: ScopeState, caller: Caller
+) -> TransactionError:
+    """The error for a batch that may not be written."""
+    known = (
+        "the decision log has no record"
+        if isinstance(state, Nothing)
+        else f"the decision log has batch {state.batch} of query {state.query}"
+    )
+    return TransactionError(
+        f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
+        f"{known})",
+        hint=_HINTS[refusal],
+    )

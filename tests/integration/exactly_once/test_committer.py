@@ -1,0 +1,216 @@
+"""The driver of exactly once against real and embedded brokers, read by a client of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.log_state import Done, Nothing
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from tests.integration.exactly_once.crashing import (
+    DECIDED,
+    STEPS,
+    CrashError,
+    crashing_driver,
+)
+from tests.integration.exactly_once.writing import (
+    PARTITIONS,
+    QUERY,
+    batch_job,
+    rows_of,
+    stream,
+)
+from tests.support.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+    from tests.integration.exactly_once.writing import Writes
+    from tests.support.kafka.broker import KafkaCluster
+
+NOTHING = rows_of()
+
+
+@pytest.fixture
+def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+    """A stream with a topic and a prefix of its own."""
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+
+
+def crash(query: Writes, batch: str, step: str) -> None:
+    """Run a batch whose driver dies at a step."""
+    tasks = [each.transaction for each in query.tasks(batch) if each.transaction is not None]
+    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
+        commit_batch(driver, Caller(query=query.query, batch=batch), tuple(tasks))
+
+
+def test_a_batch_is_visible_once_it_is_committed(query: Writes) -> None:
+    assert query.committer.recover() == Nothing()
+    results = query.tasks("0")
+    assert query.visible() == NOTHING
+    outcome = query.committer.commit("0", results)
+    assert query.visible() == rows_of("0")
+    assert (outcome.status, outcome.transactions, outcome.records) == (
+        CommitStatus.COMMITTED,
+        3,
+        60,
+    )
+    assert [name for name, _ in outcome.steps] == [
+        "fence", "read", "describe", "decide", "commit", "done", "orphans",
+    ]  # fmt: skip
+    assert query.committer.recover() == Done(QUERY, "0")
+
+
+def test_batch_follows_batch(query: Writes) -> None:
+    for batch in ("0", "1", "2"):
+        assert query.committer.commit(batch, query.tasks(batch)).status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("0", "1", "2")
+
+
+def test_a_batch_that_comes_again_is_there_already(query: Writes) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    outcome = query.committer.commit("0", query.tasks("0"))
+    assert (outcome.status, outcome.records, outcome.aborted) == (
+        CommitStatus.ALREADY_WRITTEN,
+        60,
+        3,
+    )
+    skipped = [query.result(TaskOutcome.SKIPPED, "0")]
+    assert query.committer.commit("0", skipped).status is CommitStatus.ALREADY_WRITTEN
+    query.committer.commit("1", query.tasks("1"))
+    assert query.visible() == rows_of("0", "1")
+
+
+def test_a_batch_without_rows_counts_as_done(query: Writes) -> None:
+    empty = [query.result(TaskOutcome.EMPTY, "0")] * 2
+    assert query.committer.commit("0", empty).status is CommitStatus.EMPTY
+    mixed = [query.result(TaskOutcome.EMPTY, "1"), *query.tasks("1")]
+    assert query.committer.commit("1", mixed).transactions == 3
+    assert query.visible() == rows_of("1")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    crash(query, "1", step)
+    state = query.committer.recover()
+    assert state == Done(QUERY, "1" if step in DECIDED else "0")
+    assert query.visible() == rows_of("0", *(["1"] if step in DECIDED else []))
+    outcome = query.committer.commit("1", query.tasks("1"))
+    assert outcome.aborted == 3  # ours of a batch that was there, or those of the driver that died
+    assert query.visible() == rows_of("0", "1")
+    assert query.committer.commit("2", query.tasks("2")).status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("0", "1", "2")
+
+
+@pytest.mark.parametrize("step", ["before decide", "after decide", "between two EndTxns"])
+def test_an_abort_after_a_commit_that_raised_finishes_what_is_decided(
+    query: Writes, step: str
+) -> None:
+    results = query.tasks("0")
+    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
+        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    outcome = query.committer.abort("0", results, complete=True)
+    decided = step in DECIDED
+    assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.ABORTED)
+    assert query.visible() == (rows_of("0") if decided else NOTHING)
+
+
+def test_an_abort_of_a_batch_that_failed_ends_all_its_transactions(query: Writes) -> None:
+    results = query.tasks("0", nonce="0123456789abcdef")
+    outcome = query.committer.abort("0", results[:2], complete=False)
+    assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
+    query.committer.commit("0", query.tasks("0"))
+    assert query.visible() == rows_of("0")
+
+
+def test_transactions_of_lost_attempts_are_aborted_and_hold_no_reader_back(query: Writes) -> None:
+    query.tasks("0", tasks=2)  # of a planning that came to nothing
+    lost = query.task("0", 2, "0123456789abcdef")
+    assert lost.transaction is not None
+    assert query.committer.commit("0", query.tasks("0")).aborted == 3
+    assert query.visible() == rows_of("0")
+
+
+def test_transactions_of_a_batch_to_come_are_left_alone(query: Writes) -> None:
+    coming = query.tasks("1")
+    query.committer.commit("0", query.tasks("0"))
+    query.committer.commit("1", coming)
+    assert query.visible() == rows_of("0", "1")
+
+
+def test_another_query_is_refused_until_it_resets(query: Writes) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    other = replace(query, query="00000000-0000-0000-0000-000000000001")
+    results = other.tasks("0")
+    with pytest.raises(TransactionError, match="another query") as caught:
+        other.committer.commit("0", results)
+    assert "resetTransactionalState=true" in str(caught.value)
+    assert other.visible() == rows_of("0")
+    reset = replace(other, options={"resetTransactionalState": "true"})
+    assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("0") + rows_of("0")
+    with pytest.raises(TransactionError, match="taken over"):
+        query.committer.commit("1", query.tasks("1"))
+
+
+def test_a_gap_in_the_batches_is_refused(query: Writes) -> None:
+    with pytest.raises(TransactionError, match="knows nothing"):
+        query.committer.commit("3", query.tasks("3"))
+    query.committer.commit("0", query.tasks("0"))
+    with pytest.raises(TransactionError, match="lacks the batch before"):
+        query.committer.commit("2", query.tasks("2"))
+    assert query.visible() == rows_of("0")
+
+
+def test_a_transaction_that_is_gone_fails_the_batch_before_the_decision(query: Writes) -> None:
+    results = query.tasks("0")
+    query.committer.abort("0", results[:1], complete=False)
+    again = query.tasks("0", tasks=2)
+    with pytest.raises(TransactionError, match="can't be committed safely"):
+        query.committer.commit("0", [*results[:1], *again])
+    assert query.committer.recover() == Nothing()
+    query.committer.commit("0", query.tasks("0"))
+    assert query.visible() == rows_of("0")
+
+
+def test_a_batch_job_with_a_batch_id_is_written_once(query: Writes) -> None:
+    for expected in (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN):
+        job = batch_job(
+            query.bootstrap_servers, query.topic, Scope.batch(query.scope.prefix, "2026-11-20/a")
+        )
+        name = job.scope.name
+        assert job.committer.commit(name, job.tasks(name)).status is expected
+    assert query.visible() == rows_of("x")
+
+
+def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) -> None:
+    first, second = (
+        batch_job(query.bootstrap_servers, query.topic, Scope.batch(query.scope.prefix, name))
+        for name in ("1", "2")
+    )
+    results = first.tasks("1")
+    second.committer.commit("2", second.tasks("2"))
+    first.committer.commit("1", results)
+    assert query.visible() == rows_of("1", "2")
+
+
+def test_a_run_without_a_batch_id_that_died_is_finished_by_the_next(query: Writes) -> None:
+    died = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
+    crash(died, died.scope.name, "after decide")
+    assert query.visible() == NOTHING
+    job = batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
+    assert job.committer.recover() == Nothing()
+    assert query.visible() == rows_of("x")
+    assert died.committer.recover() == Nothing()  # forgotten, as its scope never comes again
+    outcome = job.committer.commit(job.scope.name, job.tasks(job.scope.name))
+    assert outcome.status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("x") + rows_of("x")

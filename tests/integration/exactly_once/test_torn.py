@@ -1,0 +1,116 @@
+"""A transaction that times out behind the decision: said loudly, and what is lost is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.admin.transaction_states import TransactionState
+from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
+from spark_kafka_sink.exactly_once.by_hand.actions import accept_loss
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.log_state import Done
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from tests.integration.exactly_once.crashing import CrashError, crashing_driver
+from tests.integration.exactly_once.writing import (
+    PARTITIONS,
+    QUERY,
+    SETTLE_SECONDS,
+    rows_of,
+    stream,
+)
+from tests.support.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from tests.integration.exactly_once.writing import Writes
+    from tests.support.kafka.broker import KafkaCluster
+
+TIMEOUT_MS = 4_000
+
+
+@pytest.fixture
+def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+    """A stream whose transactions time out soon."""
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    made = stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+    return replace(made, timeout_ms=TIMEOUT_MS)
+
+
+def tear(query: Writes) -> tuple[TaskTransaction, ...]:
+    """Decide batch 0, commit its first transaction alone, and let the others time out."""
+    tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
+    with pytest.raises(CrashError), crashing_driver(query, "between two EndTxns") as driver:
+        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    lost = [each.transactional_id for each in tasks[1:]]
+    with borrowed_client(query.config.producer) as client:
+        deadline = client.deadline(SETTLE_SECONDS)
+        admin, states = TransactionAdmin(client), {TransactionState.ONGOING}
+        while states != {TransactionState.COMPLETE_ABORT}:
+            client.pause(0.1, deadline)
+            states = {each.state for each in admin.describe(lost, deadline).values()}
+    return tasks
+
+
+def test_a_torn_batch_is_found_and_found_again_until_a_reset(query: Writes) -> None:
+    tasks = tear(query)
+    with pytest.raises(TornTransactionError) as planning:
+        query.committer.recover()
+    with pytest.raises(TornTransactionError) as committing:
+        query.committer.commit("0", query.tasks("0"))
+    with pytest.raises(TornTransactionError) as aborting:
+        query.committer.abort("0", query.tasks("0"), complete=True)
+    for caught in (planning, committing, aborting):
+        lines = "\n".join(caught.value.details)
+        assert "2 of 3 transactions" in caught.value.message
+        assert f"committed: {tasks[0].transactional_id}" in lines
+        for task in tasks[1:]:
+            assert f"lost: {task.transactional_id}, 20 records" in lines
+            for each in task.partitions:
+                assert f"{query.topic}-{each.partition}: 5 records, offsets " in lines
+    reset = replace(query, query="another", options={"resetTransactionalState": "true"})
+    reset.committer.recover()
+    assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
+    assert reset.committer.recover() == Done("another", "0", retired=(QUERY,))
+
+
+def test_what_became_of_each_transaction_is_kept(query: Writes) -> None:
+    tear(query)
+    with pytest.raises(TornTransactionError):
+        query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
+    with connected_driver(query.config, query.scope) as driver:
+        record = driver.read().latest(query.scope)
+    assert record is not None
+    assert record.fates == (Fate.COMMITTED, Fate.LOST, Fate.LOST)
+
+
+def test_who_has_seen_to_the_lost_rows_lets_the_query_go_on(query: Writes) -> None:
+    tear(query)
+    with connected_driver(query.config, query.scope) as driver:
+        finished = accept_loss(driver)
+        with pytest.raises(TransactionError, match="no torn batch"):
+            accept_loss(driver)
+    assert (finished.batch, finished.lost) == ("0", 2)
+    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.commit("1", query.tasks("1")).status is CommitStatus.COMMITTED
+    assert query.visible() - rows_of("1") == rows_of("0", tasks=1)
+
+
+def test_transactions_without_time_left_fail_before_the_decision(query: Writes) -> None:
+    results = query.tasks("0")
+    with borrowed_client(query.config.producer) as client:
+        client.pause(0.8 * TIMEOUT_MS / 1000, None)
+    with pytest.raises(TransactionError, match="can't be committed safely"):
+        query.committer.commit("0", results)
+    assert query.visible() == rows_of()
+    assert query.committer.commit("0", query.tasks("0")).status is CommitStatus.COMMITTED
+    assert query.visible() == rows_of("0")

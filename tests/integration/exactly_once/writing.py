@@ -1,0 +1,175 @@
+"""What Spark's tasks and driver do, without Spark, and what a reader of others finds."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.admin.transaction_states import TransactionState
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.committer import BatchCommitter
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+)
+from spark_kafka_sink.exactly_once.transactional_id import (
+    TaskTransactionalId,
+    new_nonce,
+    prefix_pattern,
+)
+from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.support.producing import numbered
+from tests.support.clients.readers import by_confluent
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
+PARTITIONS = 4
+ROWS = 20
+"""Of a task; in batch 17 task 3 has the numbers from 170,300 on."""
+SETTLE_SECONDS = 20.0
+ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+_attempts = count(1_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writes:
+    """A query, or a batch job, that writes to one topic."""
+
+    bootstrap_servers: str
+    topic: str
+    scope: Scope
+    query: str | None = QUERY
+    timeout_ms: int = 60_000
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> SinkConfig:
+        """As the driver and its tasks have it."""
+        return SinkConfig.parse(
+            {
+                "kafka.bootstrap.servers": self.bootstrap_servers,
+                "kafka.max.block.ms": "20000",
+                "topic": self.topic,
+                "deliveryGuarantee": "exactly-once",
+                "transactionalIdPrefix": self.scope.prefix,
+                **self.options,
+            }
+        )
+
+    @property
+    def committer(self) -> BatchCommitter:
+        """As planning and commit processes make it, each time anew."""
+        return BatchCommitter(self.config, self.scope)
+
+    def tasks(self, batch: str, tasks: int = 3, nonce: str | None = None) -> list[TaskResult]:
+        """Run one attempt of so many tasks; each leaves its transaction open."""
+        nonce = nonce or new_nonce()
+        return [self.task(batch, number, nonce) for number in range(tasks)]
+
+    def task(self, batch: str, number: int, nonce: str) -> TaskResult:
+        """Run one attempt of one task."""
+        name = TaskTransactionalId(
+            scope=self.scope,
+            query_id=self.query,
+            batch=batch,
+            nonce=nonce,
+            partition=number,
+            task_attempt_id=next(_attempts),
+        )
+        settings = TransactionSettings(transactional_id=str(name), timeout_ms=self.timeout_ms)
+        session = borrow_session(self.config.producer, transaction=settings)
+        session.append(numbered(self.topic, first_of(batch, number), ROWS, PARTITIONS))
+        transaction, started_ms = session.transaction, session.transaction_started_ms
+        assert transaction is not None
+        assert started_ms is not None
+        ranges = _ranges(session.report(TaskInfo()))
+        give_back_session(session)
+        task = TaskTransaction(
+            transaction=transaction,
+            started_ms=started_ms,
+            timeout_ms=self.timeout_ms,
+            partitions=ranges,
+        )
+        return self.result(TaskOutcome.WRITTEN, batch, task)
+
+    def result(
+        self, outcome: TaskOutcome, batch: str, task: TaskTransaction | None = None
+    ) -> TaskResult:
+        """What a task hands the driver."""
+        return TaskResult(outcome=outcome, query_id=self.query, batch=batch, transaction=task)
+
+    def settle(self) -> None:
+        """Wait until the markers of all transactions that have been ended are in the log."""
+        with borrowed_client(self.config.producer) as client:
+            admin, pattern = TransactionAdmin(client), prefix_pattern(self.scope.prefix)
+            deadline = client.deadline(SETTLE_SECONDS)
+            while admin.list(pattern, deadline, ENDING):
+                pass
+
+    def visible(self) -> Counter[int]:
+        """The numbers that a read_committed reader of others finds, and how often."""
+        self.settle()
+        return self._read()
+
+    def await_visible(self, expected: Counter[int]) -> bool:
+        """Whether a read_committed reader finds these numbers, now or soon."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while (found := self._read()) != expected and time.monotonic() < deadline:
+            pass
+        return found == expected
+
+    def _read(self) -> Counter[int]:
+        found = by_confluent(self.bootstrap_servers, self.topic)
+        return Counter(int(record.value or b"-1") for record in found)
+
+
+def first_of(batch: str, number: int) -> int:
+    """The first number of a task, by its batch where that is a stream's."""
+    return 1_000 * (10 * int(batch) if batch.isdigit() else 0) + 100 * number
+
+
+def rows_of(*batches: str, tasks: int = 3) -> Counter[int]:
+    """All numbers of these batches, once each."""
+    starts = [first_of(batch, number) for batch in batches for number in range(tasks)]
+    return Counter(number for start in starts for number in range(start, start + ROWS))
+
+
+def stream(bootstrap_servers: str, topic: str, prefix: str, **options: str) -> Writes:
+    """A streaming query."""
+    return Writes(
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        scope=Scope.stream(prefix),
+        options=options,
+    )
+
+
+def batch_job(bootstrap_servers: str, topic: str, scope: Scope) -> Writes:
+    """One run of a batch job."""
+    assert scope.kind is not ScopeKind.STREAM
+    return Writes(bootstrap_servers=bootstrap_servers, topic=topic, scope=scope, query=None)
+
+
+def _ranges(report: DeliveryReport) -> tuple[PartitionRange, ...]:
+    return tuple(
+        PartitionRange(
+            topic=each.topic,
+            partition=each.partition,
+            records=each.persisted,
+            first_offset=each.first_offset,
+            last_offset=each.last_offset,
+        )
+        for each in report.partitions
+    )

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.admin.transaction_states import TransactionDescription, TransactionState
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.steps.checks import check_alive
+from tests.unit.exactly_once.log.decisions import task_transactions
+
+TASKS = task_transactions(3)
+STARTED, TIMEOUT = TASKS[0].started_ms, TASKS[0].timeout_ms
+ALIVE = {
+    each.transactional_id: TransactionDescription(
+        transactional_id=each.transactional_id,
+        state=TransactionState.ONGOING,
+        producer_id=each.transaction.producer_id,
+        epoch=each.transaction.epoch,
+        timeout_ms=TIMEOUT,
+        started_ms=STARTED,
+        partitions=(),
+    )
+    for each in TASKS
+}
+NAME = TASKS[1].transactional_id
+
+
+def test_open_transactions_with_time_left_may_be_decided() -> None:
+    check_alive(TASKS, ALIVE, STARTED)
+    check_alive(TASKS, ALIVE, STARTED + TIMEOUT - 30_000)
+    check_alive(TASKS, ALIVE, STARTED - 5_000)  # a clock behind the others
+    check_alive(TASKS, None, STARTED + TIMEOUT - 30_000)
+    check_alive((), {}, STARTED)
+
+
+def test_half_a_minute_must_be_left() -> None:
+    late = STARTED + TIMEOUT - 29_000
+    for told in (ALIVE, None):
+        with pytest.raises(TransactionError, match=r"3 of 3 .* has 29 of 900 s left") as caught:
+            check_alive(TASKS, told, late)
+        assert "Nothing is lost" in str(caught.value)
+
+
+def test_the_coordinator_s_start_counts_where_it_is_earlier() -> None:
+    earlier = {**ALIVE, NAME: replace(ALIVE[NAME], started_ms=STARTED - TIMEOUT)}
+    with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} has 0 of 900 s left"):
+        check_alive(TASKS, earlier, STARTED)
+
+
+def test_a_short_timeout_needs_a_quarter() -> None:
+    short = [replace(each, timeout_ms=10_000) for each in TASKS]
+    check_alive(short, ALIVE, STARTED + 7_500)
+    with pytest.raises(TransactionError, match="has 2 of 10 s left"):
+        check_alive(short, ALIVE, STARTED + 7_501)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"state": TransactionState.COMPLETE_ABORT},
+        {"state": TransactionState.PREPARE_COMMIT},
+        {"state": TransactionState.EMPTY},
+        {"epoch": 1},
+        {"producer_id": 9},
+    ],
+)
+def test_a_transaction_that_somebody_has_touched_is_not_decided(changed: dict[str, object]) -> None:
+    touched = {**ALIVE, NAME: replace(ALIVE[NAME], **changed)}  # type: ignore[arg-type]
+    with pytest.raises(TransactionError, match=f"1 of 3 .*{NAME} is .*, not open"):
+        check_alive(TASKS, touched, STARTED)
+
+
+def test_a_transaction_that_its_coordinator_has_forgotten_is_not_decided() -> None:
+    forgotten = {name: told for name, told in ALIVE.items() if name != NAME}
+    with pytest.raises(TransactionError, match=f"{NAME} is not known"):
+        check_alive(TASKS, forgotten, STARTED)
+
+
+def test_an_error_names_ten_and_counts_the_others() -> None:
+    with pytest.raises(TransactionError, match="and 5 more"):
+        check_alive(task_transactions(15), {}, STARTED)

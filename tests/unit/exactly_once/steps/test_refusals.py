@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.exactly_once.log_state import Done, Nothing
+from spark_kafka_sink.exactly_once.protocol import Caller, Refusal
+from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
+from tests.unit.exactly_once.log.decisions import ORDERS
+
+CALLER = Caller(query="new", batch="3")
+
+
+@pytest.mark.parametrize("refusal", Refusal)
+def test_every_refusal_says_what_to_do(refusal: Refusal) -> None:
+    error = refusal_error(refusal, ORDERS, Done("old", "17"), CALLER)
+    assert refusal.value in error.message
+    assert "stream orders: the decision log has batch 17 of query old" in error.message
+    assert error.hint
+
+
+def test_an_empty_log_has_no_record() -> None:
+    error = refusal_error(Refusal.LOG_IS_EMPTY, ORDERS, Nothing(), CALLER)
+    assert "has no record" in error.message
+    assert "resetTransactionalState=true" in str(error)

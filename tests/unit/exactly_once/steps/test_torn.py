@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spark_kafka_sink.admin.transaction_states import TransactionDescription, TransactionState
+from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.steps.torn import fates_of, torn_error
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+from tests.unit.exactly_once.log.decisions import ORDERS, task_transactions
+
+DECIDED = Decided("q", "17", task_transactions(2, partitions=2))
+FIRST, SECOND = (each.transactional_id for each in DECIDED.transactions)
+
+
+def told(state: TransactionState, producer_id: int = 4_001) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=SECOND,
+        state=state,
+        producer_id=producer_id,
+        epoch=1,
+        timeout_ms=0,
+        started_ms=None,
+        partitions=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "description", "fate"),
+    [
+        (ErrorCode.none, None, Fate.COMMITTED),
+        (ErrorCode.invalid_txn_state, None, Fate.LOST),
+        (ErrorCode.invalid_txn_state, told(TransactionState.EMPTY), Fate.LOST),
+        (ErrorCode.producer_fenced, None, Fate.UNKNOWN),
+        (ErrorCode.producer_fenced, told(TransactionState.COMPLETE_ABORT), Fate.LOST),
+        (ErrorCode.producer_fenced, told(TransactionState.PREPARE_ABORT), Fate.LOST),
+        (ErrorCode.producer_fenced, told(TransactionState.COMPLETE_COMMIT), Fate.COMMITTED),
+        (ErrorCode.producer_fenced, told(TransactionState.COMPLETE_COMMIT, 9), Fate.UNKNOWN),
+        (ErrorCode.producer_fenced, told(TransactionState.EMPTY), Fate.UNKNOWN),
+        (ErrorCode.invalid_producer_epoch, told(TransactionState.ONGOING), Fate.UNKNOWN),
+        (ErrorCode.invalid_producer_id_mapping, None, Fate.UNKNOWN),
+    ],
+)
+def test_what_became_of_a_transaction(
+    code: int, description: TransactionDescription | None, fate: Fate
+) -> None:
+    descriptions = {} if description is None else {SECOND: description}
+    fates = fates_of(DECIDED, {FIRST: 0, SECOND: code}, descriptions)
+    assert fates == (Fate.COMMITTED, fate)
+
+
+def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None:
+    error = torn_error(ORDERS, DECIDED, (Fate.COMMITTED, Fate.LOST))
+    assert error.message == (
+        "batch 17 of stream orders is torn: 1 of 2 transactions that were decided are not "
+        "committed, and can't be any more"
+    )
+    assert "resetTransactionalState=true" in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again).splitlines()[1:] == [
+        f"  lost: {SECOND}, 20 records",
+        "    events-0: 10 records, offsets 0 to 9",
+        "    events-1: 10 records, offsets 0 to 9",
+        f"  committed: {FIRST}, 20 records",
+    ]
+
+
+def test_a_long_list_is_cut() -> None:
+    many = Decided("q", "17", task_transactions(100))
+    lines = str(torn_error(ORDERS, many, (Fate.LOST,) * 100)).splitlines()
+    assert lines[51] == "  and 150 more lines, which the decision log has"
