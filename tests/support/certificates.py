@@ -8,7 +8,6 @@ authority.server("localhost", validity=EXPIRED)
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -17,7 +16,14 @@ from typing import TYPE_CHECKING
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from spark_kafka_sink.broker.security.certificates import (
+    common_name,
+    general_name,
+    key_usage,
+    pem,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,13 +114,13 @@ class CertificateAuthority:
         self._kind = kind
         self._parent = parent
         key = kind.new_key()
-        builder = _builder(_name(name), key, validity).add_extension(
+        builder = _builder(common_name(name), key, validity).add_extension(
             x509.BasicConstraints(ca=is_entitled, path_length=None), critical=True
         )
         if is_entitled:
-            builder = builder.add_extension(_AUTHORITY_USAGE, critical=True)
+            builder = builder.add_extension(key_usage(signs_certificates=True), critical=True)
         signer, signing_key = parent.signer if parent else (None, key)
-        issuer = signer.subject if signer else _name(name)
+        issuer = signer.subject if signer else common_name(name)
         self.certificate = builder.issuer_name(issuer).sign(signing_key, hashes.SHA256())
         self._key = key
 
@@ -144,7 +150,7 @@ class CertificateAuthority:
         """For a broker whose subjectAltName has this content, which need not be DER."""
         key = self._kind.new_key()
         extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
-        builder = _builder(_name("broker"), key, VALID).issuer_name(self.certificate.subject)
+        builder = _builder(common_name("broker"), key, VALID).issuer_name(self.certificate.subject)
         signed = builder.add_extension(extension, critical=False).sign(self._key, hashes.SHA256())
         return IssuedCertificate(signed, key, self._chain())
 
@@ -163,10 +169,10 @@ class CertificateAuthority:
         kind: KeyKind | None,
     ) -> IssuedCertificate:
         key = (kind or self._kind).new_key()
-        builder = _builder(_name(name), key, validity).issuer_name(self.certificate.subject)
+        builder = _builder(common_name(name), key, validity).issuer_name(self.certificate.subject)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if hosts:
-            names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+            names = x509.SubjectAlternativeName([general_name(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         return IssuedCertificate(builder.sign(self._key, hashes.SHA256()), key, self._chain())
 
@@ -180,27 +186,10 @@ def self_signed(
 ) -> IssuedCertificate:
     """A server's certificate that nobody but its own key vouches for."""
     key = kind.new_key()
-    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-    builder = _builder(_name(hosts[0]), key, validity).issuer_name(_name(hosts[0]))
+    names = x509.SubjectAlternativeName([general_name(host) for host in hosts])
+    builder = _builder(common_name(hosts[0]), key, validity).issuer_name(common_name(hosts[0]))
     certificate = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
     return IssuedCertificate(certificate, key)
-
-
-def pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-
-_AUTHORITY_USAGE = x509.KeyUsage(
-    digital_signature=True,
-    key_cert_sign=True,
-    crl_sign=True,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    encipher_only=False,
-    decipher_only=False,
-)
 
 
 def _builder(subject: x509.Name, key: PrivateKey, validity: Validity) -> x509.CertificateBuilder:
@@ -213,14 +202,3 @@ def _builder(subject: x509.Name, key: PrivateKey, validity: Validity) -> x509.Ce
         .not_valid_before(now + timedelta(days=validity.start))
         .not_valid_after(now + timedelta(days=validity.end))
     )
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)

@@ -44,7 +44,7 @@ class CertificateAuthority:
     def __init__(self, name: str = "kafkaprod test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
-        subject = _name(name)
+        subject = common_name(name)
         self._certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -54,7 +54,7 @@ class CertificateAuthority:
             .not_valid_before(now - _SKEW)
             .not_valid_after(now + 10 * LIFETIME)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(key_usage(signs_certificates=True), critical=True)
             .add_extension(_key_identifier(self._key), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -62,11 +62,11 @@ class CertificateAuthority:
     @property
     def certificate(self) -> str:
         """The authority's own certificate, as PEM text."""
-        return _pem(self._certificate)
+        return pem(self._certificate)
 
     def server(self, hosts: Iterable[str], expires_in: timedelta = LIFETIME) -> Certificate:
         """A server's certificate for host names and IP addresses; expired if `expires_in` < 0."""
-        names = x509.SubjectAlternativeName(list(map(_general_name, hosts)))
+        names = x509.SubjectAlternativeName(list(map(general_name, hosts)))
         common = "kafkaprod embedded broker"
         return self._issue(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
 
@@ -86,14 +86,14 @@ class CertificateAuthority:
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             x509.CertificateBuilder()
-            .subject_name(_name(name))
+            .subject_name(common_name(name))
             .issuer_name(self._certificate.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(min(datetime.now(UTC), until) - _SKEW)
             .not_valid_after(until)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
             .add_extension(_key_identifier(key), critical=False)
             .add_extension(authority, critical=False)
@@ -101,7 +101,7 @@ class CertificateAuthority:
         if names is not None:
             builder = builder.add_extension(names, critical=False)
         return Certificate(
-            certificate=_pem(builder.sign(self._key, hashes.SHA256())), key=_private_pem(key)
+            certificate=pem(builder.sign(self._key, hashes.SHA256())), key=_private_pem(key)
         )
 
 
@@ -110,18 +110,21 @@ def subject_of(certificate: bytes) -> str:
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def common_name(name: str) -> x509.Name:
+    """A distinguished name of nothing else."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _general_name(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
+    """A host name or an IP address, as subjectAltName has them."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    """What the key of an authority, or of a server or client, is for."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
@@ -139,7 +142,8 @@ def _key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifie
     return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
-def _pem(certificate: x509.Certificate) -> str:
+def pem(certificate: x509.Certificate) -> str:
+    """A certificate as PEM text."""
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 

@@ -133,15 +133,20 @@ def test_a_topic_that_may_not_be_written() -> None:
         assert [status.status for status in error.statuses] == [DeliveryStatus.NOT_PERSISTED]
 
 
+def refuse(one: World, where: str, code: int) -> None:
+    """Send a record, to be refused with its producer id or by Produce."""
+    if where == "init":
+        one.session.producer_state.state = ProducerIdState.MISSING
+        one.cluster.init_errors.append(code)
+    else:
+        one.fault(Fault(error=code))
+    one.send([b"a"])
+
+
 @pytest.mark.parametrize("where", ["init", "produce"])
 def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
     with world() as one:
-        if where == "init":
-            one.session.producer_state.state = ProducerIdState.MISSING
-            one.cluster.init_errors.append(CLUSTER)
-        else:
-            one.fault(Fault(error=CLUSTER))
-        one.send([b"a"])
+        refuse(one, where, CLUSTER)
         error = fails(one)
         assert error.error == "CLUSTER_AUTHORIZATION_FAILED"
         assert "IdempotentWrite on the cluster" in error.message
@@ -154,12 +159,7 @@ def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
 @pytest.mark.parametrize("where", ["init", "produce"])
 def test_a_transactional_id_that_may_not_be_used(where: str) -> None:
     with world() as one:
-        if where == "init":
-            one.session.producer_state.state = ProducerIdState.MISSING
-            one.cluster.init_errors.append(TRANSACTIONAL_ID)
-        else:
-            one.fault(Fault(error=TRANSACTIONAL_ID))
-        one.send([b"a"])
+        refuse(one, where, TRANSACTIONAL_ID)
         error = fails(one)
         assert "Write on transactional id <transactional.id> is denied" in error.message
         assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
