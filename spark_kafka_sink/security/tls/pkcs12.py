@@ -9,12 +9,19 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.security.credentials import utf8_text
+from spark_kafka_sink.security.tls.store_files import KEYSTORE_LOCATION
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
     from spark_kafka_sink.common.secret import Secret
+
+
+_OWN_KEY_HINT = (
+    " A key whose password differs from the store's can't be read; keytool does not write such a "
+    "store: have it written anew."
+)
 
 
 def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12KeyAndCertificates:
@@ -42,7 +49,8 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
         problem = "can't be opened without a password" if password is None else "does not open"
         raise ConfigError(
             f"the PKCS12 store of option {option} {problem}",
-            hint=f"Look at {password_option}: it must open the store and the key in it.",
+            hint=f"Look at {password_option}: it must open the store and the key in it."
+            + (_OWN_KEY_HINT if option == KEYSTORE_LOCATION else ""),
         ) from error
 
 

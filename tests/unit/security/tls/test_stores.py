@@ -115,8 +115,14 @@ def test_wrong_passwords_of_a_jks_keystore(
 
 
 def test_a_wrong_password_of_a_pkcs12_keystore(stores: Stores) -> None:
-    with pytest.raises(ConfigError, match=r"does not open.*kafka\.ssl\.keystore\.password"):
+    with pytest.raises(
+        ConfigError, match=r"does not open.*kafka\.ssl\.keystore\.password"
+    ) as caught:
         client_identity(keys(stores.path("client.p12"), "wrong"))
+    assert "A key whose password differs from the store's can't be read" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        trusted_certificates(trust(stores.path("trust.p12"), "wrong"))
+    assert "A key" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
