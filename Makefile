@@ -41,8 +41,8 @@ bench: java install jars ## measure this sink and its peers, side by side
 torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)
 
-torture-eos: java install jars ## RUNS streams under faults, each read back by a foreign client (RUNS=30, SINK=kafka: Spark's own)
-	@$(PY) -m tools.torture_eos --runs $(or $(RUNS),30) $(if $(SINK),--sink $(SINK))
+torture-eos: java install jars ## RUNS streams under faults, read back by a foreign client (RUNS=300, SINK=exactly-once, PLANTED=1)
+	@$(PY) -m tools.torture_eos$(if $(PLANTED),.planted) $(if $(RUNS),--runs $(RUNS)) $(if $(SINK),--sink $(SINK))
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders
 	@$(PY) -m tools.torture.fuzz_all $(or $(FRAMES),1000000)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.kafka.node import NodeError
-from tools.torture_eos.cluster import EosCluster
-from tools.torture_eos.driver import Drivers
-from tools.torture_eos.kinds import RECIPES, Kind, Sink
+from tools.torture_eos.kafka.cluster import EosCluster
 from tools.torture_eos.ledger import Ledger, table
-from tools.torture_eos.plan import Choice, Plan, draw
+from tools.torture_eos.plans.kinds import RECIPES, Kind, Sink
+from tools.torture_eos.plans.plan import Choice, Plan, draw
+from tools.torture_eos.plans.steps import Step
 from tools.torture_eos.run import Result, run
-from tools.torture_eos.steps import Step
+from tools.torture_eos.spark.driver import Drivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def main() -> None:
         _say(table(ledger.lines()))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sinks = arguments.sink or [Sink.SPARK, Sink.AT_LEAST_ONCE]
+    sinks = arguments.sink or list(Sink)
     plans = [plan for sink in sinks for plan in _plans(arguments, sink, ledger)]
     bad = _run_all(plans, arguments.folder, ledger, keep=arguments.keep)
     _say(table(ledger.lines()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tools.torture_eos.source import Source
+    from tools.torture_eos.plans.source import Source
 
 _SHOWN = 8
 

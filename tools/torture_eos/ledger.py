@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.torture_eos.kinds import Kind, Sink
+from tools.torture_eos.plans.kinds import Kind, Sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

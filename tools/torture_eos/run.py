@@ -15,18 +15,18 @@ from confluent_kafka.admin import NewTopic
 
 from tools.torture_eos.check import Findings, findings
 from tools.torture_eos.director import Director
-from tools.torture_eos.driver import ROOT
-from tools.torture_eos.kinds import ONCE, Kind, Sink
+from tools.torture_eos.kafka.reading import UNCOMMITTED, await_stable, read
 from tools.torture_eos.ledger import OK, TORN
-from tools.torture_eos.reading import UNCOMMITTED, await_stable, read
+from tools.torture_eos.plans.kinds import ONCE, TEARING, Kind, Sink
 from tools.torture_eos.seam.reporting import trace
+from tools.torture_eos.spark.driver import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tools.torture_eos.cluster import EosCluster
-    from tools.torture_eos.driver import Drivers
-    from tools.torture_eos.plan import Plan
+    from tools.torture_eos.kafka.cluster import EosCluster
+    from tools.torture_eos.plans.plan import Plan
+    from tools.torture_eos.spark.driver import Drivers
 
 _PATIENCE_S = 240.0
 _STABLE_S = 10.0
@@ -42,13 +42,12 @@ _TOLERANT = {"errors.tolerance": "all"}
 
 @dataclass(kw_only=True)
 class Result:
-    """What came out of a run; `starts` counts those of the stream, `fired` the faults."""
+    """What came out of a run; `starts` counts those of the stream."""
 
     plan: Plan
     commit: str
     seconds: float = 0.0
     starts: int = 0
-    fired: int = 0
     aborted: int = 0
     is_torn: bool = False
     found: Findings = field(default_factory=lambda: Findings(lost=0, doubled=0, wrong=()))
@@ -137,12 +136,13 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
             refused = director.is_refused(str(folder / "checkpoint-2"))
             result.wrong += [] if refused else ["a new checkpoint is not refused"]
     finally:
-        result.starts, result.fired = director.starts, director.fired
-        result.failures, result.is_torn = director.failures, director.is_torn
-        for driver in director.used:
-            shutil.copy(driver.log, folder)
+        stage = director.stage
+        result.starts, result.failures = stage.starts, stage.failures
+        result.is_torn = director.is_torn
+        for driver in stage.used:
+            shutil.copy(driver.log, folder / f"{driver.log.parent.name}.log")
         director.close()
-    if director.fired < len(plan.faults):
+    if director.stops.missed:
         result.wrong.append("idle: the step of the fault was not reached")
     _check(cluster, result, topic, dead)
     with suppress(KafkaException):
@@ -181,9 +181,9 @@ def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
     result.aborted = len(read(servers, topic, UNCOMMITTED)) - len(found)
     if not result.is_torn:
         result.wrong += result.found.wrong
-        result.wrong += ["the torn batch was not noticed"] if plan.kind is Kind.TORN else []
+        result.wrong += ["the torn batch was not noticed"] if plan.kind in TEARING else []
         return
-    result.wrong += [] if plan.kind is Kind.TORN else [f"torn: {result.failures[-1]}"]
+    result.wrong += [] if plan.kind in TEARING else [f"torn: {result.failures[-1]}"]
     result.wrong += [text for text in result.found.wrong if "LOST" not in text]
     if topic not in result.failures[-1]:
         result.wrong.append(f"the error does not name the topic: {result.failures[-1]}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tools.torture_eos.check import Found, findings
-from tools.torture_eos.source import Source
+from tools.torture_eos.plans.source import Source
 
 SOURCE = Source(
     seed=1,

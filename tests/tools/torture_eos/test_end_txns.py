@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
-from tools.torture_eos.end_txns import EndTxns
+from tools.torture_eos.kafka.end_txns import EndTxns
 
 VERSIONS = (0, 3, 5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.torture_eos.steps import Step
+from tools.torture_eos.plans.steps import Step
 
 _WRITER = "spark_kafka_sink.spark.writer"
 _SESSION = "spark_kafka_sink.producer.session"
@@ -14,7 +14,8 @@ _SESSION = "spark_kafka_sink.producer.session"
 class Point:
     """`before` and `after`: the steps that a call of `module`'s `function` begins and ends with.
 
-    `scope`: how the micro-batch is known from here on: "task", or the argument `batchId`.
+    `scope`: how the micro-batch is known from here on: "task", or the argument `batchId`. `told`:
+    what of its first argument goes into the trace.
     """
 
     module: str
@@ -22,9 +23,11 @@ class Point:
     before: Step | None = None
     after: Step | None = None
     scope: str | None = None
+    told: str | None = None
 
 
 _TRANSACTIONS = "spark_kafka_sink.producer.transactions"
+_ADMIN = "spark_kafka_sink.admin.transaction_admin"
 _DRIVER = "spark_kafka_sink.exactly_once.steps.driver"
 _EXACTLY_ONCE = "spark_kafka_sink.spark.exactly_once"
 
@@ -55,7 +58,12 @@ POINTS = (
         scope="task",
     ),
     Point(f"{_TRANSACTIONS}.messages", "init_producer_id", before=Step.TASK_OPENING),
-    Point(f"{_TRANSACTIONS}.manager", "TransactionManager._initialized", after=Step.TASK_OPENED),
+    Point(
+        f"{_TRANSACTIONS}.manager",
+        "TransactionManager._initialized",
+        after=Step.TASK_OPENED,
+        told="settings.transactional_id",
+    ),
     Point(
         f"{_EXACTLY_ONCE}.writers",
         "ExactlyOnceStreamWriter.commit",
@@ -70,7 +78,8 @@ POINTS = (
         Step.ABORT_ENDED,
         scope="batchId",
     ),
-    Point(_DRIVER, "Driver.fence", Step.FENCING, Step.FENCED),
+    Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
+    Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
     Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
     Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tools.torture_eos.steps import Step
+    from tools.torture_eos.plans.steps import Step
 
 CONTROL = "TORTURE_EOS_CONTROL"
 """The environment variable with the folder in which `run` leads to the folder of the run."""
@@ -54,8 +54,8 @@ class Reporter:
         finally:
             self._where = before
 
-    def reached(self, step: Step) -> None:
-        """Note it; wait if this is one of the stops.
+    def reached(self, step: Step, told: str = "") -> None:
+        """Note it, with what is told; wait if this is one of the stops.
 
         Raises:
             StepError: the harness wants it.
@@ -66,12 +66,13 @@ class Reporter:
             return
         self._hits[step, str(self._where)] += 1
         hit = self._hits[step, str(self._where)]
-        trace(run, f"{step} #{hit} {json.dumps(self._where)}")
+        trace(run, f"{step} #{hit} {json.dumps(self._where)} {told}")
         for number, stop in enumerate(_stops(run)):
             if stop["step"] != step or stop["hit"] != hit:
                 continue
             if stop["batch"] in (None, self._where.get("batch")) and _claim(run, number):
                 _wait(run, number, step)
+                return
 
 
 def go_file(run: Path, number: int) -> Path:

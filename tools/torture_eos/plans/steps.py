@@ -10,7 +10,7 @@ from typing import Any
 class Step(StrEnum):
     """A moment in the life of a micro-batch.
 
-    Those of `LOG` are seen by the harness in the topic, whichever sink writes, and `END_TXN` on
+    Those of `LOG` are seen by the harness in the topic, whichever sink writes, `END_TXN` on
     the way to the broker; all others are reached by a Python process, which waits there until the
     harness lets it go on.
     """
@@ -43,8 +43,10 @@ class Step(StrEnum):
     APPENDING = "driver.appending"
     """Before a record of the decision log: the first is the decision, the second says done."""
     APPENDED = "driver.appended"
+    ENDING = "driver.ending"
+    """Before EndTxn: first of the decision, then of the tasks' transactions."""
     END_TXN = "net.end-txn"
-    """A commit of a task's transaction, which waits on its way to the broker."""
+    """A commit of a task's transaction, on its way to the broker."""
 
     ABORT_BEGUN = "abort.begun"
     ABORT_ENDED = "abort.ended"
@@ -54,10 +56,17 @@ LOG = frozenset({Step.LOG_HALF, Step.LOG_FULL})
 TASK = (Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED)
 COMMIT = (Step.COMMIT_BEGUN, Step.COMMIT_ENDED)
 OPENING = (Step.TASK_OPENING, Step.TASK_OPENED)
-DECIDING = (Step.FENCING, Step.FENCED, Step.LOG_READ, Step.APPENDING, Step.APPENDED)
+DECIDING = (
+    Step.FENCING,
+    Step.FENCED,
+    Step.LOG_READ,
+    Step.APPENDING,
+    Step.ENDING,
+    Step.APPENDED,
+)
 EXACTLY_ONCE = frozenset({*OPENING, *DECIDING, Step.END_TXN})
 """What only a sink with transactions comes to."""
-TWICE = frozenset({Step.TASK_APPENDED, Step.APPENDING, Step.APPENDED, Step.END_TXN})
+TWICE = frozenset({Step.TASK_APPENDED, Step.APPENDING, Step.ENDING, Step.APPENDED, Step.END_TXN})
 """What a task, or a commit, comes to at least twice."""
 
 
@@ -71,6 +80,10 @@ class Stop:
     step: Step
     batch: int | None
     hit: int = 1
+
+    def __str__(self) -> str:
+        hit = f" #{self.hit}" if self.step in TWICE else ""
+        return f"{self.step}{hit}"
 
     def as_json(self) -> dict[str, Any]:
         return {"step": str(self.step), "batch": self.batch, "hit": self.hit}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tools.torture_eos.steps import COMMIT, DECIDING, EXACTLY_ONCE, LOG, OPENING, TASK, Step
+from tools.torture_eos.plans.steps import COMMIT, DECIDING, EXACTLY_ONCE, LOG, OPENING, TASK, Step
 
 
 class Sink(StrEnum):
@@ -55,6 +55,12 @@ class Deed(StrEnum):
     """The step lasts longer than transaction.timeout.ms."""
     WAKE = "wake"
     """SIGCONT for who was to wake late."""
+    START_SECOND = "start-second"
+    """Another driver starts on the checkpoint, and this step lasts until that one is at its own."""
+    LET_FIRST_GO = "let-first-go"
+    """The first driver goes on, and after a while the second."""
+    FENCE_TASKS = "fence-tasks"
+    """A foreign producer takes over the transactional ids of the batch's tasks."""
     NOTHING = "nothing"
 
 
@@ -86,6 +92,8 @@ class Kind(StrEnum):
     TASK_WAKES_LATE = "task paused, woken after the decision"
     TIMEOUT_BEFORE_DECISION = "timeout before the decision"
     TORN = "timeout between decision and EndTxn"
+    TORN_BY_OTHERS = "transactions taken over after the decision"
+    DRIVERS_INTERLEAVED = "two drivers, step by step"
     OTHER_CHECKPOINT = "new checkpoint under an old prefix"
 
 
@@ -96,8 +104,8 @@ class Recipe:
     `seconds`: how long a pause lasts, at least and at most. `executors`: on a cluster of two
     executors, else in the driver's process. `shuffled`: the tasks that write read what others have
     left with the executors. `slow`: the batch of the fault takes some seconds, so that the fault
-    comes amid it. `timeout_ms`: transaction.timeout.ms. `until`: a second step, at which the deed
-    ends. `often`: how many runs of all.
+    comes amid it. `timeout_ms`: transaction.timeout.ms. `until`: steps at one of which
+    the deed ends. `often`: how many runs of all.
     """
 
     steps: tuple[Step, ...]
@@ -110,7 +118,7 @@ class Recipe:
     speculation: bool = False
     slow: bool = False
     timeout_ms: int | None = None
-    until: Step | None = None
+    until: tuple[Step, ...] = ()
     often: int = 2
 
 
@@ -175,7 +183,7 @@ RECIPES: dict[Kind, Recipe] = {
         sinks=ONCE,
         executors=True,
         speculation=True,
-        until=Step.APPENDED,
+        until=(Step.APPENDED,),
     ),
     Kind.TIMEOUT_BEFORE_DECISION: Recipe(
         steps=(Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
@@ -186,8 +194,21 @@ RECIPES: dict[Kind, Recipe] = {
     Kind.TORN: Recipe(
         steps=(Step.APPENDED, Step.END_TXN), deed=Deed.OUTLAST, sinks=ONCE, timeout_ms=_TIMEOUT_MS
     ),
+    Kind.TORN_BY_OTHERS: Recipe(
+        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.FENCE_TASKS, sinks=ONCE, often=1
+    ),
+    Kind.DRIVERS_INTERLEAVED: Recipe(
+        steps=DECIDING,
+        deed=Deed.START_SECOND,
+        sinks=ONCE,
+        until=(Step.FENCED, Step.LOG_READ, Step.APPENDING, Step.ENDING, Step.APPENDED),
+        often=4,
+    ),
     Kind.OTHER_CHECKPOINT: Recipe(steps=(), deed=Deed.NOTHING, sinks=ONCE),
 }
+
+TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
+"""What may end with a torn batch; nothing else may."""
 
 
 def steps_of(recipe: Recipe, sink: Sink) -> tuple[Step, ...]:

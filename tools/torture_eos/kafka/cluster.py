@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.node import NodeError, free_port
 from tools.torture.network.proxy import HOST
-from tools.torture_eos.end_txns import EndTxns, Gate
+from tools.torture_eos.kafka.end_txns import EndTxns, Gate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

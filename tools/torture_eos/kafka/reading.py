@@ -6,11 +6,18 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from tests.support.clients.foreign import ReaderError
 from tools.torture_eos.check import Found
-from tools.torture_eos.source import number_of
+from tools.torture_eos.plans.source import number_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -69,6 +76,12 @@ class TopicWatch:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def take_over(servers: str, transactional_id: str) -> None:
+    """Fence whoever has this id, as a foreign producer."""
+    settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
+    Producer(settings).init_transactions(_TIMEOUT_S)
 
 
 def _consumer(servers: str, isolation: str) -> Consumer:

@@ -5,11 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from tools.torture_eos.kinds import RECIPES, Deed, Kind, Recipe, Sink, steps_of
-from tools.torture_eos.source import Source
-from tools.torture_eos.steps import LOG, TWICE, Step, Stop
+from tools.torture_eos.plans.kinds import RECIPES, Deed, Kind, Recipe, Sink, steps_of
+from tools.torture_eos.plans.source import Source
+from tools.torture_eos.plans.steps import LOG, TWICE, Step, Stop
 
 ARROW_ROWS = 20
+_ACCOMPANIED = frozenset(
+    {
+        Kind.WORKER_KILLED,
+        Kind.COMMIT_KILLED,
+        Kind.COMMIT_RAISES,
+        Kind.DRIVER_KILLED,
+        Kind.QUERY_STOPPED,
+        Kind.BROKER_KILLED,
+        Kind.NETWORK_CUT,
+        Kind.DRIVER_KILLED_DECIDING,
+        Kind.DRIVER_KILLED_ENDING,
+        Kind.BROKER_KILLED_ENDING,
+        Kind.NETWORK_CUT_ENDING,
+        Kind.COORDINATOR_MOVED,
+    }
+)
+_ACCOMPANYING = (
+    Kind.WORKER_KILLED,
+    Kind.COMMIT_KILLED,
+    Kind.COMMIT_RAISES,
+    Kind.BROKER_KILLED,
+    Kind.DRIVER_KILLED,
+)
+_FURTHER = 0.35
+"""How many of the runs have another fault beside that of their kind."""
 _NAP_MS, _LONG_NAP_MS = 12, 60
 _MANY_ROWS = (45, 80, 110)
 _ROWS = (0, 1, 3, 30, 70, 150)
@@ -17,12 +42,16 @@ _ROWS = (0, 1, 3, 30, 70, 150)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """`deed` is done when `stop` is reached; `node`: to which broker, `seconds`: for how long."""
+    """`deed` is done when `stop` is reached; `node`: to which broker, `seconds`: for how long.
+
+    One that is `optional` may find that no process comes to its step.
+    """
 
     stop: Stop
     deed: Deed
     node: int
     seconds: float
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +78,10 @@ class Plan:
 
     @property
     def where(self) -> str:
-        """The step of the first fault."""
-        return str(self.faults[0].stop.step) if self.faults else "-"
+        """The steps, and of further faults what is done."""
+        told = [str(fault.stop) for fault in self.faults[:1]]
+        told += [f"{fault.deed} at {fault.stop}" for fault in self.faults[1:]]
+        return ", ".join(told) or "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +104,8 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
     nodes = choice.nodes or drawn_nodes
     batch = random.randrange(2)
     faults = _faults(random, recipe, sink, (nodes, batch), choice.step)
+    if kind in _ACCOMPANIED and not choice.step:
+        faults = (*faults, *_further(Random(f"{seed}/further"), sink, (nodes, 1 - batch)))
     return Plan(
         seed=seed,
         kind=kind,
@@ -96,7 +129,8 @@ def _faults(
     chosen = random.choice(sorted(steps))
     step = step or chosen
     hit = random.choice((1, 2))
-    if step not in TWICE or (recipe.deed is Deed.OUTLAST and step is Step.APPENDED):
+    tears = recipe.deed in {Deed.OUTLAST, Deed.FENCE_TASKS} and step is Step.APPENDED
+    if step not in TWICE or tears:
         hit = 1
     seconds = random.uniform(*recipe.seconds)
     if recipe.deed is Deed.OUTLAST and recipe.timeout_ms is not None:
@@ -107,10 +141,31 @@ def _faults(
         node=random.randrange(1, nodes + 1),
         seconds=round(seconds, 2),
     )
-    if recipe.until is None:
+    if not recipe.until:
         return (fault,)
-    until = replace(fault, stop=Stop(step=recipe.until, batch=batch), deed=Deed.WAKE, seconds=1.5)
+    end = random.choice(recipe.until)
+    hit = 1
+    if recipe.deed is Deed.START_SECOND and end in TWICE:
+        hit = random.choice((1, 2))
+    deed = Deed.LET_FIRST_GO if recipe.deed is Deed.START_SECOND else Deed.WAKE
+    until = Fault(
+        stop=Stop(step=end, batch=batch, hit=hit),
+        deed=deed,
+        node=fault.node,
+        seconds=2.0,
+        optional=deed is Deed.LET_FIRST_GO,
+    )
     return (fault, until)
+
+
+def _further(random: Random, sink: Sink, where: tuple[int, int]) -> tuple[Fault, ...]:
+    """Sometimes another fault in another batch."""
+    if random.random() >= _FURTHER:
+        return ()
+    recipe = RECIPES[random.choice(_ACCOMPANYING)]
+    if sink not in recipe.sinks:
+        return ()
+    return tuple(replace(one, optional=True) for one in _faults(random, recipe, sink, where, None))
 
 
 def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -> Source:

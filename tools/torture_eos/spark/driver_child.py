@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from tests.support.kafka.jars import SPARK_SINK, ensure
-from tools.torture_eos.plan import ARROW_ROWS
+from tools.torture_eos.plans.plan import ARROW_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tools.torture_eos.seam.bugs import BUG
 from tools.torture_eos.seam.reporting import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tools.torture_eos.plan import Profile
+    from tools.torture_eos.plans.plan import Profile
 
-ROOT = Path(__file__).resolve().parents[2]
-_SEAM = Path(__file__).with_name("seam")
+ROOT = Path(__file__).resolve().parents[3]
+_SEAM = ROOT / "tools" / "torture_eos" / "seam"
 _READY_S = 180
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
@@ -33,15 +34,18 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 class Driver:
     """A driver process and all that it starts; `folder` is its own."""
 
-    def __init__(self, profile: Profile, folder: Path, control: Path) -> None:
+    def __init__(
+        self, profile: Profile, folder: Path, control: Path, bug: str | None = None
+    ) -> None:
         self.profile = profile
         self.log = folder / "driver.log"
         folder.mkdir(parents=True)
-        command = [sys.executable, "-m", "tools.torture_eos.driver_child"]
+        command = [sys.executable, "-m", "tools.torture_eos.spark.driver_child"]
         environment = {
             **os.environ,
             "PYTHONPATH": f"{ROOT}{os.pathsep}{_SEAM}",
             CONTROL: str(control),
+            **({BUG: bug} if bug else {}),
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -136,9 +140,13 @@ class Driver:
 
 
 class Drivers:
-    """Drivers that are at rest are used again by the next run of their profile."""
+    """Drivers that are at rest are used again by the next run of their profile.
 
-    def __init__(self, folder: Path) -> None:
+    All of them have the `bug`.
+    """
+
+    def __init__(self, folder: Path, bug: str | None = None) -> None:
+        self._bug = bug
         self._folder = folder
         self.control = folder / "control"
         self.control.mkdir(parents=True)
@@ -154,7 +162,7 @@ class Drivers:
         while self._idle:
             self._idle.pop().kill()
         self._count += 1
-        driver = Driver(profile, self._folder / f"driver-{self._count}", self.control)
+        driver = Driver(profile, self._folder / f"driver-{self._count}", self.control, self._bug)
         try:
             driver.wait_ready()
         except BaseException:

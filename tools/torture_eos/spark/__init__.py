@@ -1,0 +1,1 @@
+"""Drivers as processes of their own, and what they run."""
