@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.support.shipping_child import ROWS, SHIPPED
+from tests.spark.support.shipping_child import ROWS
 from tests.support.clients.readers import by_confluent
-from tests.support.security.doors import Door
+from tests.support.security.doors import Door, jaas
 from tests.support.security.listeners import Listener
+from tests.support.security.users import User, password
 
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka
 
 ROOT = Path(__file__).resolve().parents[3]
-DOOR = Door(
+STORES = ("trust.pem", "client.p12")
+BY_CERTIFICATE = Door(
     name="shipped",
     listener=Listener.MTLS,
     options={
@@ -32,18 +34,41 @@ DOOR = Door(
         "ssl.keystore.password": "{store_password}",
     },
 )
+BY_PASSWORD = Door(
+    name="shipped login",
+    listener=Listener.SASL_SSL,
+    options={
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "trust.pem",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "file:login.jaas",
+    },
+)
+LOGIN = jaas(
+    "org.apache.kafka.common.security.scram.ScramLoginModule",
+    username=User.ALICE.value,
+    password="file:alice.password",
+)
+"""Names a file that is shipped too."""
 
 
 @pytest.mark.timeout(300)
 def test_options_name_shipped_files(
     secured_kafka: SecuredKafka, unique_topic: str, tmp_path: Path
 ) -> None:
-    topic = secured_kafka.admin.create_topic(unique_topic, 3)
-    for name in SHIPPED:
+    for name in STORES:
         shutil.copy(secured_kafka.stores.path(name), tmp_path / name)
-    options = json.dumps(DOOR.spark_options(secured_kafka))
+    (tmp_path / "login.jaas").write_text(LOGIN)
+    (tmp_path / "alice.password").write_text(password(User.ALICE))
+    writes = {
+        secured_kafka.admin.create_topic(f"{unique_topic}-{number}", 3): door.spark_options(
+            secured_kafka
+        )
+        for number, door in enumerate((BY_CERTIFICATE, BY_PASSWORD))
+    }
+    child = [sys.executable, "-m", "tests.spark.support.shipping_child"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.support.shipping_child", tmp_path, topic, options],
+        [*child, tmp_path, json.dumps(writes)],
         capture_output=True,
         text=True,
         check=False,
@@ -51,5 +76,6 @@ def test_options_name_shipped_files(
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = by_confluent(secured_kafka.bootstrap_servers, topic)
-    assert sorted(int(record.value or b"-1") for record in found) == list(range(ROWS))
+    for topic in writes:
+        found = by_confluent(secured_kafka.bootstrap_servers, topic)
+        assert sorted(int(record.value or b"-1") for record in found) == list(range(ROWS))

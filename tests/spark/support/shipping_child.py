@@ -1,6 +1,7 @@
-"""Writes with stores that Spark ships to its executors: `shipping_child FOLDER TOPIC OPTIONS`.
+"""Writes with files that Spark ships to its executors: `shipping_child FOLDER WRITES`.
 
-The options are JSON; FOLDER holds what is shipped, which options name without a folder.
+WRITES is JSON, topics and their options; FOLDER holds what is shipped, which options name without
+a folder.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 ROWS = 500
-SHIPPED = ("trust.pem", "client.p12")
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -23,7 +23,7 @@ _SETTINGS = {
 }
 
 
-def main(folder: Path, topic: str, options: dict[str, str]) -> None:
+def main(folder: Path, writes: dict[str, dict[str, str]]) -> None:
     """Two executors, whose working directories are their own."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local-cluster[2,1,500]")
@@ -31,12 +31,13 @@ def main(folder: Path, topic: str, options: dict[str, str]) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for name in SHIPPED:
-        spark.sparkContext.addFile(str(folder / name))
+    for path in folder.iterdir():
+        spark.sparkContext.addFile(str(path))
     frame = spark.range(0, ROWS, 1, 4).selectExpr("CAST(id AS STRING) AS value")
-    frame.write.format("kafkaprod").mode("append").options(**options, topic=topic).save()
+    for topic, options in writes.items():
+        frame.write.format("kafkaprod").mode("append").options(**options, topic=topic).save()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
