@@ -15,7 +15,7 @@ from spark_kafka_sink.admin.committed_records import (
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
 from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader
-from tests.unit.admin.batches import batch
+from tests.support.harness.batches import batch
 
 
 class Log:
