@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.appender import TransactionalAppender
-from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.log_reader import LogRead, LogReader
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
@@ -18,34 +16,14 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from spark_kafka_sink.config.model import ProducerConfig
-from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.zookeeper import ZooKeeperCluster
+from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from tests.integration.admin.conftest import AnyKafka
 
-AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 DECIDED, DONE = (b"orders", b"decided"), (b"orders", b"done")
-
-
-@pytest.fixture(params=["4.3.1", "3.9.1", "2.8.2", "embedded"])
-def kafka(request: pytest.FixtureRequest) -> AnyKafka:
-    """Transactions V2, V1 twice, and our own broker."""
-    if request.param == "embedded":
-        return request.getfixturevalue("embedded_broker")  # type: ignore[no-any-return]
-    if request.param == "4.3.1":
-        return request.getfixturevalue("real_kafka")  # type: ignore[no-any-return]
-    return request.getfixturevalue("old_kafkas")[request.param]  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def client(kafka: AnyKafka) -> Iterator[BlockingClient]:
-    config = ProducerConfig.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers})
-    with BlockingClient(config) as client:
-        yield client
 
 
 @pytest.fixture
@@ -135,8 +113,6 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
 
 def delete(kafka: AnyKafka, client: BlockingClient, topic: str) -> None:
     """Delete a topic, and wait until every broker has forgotten it."""
-    from tests.support.kafka.admin import Admin
-
     Admin(kafka.bootstrap_servers).delete_topic(topic)
     client.refresh_metadata(client.deadline(30))
     while topic in client.cluster.topics:
@@ -150,8 +126,6 @@ def test_a_topic_that_is_there_is_not_made_again(client: BlockingClient, log: st
 def test_a_topic_that_forgets_by_age_is_refused(
     client: BlockingClient, kafka: AnyKafka, unique_topic: str
 ) -> None:
-    from tests.support.kafka.admin import Admin
-
     Admin(kafka.bootstrap_servers).create_topic(unique_topic)
     with pytest.raises(ConfigError, match=r"whose cleanup\.policy is delete.*compact is needed"):
         TopicAdmin(client).create_compacted(unique_topic, None, {}, client.deadline(30))

@@ -22,6 +22,7 @@ def batch(
     producer: int | None = None,
     epoch: int = 0,
     leader_epoch: int = 0,
+    sequence: int = -1,
 ) -> bytes:
     """Records with the key `b"k"` from the offset `base` on, in a transaction if of a producer."""
     keys = pa.array([b"k"] * len(values), pa.binary())
@@ -37,6 +38,7 @@ def batch(
         max_timestamp=1,
         producer_id=-1 if producer is None else producer,
         producer_epoch=-1 if producer is None else epoch,
+        base_sequence=sequence,
         record_count=len(values),
     )
     return header.pack([data]) + data.tobytes()

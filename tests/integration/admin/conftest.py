@@ -1,0 +1,47 @@
+"""Transactions V2 on Kafka 4.3.1, V1 on 3.9.1 and 2.8.2, and our own broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.config.model import ProducerConfig
+from tests.support.kafka.broker import KafkaCluster
+from tests.support.kafka.zookeeper import ZooKeeperCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
+
+
+@pytest.fixture(params=["4.3.1", "3.9.1", "2.8.2", "embedded"])
+def kafka(request: pytest.FixtureRequest) -> AnyKafka:
+    if request.param == "embedded":
+        return request.getfixturevalue("embedded_broker")  # type: ignore[no-any-return]
+    if request.param == "4.3.1":
+        return request.getfixturevalue("real_kafka")  # type: ignore[no-any-return]
+    return request.getfixturevalue("old_kafkas")[request.param]  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def client(kafka: AnyKafka) -> Iterator[BlockingClient]:
+    with connected(kafka) as client:
+        yield client
+
+
+def connected(kafka: AnyKafka) -> BlockingClient:
+    """A client of these brokers."""
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    return BlockingClient(ProducerConfig.parse(options))
+
+
+@pytest.fixture
+def topic(client: BlockingClient, unique_topic: str) -> str:
+    """A topic of one partition, which does not forget by age."""
+    TopicAdmin(client).create_compacted(unique_topic, None, {}, client.deadline(60))
+    return unique_topic

@@ -1,0 +1,61 @@
+"""Transactions that are left open, as a task leaves its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.admin.api_driver import ApiDriver
+from spark_kafka_sink.admin.handlers.append import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.admin.handlers.transactions import InitProducerIdHandler
+from spark_kafka_sink.admin.lookups import CoordinatorLookup, LeaderLookup
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from tests.support.harness.batches import batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+TIMEOUT_MS = 600_000
+
+
+def open_transaction(
+    client: BlockingClient, name: str, topic: str, partition: int = 0
+) -> OpenTransaction:
+    """A transaction with one record, whose value is the transactional id."""
+    return open_transactions(client, [name], [TopicPartition(topic, partition)])[0]
+
+
+def open_transactions(
+    client: BlockingClient, names: Sequence[str], places: Sequence[TopicPartition]
+) -> list[OpenTransaction]:
+    """One for each name, in the partitions in turn."""
+    deadline = client.deadline(120)
+    lookup = CoordinatorLookup(client)
+    init = ApiDriver(client, InitProducerIdHandler(TIMEOUT_MS), lookup, names)
+    assert init.run(deadline)
+    opened = []
+    for number, name in enumerate(names):
+        owner = init.results[name].value
+        assert owner is not None, init.results[name]
+        write(client, owner, places[number % len(places)])
+        opened.append(owner)
+    return opened
+
+
+def write(client: BlockingClient, owner: OpenTransaction, place: TopicPartition) -> None:
+    """One record in a transaction."""
+    deadline, name = client.deadline(60), owner.transactional_id
+    if owner.version.needs_add_partitions:
+        add = ApiDriver(
+            client, AddPartitionsHandler(owner, place), CoordinatorLookup(client), (name,)
+        )
+        assert add.run(deadline)
+        assert add.results[name].code == 0
+    data = batch([name.encode()], producer=owner.producer_id, epoch=owner.epoch, sequence=0)
+    produce = ApiDriver(
+        client, ProduceHandler(client, owner, [data]), LeaderLookup(client, 30.0), (place,)
+    )
+    assert produce.run(deadline)
+    assert produce.results[place].code == 0, produce.results

@@ -1,0 +1,176 @@
+"""Transactions that others have left open, on real brokers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.admin.transaction_states import TransactionState
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import FencedError, ProtocolError
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from tests.integration.admin.conftest import AnyKafka, connected
+from tests.integration.admin.opening import TIMEOUT_MS, open_transaction, open_transactions
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.java import run_tool
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from tests.support.kafka.broker import KafkaCluster
+
+V1, V2 = TransactionVersion.V1, TransactionVersion.V2
+EPOCH, INVALID_STATE, FENCED = 47, 48, 90
+MANY = 1_000
+
+
+def end(client: BlockingClient, transaction: OpenTransaction, *, commit: bool = True) -> int:
+    deadline = client.deadline(60)
+    ended = TransactionAdmin(client).end([transaction], commit=commit, deadline=deadline)
+    return ended[transaction.transactional_id]
+
+
+def visible(kafka: AnyKafka, topic: str) -> list[str]:
+    """What a read_committed reader finds."""
+    return [
+        (record.value or b"").decode() for record in by_confluent(kafka.bootstrap_servers, topic)
+    ]
+
+
+def begin_anew(client: BlockingClient, transaction: OpenTransaction) -> OpenTransaction:
+    name = transaction.transactional_id
+    return TransactionAdmin(client).init_producer_id(name, TIMEOUT_MS, client.deadline(60))
+
+
+def test_what_is_committed_is_visible_and_the_end_can_be_asked_for_again(
+    kafka: AnyKafka, client: BlockingClient, topic: str
+) -> None:
+    kept, dropped = (open_transaction(client, f"{topic}/{name}", topic) for name in ("a", "b"))
+    assert (end(client, kept), end(client, kept)) == (0, 0)
+    assert (end(client, dropped, commit=False), end(client, dropped, commit=False)) == (0, 0)
+    again = begin_anew(client, kept)
+    begin_anew(client, dropped)
+    assert visible(kafka, topic) == [kept.transactional_id]
+    assert end(client, kept) in {FENCED, EPOCH}
+    if again.version is V2:
+        assert end(client, again) == INVALID_STATE
+
+
+def test_a_fence_aborts_what_is_open(kafka: AnyKafka, client: BlockingClient, topic: str) -> None:
+    left = open_transaction(client, f"{topic}/left", topic)
+    fenced = TransactionAdmin(client).fence([left.transactional_id], client.deadline(60))
+    assert fenced == {left.transactional_id: 0}
+    assert end(client, left) in {FENCED, EPOCH}
+    assert visible(kafka, topic) == []
+
+
+def test_a_producer_that_goes_on_is_told_that_another_has_come(
+    client: BlockingClient, topic: str
+) -> None:
+    admin, name, deadline = TransactionAdmin(client), f"{topic}/d", client.deadline(60)
+    older = admin.init_producer_id(name, TIMEOUT_MS, deadline)
+    bumped = admin.init_producer_id(name, TIMEOUT_MS, deadline, older)
+    assert (bumped.producer_id, bumped.epoch) == (older.producer_id, older.epoch + 1)
+    admin.init_producer_id(name, TIMEOUT_MS, deadline)
+    with pytest.raises(FencedError):
+        admin.init_producer_id(name, TIMEOUT_MS, deadline, bumped)
+
+
+@pytest.mark.parametrize("kafka", ["4.3.1", "3.9.1", "embedded"], indirect=True)
+def test_what_is_open_is_described_and_listed(
+    kafka: AnyKafka, client: BlockingClient, topic: str
+) -> None:
+    admin, deadline = TransactionAdmin(client), client.deadline(60)
+    left = open_transaction(client, f"{topic}/left", topic)
+    other = open_transaction(client, f"other-{topic}", topic)
+    ended = open_transaction(client, f"{topic}/ended", topic)
+    end(client, ended)
+    begin_anew(client, ended)
+    told = admin.describe([left.transactional_id, "nobody"], deadline)[left.transactional_id]
+    assert (told.state, told.is_of(left)) == (TransactionState.ONGOING, True)
+    assert (told.timeout_ms, told.partitions) == (TIMEOUT_MS, (TopicPartition(topic, 0),))
+    assert told.started_ms is not None
+    assert abs(told.started_ms - time.time() * 1000) < 60_000
+    listed = admin.list(f"{topic}/.*", deadline)
+    assert [one.transactional_id for one in listed] == [left.transactional_id]
+    everything = {one.transactional_id for one in admin.list(None, deadline, states=())}
+    assert {left.transactional_id, other.transactional_id, ended.transactional_id} <= everything
+    (producers,) = admin.describe_producers([TopicPartition(topic, 0)], deadline).values()
+    open_now = {one.producer_id for one in producers if one.transaction_start is not None}
+    assert open_now == {left.producer_id, other.producer_id}
+    admin.fence([left.transactional_id, other.transactional_id], deadline)
+
+
+@pytest.mark.parametrize("kafka", ["2.8.2"], indirect=True)
+def test_brokers_before_3_0_can_only_end(client: BlockingClient, topic: str) -> None:
+    left = open_transaction(client, f"{topic}/left", topic)
+    admin = TransactionAdmin(client)
+    with pytest.raises(ProtocolError, match=r"DESCRIBE_TRANSACTIONS.*Apache Kafka 3\.0 or later"):
+        admin.describe([left.transactional_id], client.deadline(60))
+    with pytest.raises(ProtocolError, match=r"LIST_TRANSACTIONS.*Apache Kafka 3\.0 or later"):
+        admin.list(None, client.deadline(60))
+    assert end(client, left) == 0
+
+
+@pytest.mark.parametrize("kafka", ["4.3.1"], indirect=True)
+def test_kafka_itself_says_the_same(
+    kafka: KafkaCluster, client: BlockingClient, topic: str
+) -> None:
+    left = open_transaction(client, f"{topic}/left", topic)
+    server = ("--bootstrap-server", kafka.bootstrap_servers)
+    tool = "org.apache.kafka.tools.TransactionsCommand"
+    listed = run_tool(tool, *server, "list").decode()
+    (row,) = [line.split() for line in listed.splitlines() if left.transactional_id in line]
+    (ours,) = TransactionAdmin(client).list(f"{topic}/.*", client.deadline(60))
+    assert row == [left.transactional_id, str(ours.coordinator), str(left.producer_id), "Ongoing"]
+    name = ("--transactional-id", left.transactional_id)
+    described = run_tool(tool, *server, "describe", *name).decode()
+    assert f"{topic}-0" in described
+    assert f" {left.producer_id} " in " ".join(described.split())
+    end(client, left)
+
+
+@pytest.mark.parametrize("kafka", ["4.3.1", "embedded"], indirect=True)
+def test_a_thousand_end_within_three_seconds(
+    kafka: AnyKafka, client: BlockingClient, topic: str
+) -> None:
+    names = [f"{topic}/{number}" for number in range(MANY)]
+    transactions = open_transactions(client, names, [TopicPartition(topic, 0)])
+    begun = time.monotonic()
+    ended = TransactionAdmin(client).end(transactions, commit=True, deadline=None)
+    took = time.monotonic() - begun
+    assert ended == dict.fromkeys(names, 0)
+    assert took < 3.0
+    begin_anew(client, transactions[-1])
+    while len(found := visible(kafka, topic)) < MANY:  # markers come after the answers
+        assert time.monotonic() < begun + 60
+    assert sorted(found) == sorted(names)
+
+
+def test_a_coordinator_that_dies_is_waited_for(
+    real_kafka3: KafkaCluster, unique_topic: str
+) -> None:
+    real_kafka3.admin.create_topic(unique_topic, partitions=3, replication=3)
+    names = [f"{unique_topic}/{number}" for number in range(40)]
+    places = [TopicPartition(unique_topic, number) for number in range(3)]
+    with connected(real_kafka3) as client:
+        transactions = open_transactions(client, names, places)
+        admin = TransactionAdmin(client)
+        listed = admin.list(f"{unique_topic}/.*", client.deadline(60))
+        coordinators = {one.coordinator for one in listed}
+        assert len(coordinators) == 3
+        real_kafka3.node(1).kill()
+        try:
+            ended = admin.end(transactions, commit=True, deadline=None)
+            remaining = admin.list(f"{unique_topic}/.*", client.deadline(60))
+            for transaction in transactions:
+                begin_anew(client, transaction)
+            values = visible(real_kafka3, unique_topic)
+        finally:
+            real_kafka3.restart(1)
+    assert ended == dict.fromkeys(names, 0)
+    assert {one.coordinator for one in remaining} <= {2, 3}
+    assert sorted(values) == sorted(names)
