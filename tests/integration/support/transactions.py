@@ -64,10 +64,15 @@ def end(bootstrap_servers: str, opened: OpenTransaction | None, *, commit: bool 
     assert code == 0
 
 
-def _ask_to_end(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
+def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:
+    """The answer of the first bootstrap server: error code, node id, host and port."""
     with RawClient(bootstrap_servers) as any_broker:
-        asked = {"key": opened.transactional_id, "key_type": 1}
-        found = any_broker.call(ApiKey.FIND_COORDINATOR, 2, **asked)
+        asked = {"key": transactional_id, "key_type": 1}
+        return any_broker.call(ApiKey.FIND_COORDINATOR, 2, **asked)
+
+
+def _ask_to_end(bootstrap_servers: str, opened: OpenTransaction, *, commit: bool) -> int:
+    found = find_coordinator(bootstrap_servers, opened.transactional_id)
     if found.error_code:
         return int(found.error_code)
     version = 5 if opened.version is TransactionVersion.V2 else 1

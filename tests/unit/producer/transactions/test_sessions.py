@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, ProtocolError
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
@@ -184,6 +184,14 @@ def test_what_the_coordinator_refuses_ends_the_session(
     with pytest.raises(DeliveryError):
         _ = one.session.transaction
     assert not one.cluster.seen
+
+
+def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(one: World) -> None:
+    one.cluster.coordinator.trouble[FIND].append(Trouble(error=53))
+    one.send([b"v"])
+    with pytest.raises(AuthorizationError, match="Write on transactional id") as caught:
+        one.finish()
+    assert f"--operation Write --transactional-id {ID}" in str(caught.value)
 
 
 def test_a_timeout_that_brokers_do_not_allow_is_named(one: World) -> None:

@@ -1,0 +1,126 @@
+"""Every request of a transaction, read by Kafka's own classes, and its batches byte for byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.messages import read_request_header
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
+from tests.golden.jvm_messages import understand
+from tests.golden.jvm_records import read_batches, write_batch
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import world
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from tests.support.harness.fake import FakeTransport
+    from tests.support.kafka.jvm import Jvm
+
+ID = "préfixe-7-00ff-0-3"
+NAMES = {
+    ApiKey.FIND_COORDINATOR: "FindCoordinatorRequest",
+    ApiKey.INIT_PRODUCER_ID: "InitProducerIdRequest",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxnRequest",
+    ApiKey.PRODUCE: "ProduceRequest",
+    ApiKey.END_TXN: "EndTxnRequest",
+}
+
+
+class Wire:
+    """A client's end of a connection that keeps what is written to it."""
+
+    def __init__(self, transport: FakeTransport, sent: bytearray) -> None:
+        self._transport, self._sent = transport, sent
+        self.unsent, self.cipher = transport.unsent, transport.cipher
+        self.fileno, self.finish_connect = transport.fileno, transport.finish_connect
+        self.read, self.close = transport.read, transport.close
+
+    def write(self, buffers: Sequence[Buffer]) -> int:
+        count = self._transport.write(buffers)
+        self._sent += b"".join(bytes(part) for part in buffers)[:count]
+        return count
+
+
+class TappedCluster(FakeCluster):
+    """Keeps every byte that clients send."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(topics={"t": 2})
+        self.coordinator.version = level
+        self.sent: list[bytearray] = []
+
+    def connect(
+        self, address: tuple[int, tuple[str, int]], _send: int = -1, _receive: int = -1
+    ) -> Any:
+        self.sent.append(bytearray())
+        return Wire(super().connect(address), self.sent[-1])
+
+    def bodies(self) -> dict[ApiKey, tuple[int, bytes]]:
+        """The version and the body of the latest request of each API."""
+        found = {}
+        for sent in self.sent:
+            for frame in FrameReader().feed(bytes(sent)):
+                header = read_request_header(frame)
+                body = bytes(frame[header.body_offset :])
+                found[ApiKey(header.api_key)] = (header.version, body)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("level", "find"), [(2, 6), (0, 6), (0, 3), (0, 1)], ids=["V2", "V1", "V1 old", "V1 oldest"]
+)
+def test_kafka_reads_what_we_mean(jvm: Jvm, level: int, find: int) -> None:
+    settings = TransactionSettings(transactional_id=ID, timeout_ms=65_432)
+    cluster = TappedCluster(level)
+    cluster.versions[ApiKey.FIND_COORDINATOR] = VersionRange(0, find)
+    with world(cluster, transaction=settings) as one:
+        one.send_batches(2)
+        one.send([b"other"], 1)
+        one.finish()
+        opened = one.session.transaction
+        assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert opened is not None
+    read = {}
+    for api, (version, body) in cluster.bodies().items():
+        if api in NAMES:
+            understood = understand(jvm, NAMES[api], version, body)
+            assert (understood.rest, understood.again) == (0, body)
+            read[api] = understood.fields
+    find_fields = read[ApiKey.FIND_COORDINATOR]
+    assert find_fields["keyType"] == 1
+    assert ID in (find_fields.get("key"), *find_fields.get("coordinatorKeys", ()))
+    assert read[ApiKey.INIT_PRODUCER_ID]["transactionalId"] == ID
+    assert read[ApiKey.INIT_PRODUCER_ID]["transactionTimeoutMs"] == 65_432
+    assert read[ApiKey.PRODUCE]["transactionalId"] == ID
+    if level == 2:
+        ended = read[ApiKey.END_TXN]
+        assert (ended["transactionalId"], ended["committed"]) == (ID, False)
+        assert (ended["producerId"], ended["producerEpoch"]) == (opened.producer_id, opened.epoch)
+    else:
+        added = read[ApiKey.ADD_PARTITIONS_TO_TXN]
+        (topic,) = added["v3AndBelowTopics"]
+        assert (topic["name"], sorted(topic["partitions"])) == ("t", [0, 1])
+
+
+@pytest.mark.parametrize("level", [0, 2], ids=["V1", "V2"])
+def test_a_transactions_batches_are_kafkas_bytes(jvm: Jvm, level: int) -> None:
+    settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
+    cluster = FakeCluster(topics={"t": 1})
+    cluster.coordinator.version = level
+    with world(cluster, transaction=settings) as one:
+        values = one.send_batches(3)
+        one.finish()
+        batches = cluster.logs["t", 0].batches
+    golden = [each for data in batches for each in read_batches(jvm, data)]
+    assert [record.value for each in golden for record in each.records] == values
+    assert [each.transactional for each in golden] == [True] * 3
+    assert [each.base_sequence for each in golden] == [0, 3, 6]
+    for data, each in zip(batches, golden, strict=True):
+        assert write_batch(jvm, each) == data

@@ -1,0 +1,85 @@
+"""Each request of a transaction, and each answer, gets lost: no record is, and none is doubled."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.integration.support.producing import numbered
+from tests.integration.support.transactions import end, transaction
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROWS = 400
+PATIENCE = 20.0
+STEPS = ("find-coordinator", "init-producer-id", "add-partitions-to-txn", "produce")
+EFFECTS = ("lose-request", "lose-response", "cut=5", "close")
+ERRORS = {
+    "find-coordinator": ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "init-producer-id": ("NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"),
+    "add-partitions-to-txn": ("NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"),
+    "produce": ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+}
+RELEASES = {"V1": "3.9", "V2": "4.3"}
+CASES = [
+    (version, step, effect)
+    for version in RELEASES
+    for step in STEPS
+    for effect in (*EFFECTS, *(f"error={name}" for name in ERRORS[step]))
+    if version == "V1" or step != "add-partitions-to-txn"
+]
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[dict[str, EmbeddedBroker]]:
+    """Two nodes that speak transactions of each version."""
+    with ExitStack() as stack:
+        yield {
+            version: stack.enter_context(
+                EmbeddedBroker(nodes=2, api_versions_of=release, auto_create_topics=True)
+            )
+            for version, release in RELEASES.items()
+        }
+
+
+@pytest.mark.parametrize(("version", "step", "effect"), CASES)
+def test_every_record_is_there_once(
+    brokers: dict[str, EmbeddedBroker], unique_topic: str, version: str, step: str, effect: str
+) -> None:
+    broker = brokers[version]
+    Admin(broker.bootstrap_servers).create_topic(unique_topic, 3, 2)
+    options: dict[str, Any] = {
+        "request_timeout_ms": 250,
+        "delivery_timeout_ms": 20_000,
+        "batch_size": 1_000,
+    }
+    faults = [broker.faults.add(f"{step}:{effect}:after={after}:next=1") for after in (0, 1)]
+    try:
+        with transaction(broker.bootstrap_servers, **options) as producer:
+            producer.append(numbered(unique_topic, 0, ROWS, 3))
+            producer.flush()
+            opened = producer.transaction
+    finally:
+        for fault in faults:
+            broker.faults.remove(fault)
+    end(broker.bootstrap_servers, opened)
+    expected = [number for n in range(3) for number in range(n, ROWS, 3)]
+    assert read(broker, unique_topic, len(expected)) == expected
+
+
+def read(broker: EmbeddedBroker, topic: str, count: int) -> list[int]:
+    """The committed numbers, once there are so many."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = [
+            int(record.value or b"-1") for record in by_confluent(broker.bootstrap_servers, topic)
+        ]
+        if len(found) >= count or time.monotonic() > deadline:
+            return found

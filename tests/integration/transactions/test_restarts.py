@@ -1,0 +1,105 @@
+"""The coordinator dies while a task writes, and comes back: the same transaction goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.support.producing import numbered
+from tests.integration.support.transactions import (
+    end,
+    find_coordinator,
+    settings,
+    transaction,
+)
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.broker import KafkaCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from tests.support.kafka.cluster import Cluster
+
+ROWS, CHUNKS, PARTITIONS = 120, 60, 3
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def fragile_kafka() -> Iterator[KafkaCluster]:
+    """One node that tests kill and start again."""
+    with KafkaCluster() as kafka:
+        yield kafka
+
+
+class Writing:
+    """A task that writes numbers until it is told that enough has happened."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.settings = settings(120_000)
+        self.running, self.enough = threading.Event(), threading.Event()
+        self.rows = 0
+        self._servers, self._topic = bootstrap_servers, topic
+
+    def run(self) -> OpenTransaction | None:
+        """Write, and leave the transaction open."""
+        options = {"linger_ms": 5, "request_timeout_ms": 3_000}
+        with transaction(self._servers, self.settings, None, **options) as producer:
+            chunk = 0
+            while chunk < CHUNKS or not self.enough.is_set():
+                producer.append(numbered(self._topic, chunk * ROWS, ROWS, PARTITIONS))
+                chunk += 1
+                if chunk == CHUNKS // 3:
+                    producer.flush()
+                    self.running.set()
+                time.sleep(0.02)
+            producer.flush()
+            self.rows = chunk * ROWS
+            return producer.transaction
+
+
+def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> None:
+    """A node dies with the thread that has started it: the writer has one of its own."""
+    kafka.admin.create_topic(topic, PARTITIONS, copies)
+    writing = Writing(kafka.bootstrap_servers, topic)
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(writing.run)
+        assert writing.running.wait(60)
+        name = writing.settings.transactional_id
+        node = find_coordinator(kafka.bootstrap_servers, name).node_id
+        kafka.node(node).kill()
+        if len(kafka.nodes) > 1:
+            await_gone(kafka, node)  # another is the coordinator now
+        kafka.restart(node)
+        writing.enough.set()
+        opened = written.result(90)
+    end(kafka.bootstrap_servers, opened)
+    expected = [n for first in range(PARTITIONS) for n in range(first, writing.rows, PARTITIONS)]
+    deadline = time.monotonic() + PATIENCE
+    found: list[int] = []
+    while len(found) < len(expected) and time.monotonic() < deadline:
+        records = by_confluent(kafka.bootstrap_servers, topic)
+        found = [int(record.value or b"-1") for record in records]
+    assert found == expected
+
+
+def await_gone(kafka: Cluster, node: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while node in kafka.admin.broker_ids():
+        assert time.monotonic() < deadline, f"broker {node} is still there"
+        time.sleep(0.1)
+
+
+def test_one_node_of_kafka_4(fragile_kafka: KafkaCluster, unique_topic: str) -> None:
+    kill_coordinator_while_writing(fragile_kafka, unique_topic, 1)
+
+
+@pytest.mark.parametrize("release", ["2.8.2", "3.9.1"])
+def test_one_of_two_nodes_of_old_kafka(
+    old_kafkas: dict[str, Cluster], unique_topic: str, release: str
+) -> None:
+    kill_coordinator_while_writing(old_kafkas[release], unique_topic, 2)

@@ -1,0 +1,58 @@
+"""Two-phase commit (KIP-939), on a Kafka that allows it and on one that does not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ProtocolError
+from tests.integration.support.producing import rows
+from tests.integration.support.transactions import end, settings, transaction
+from tests.support.clients.readers import by_confluent
+from tests.support.kafka.broker import KafkaCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 20.0
+ALLOWED = {
+    "unstable.api.versions.enable": "true",
+    "transaction.two.phase.commit.enable": "true",
+    "transaction.max.timeout.ms": "1000",
+}
+
+
+@pytest.fixture(scope="module")
+def two_phase_kafka() -> Iterator[KafkaCluster]:
+    """A node that allows it, and other transactions for a second only."""
+    with KafkaCluster(config=ALLOWED) as kafka:
+        yield kafka
+
+
+def test_its_timeout_is_no_matter_to_the_broker(
+    two_phase_kafka: KafkaCluster, unique_topic: str
+) -> None:
+    kafka = two_phase_kafka
+    kafka.admin.create_topic(unique_topic, 1, 1)
+    wanted = settings(3_600_000, two_phase=True)
+    with transaction(kafka.bootstrap_servers, wanted) as producer:
+        producer.append(rows(unique_topic, [b"v"]))
+        producer.flush()
+        opened = producer.transaction
+    end(kafka.bootstrap_servers, opened)
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + PATIENCE
+    while not found and time.monotonic() < deadline:
+        found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert found == [b"v"]
+
+
+def test_a_broker_that_does_not_offer_it(real_kafka: KafkaCluster, unique_topic: str) -> None:
+    real_kafka.admin.create_topic(unique_topic, 1, 1)
+    with transaction(real_kafka.bootstrap_servers, settings(two_phase=True)) as producer:
+        producer.append(rows(unique_topic, [b"v"]))
+        with pytest.raises(ProtocolError, match="InitProducerId 6") as caught:
+            producer.flush()
+    assert "unstable.api.versions.enable" in str(caught.value)
