@@ -98,7 +98,7 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     _option(
         "twoPhaseCommit",
         False,
-        "Transactions that never time out (KIP-939), on brokers that allow them.",
+        "Transactions without a timeout (KIP-939), where brokers allow that. Not in this version.",
     ),
     _option(
         "atomicBatch",
@@ -151,14 +151,9 @@ class ExactlyOnceConfig:
         check_prefix(prefix)
         check_batch_id(batch_id)
         _check_decision_log(values["decisionLogTopic"], values)
-        if values["atomicBatch"]:
-            raise ConfigError("option atomicBatch is not supported by this version")
-        if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
-            raise ConfigError(
-                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} contradict each other: "
-                "such a transaction has no timeout",
-                hint="Leave one of them out.",
-            )
+        for name in ("atomicBatch", "twoPhaseCommit"):
+            if values[name]:
+                raise ConfigError(f"option {name} is not supported by this version")
         return cls(
             guarantee=DeliveryGuarantee.EXACTLY_ONCE,
             transactional_id_prefix=prefix,

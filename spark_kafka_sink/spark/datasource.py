@@ -14,6 +14,12 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.continuous_processing import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.exactly_once.planning import (
+    check_stream_options,
+    plan_micro_batch,
+    plan_write,
+)
+from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.shipped_files import check_security
 from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
@@ -46,13 +52,14 @@ class KafkaProdDataSource(DataSource):
         """
         return table_schema(self.options)
 
-    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | ExactlyOnceWriter:
         """The writer of a batch.
 
         Raises:
             ConfigError: an option is wrong, or the save mode is overwrite.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
+            KafkaProdError: with exactly-once, the decision log can't be read.
         """
         if overwrite:
             raise ConfigError(
@@ -60,38 +67,47 @@ class KafkaProdDataSource(DataSource):
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
                 "delete and create the topic",
             )
-        task = self._task_writer(schema)
+        config, contract = self._settle(schema)
         warn_of_shown_secrets(write_options(schema, self.options))
-        check_security(task.config.producer)
-        Publication.of_write(task.config).announce()
-        return KafkaProdWriter(task)
+        check_security(config.producer)
+        exactly_once = config.exactly_once.exactly_once
+        planned = plan_write(config, contract) if exactly_once else None
+        Publication.of_write(config).announce()
+        return planned or KafkaProdWriter(TaskWriter(config, contract))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaProdStreamWriter:  # noqa: N802
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> KafkaProdStreamWriter | ExactlyOnceStreamWriter:
         """The writer of a stream, made anew for each micro-batch and again for its commit.
 
         Raises:
             ConfigError: an option is wrong, the output mode is complete, or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
+            KafkaProdError: with exactly-once, the decision log can't be read, or a decision not be
+                finished.
         """
         if overwrite:
             raise ConfigError(
                 "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
-        task = self._task_writer(schema)
+        config, contract = self._settle(schema)
         if _planning():
             refuse_continuous()
             warn_of_shown_secrets(write_options(schema, self.options))
-            check_security(task.config.producer)
-            check_report_folder(task.config)
-        return KafkaProdStreamWriter(task)
-
-    def _task_writer(self, schema: StructType) -> TaskWriter:
-        config = SinkConfig.parse(write_options(schema, self.options))
+            check_security(config.producer)
+            check_report_folder(config)
         if config.exactly_once.exactly_once:
-            raise ConfigError("deliveryGuarantee=exactly-once is not supported by this version")
-        return TaskWriter(config, Contract.of(schema, config))
+            check_stream_options(config)
+            if _planning():
+                return plan_micro_batch(config, contract)
+            return ExactlyOnceStreamWriter(config, None)
+        return KafkaProdStreamWriter(TaskWriter(config, contract))
+
+    def _settle(self, schema: StructType) -> tuple[SinkConfig, Contract]:
+        config = SinkConfig.parse(write_options(schema, self.options))
+        return config, Contract.of(schema, config)
 
 
 def _planning() -> bool:

@@ -1,4 +1,4 @@
-"""Executors that die and tasks that run twice: at least once, and never less."""
+"""Executors that die and tasks that run twice: at least once and never less, or exactly once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from tests.spark.support.cluster_child import ROWS
 from tests.support.clients.readers import by_confluent
 
 ROOT = Path(__file__).resolve().parents[2]
-TOPICS = ("speculation", "stage-retry")
+TOPICS = ("speculation", "task-retry", "stage-retry")
+EXACTLY_ONCE = ("deliveryGuarantee=exactly-once", "transactionalIdPrefix=troubled")
 
 
 @pytest.mark.timeout(600)
-def test_speculation_and_a_lost_executor(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
+def test_speculation_and_a_lost_executor(options: tuple[str, ...], tmp_path: Path) -> None:
     with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
         done = subprocess.run(
             [
@@ -29,6 +31,7 @@ def test_speculation_and_a_lost_executor(tmp_path: Path) -> None:
                 "tests.spark.support.cluster_child",
                 tmp_path,
                 broker.bootstrap_servers,
+                *options,
             ],
             capture_output=True,
             text=True,
@@ -40,5 +43,6 @@ def test_speculation_and_a_lost_executor(tmp_path: Path) -> None:
         for topic in TOPICS:
             found = [int(r.value or b"") for r in by_confluent(broker.bootstrap_servers, topic)]
             assert set(found) == set(range(ROWS)), topic
+            assert not options or len(found) == ROWS, f"{topic}: rows are there twice"
             report = DeliveryReport.from_json(read_report(str(tmp_path / f"{topic}.json")))
             assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, ROWS)

@@ -4,75 +4,22 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.delivery_report import WriteStatus
-from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
+from tests.spark.support.stream import WAIT_S, Stream
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-
     from tests.spark.support.console import Console
     from tests.support.kafka.broker import KafkaCluster
-
-_WAIT_S = 90
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A streaming write with a checkpoint and a report folder."""
-
-    sink: Sink
-    folder: Path
-    topic: str
-
-    def start(self, frame: DataFrame, mode: str = "append", **options: Any) -> StreamingQuery:
-        """Start a query; `trigger` is what `DataStreamWriter.trigger` takes."""
-        trigger = options.pop("trigger", {"availableNow": True})
-        writer = frame.writeStream.format("kafkaprod").outputMode(mode).trigger(**trigger)
-        writer = writer.option("kafka.bootstrap.servers", self.sink.bootstrap_servers)
-        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        writer = writer.option("reportPath", str(self.folder / "reports"))
-        return writer.options(topic=self.topic, **options).start()
-
-    def run(self, frame: DataFrame, **options: Any) -> None:
-        """Run a query to its end."""
-        query = self.start(frame, **options)
-        try:
-            assert query.awaitTermination(_WAIT_S), "the query did not end"
-        finally:
-            query.stop()
-
-    def reports(self) -> list[DeliveryReport]:
-        """The report of each micro-batch, in order."""
-        paths = sorted((self.folder / "reports").glob("batch-*.json"))
-        return [DeliveryReport.from_json(read_report(str(path))) for path in paths]
-
-    def put(self, name: str, lines: list[str]) -> None:
-        """Add a file to the file source; hidden until it is complete."""
-        (self.folder / "input").mkdir(exist_ok=True)
-        (self.folder / f"{name}.part").write_text("".join(f"{line}\n" for line in lines))
-        (self.folder / f"{name}.part").rename(self.folder / "input" / name)
-
-    def files(self) -> DataFrame:
-        """The file source: one file per micro-batch."""
-        reader = self.sink.spark.readStream.option("maxFilesPerTrigger", "1")
-        return reader.text(str(self.folder / "input"))
-
-    def written(self) -> list[bytes | None]:
-        """All values in the topic, by partition and offset."""
-        return [r.value for r in by_confluent(self.sink.bootstrap_servers, self.topic)]
 
 
 @pytest.fixture
@@ -120,7 +67,7 @@ def test_a_running_query_that_is_stopped_and_started(stream: Stream) -> None:
     for _ in range(2):
         before = len(stream.reports())
         query = stream.start(values, trigger={"processingTime": "100 milliseconds"})
-        deadline = time.monotonic() + _WAIT_S
+        deadline = time.monotonic() + WAIT_S
         while len(stream.reports()) < before + 3 and query.isActive:
             assert time.monotonic() < deadline
             time.sleep(0.1)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+    from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceWriter
     from spark_kafka_sink.spark.writer import KafkaProdWriter
 
 ROWS_PER_TASK = 20
@@ -51,7 +52,7 @@ class SessionPerTaskDataSource(KafkaProdDataSource):
         """The name for ``format(...)``."""
         return "kafkaprod-session-per-task"
 
-    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | ExactlyOnceWriter:
         """The usual writer, in whose tasks giving a session back means dropping it."""
         writer = super().writer(schema, overwrite)
         run = writer._task.run

@@ -1,7 +1,8 @@
-"""Writes on a cluster of two executors in trouble: `cluster_child FOLDER SERVERS`.
+"""Writes on a cluster of two executors in trouble: `cluster_child FOLDER SERVERS [NAME=VALUE ...]`.
 
-Speculation starts second copies of a slow task while the first one writes; then an executor is
-killed in mid-write, so that Spark runs a shuffle's stage again.
+Speculation starts second copies of a slow task while the first one writes; then a task fails after
+some rows, and an executor is killed in mid-write, so that Spark runs a shuffle's stage again. The
+options are the sink's.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 ROWS = 400
@@ -40,18 +45,19 @@ _SETTINGS = {
 }
 
 
-def main(folder: Path, servers: str) -> None:
-    """Write twice, and leave the reports in the folder."""
+def main(folder: Path, options: dict[str, str]) -> None:
+    """Write three times, and leave the reports in the folder."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local-cluster[2,1,600]")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    _write(_slow_first_task(spark), servers, "speculation", folder)
+    _write(_slow_first_task(spark), options, "speculation", folder)
+    _write(_failing_first_attempt(spark), options, "task-retry", folder)
     killer = threading.Thread(target=_kill_an_executor, daemon=True)
     killer.start()
-    _write(_slow_after_a_shuffle(spark), servers, "stage-retry", folder)
+    _write(_slow_after_a_shuffle(spark), options, "stage-retry", folder)
     killer.join()
     spark.stop()
 
@@ -64,6 +70,19 @@ def _slow_first_task(spark: SparkSession) -> DataFrame:
     return spark.range(0, ROWS, 1, 8).selectExpr(
         f"IF(id < {ROWS // 8}, concat(id, {_NAP.format(100)}), CAST(id AS STRING)) AS value"
     )
+
+
+def _failing_first_attempt(spark: SparkSession) -> DataFrame:
+    """Two tasks, of which the second one fails at its last row when it runs for the first time."""
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        yield from batches
+        if context is not None and context.partitionId() and not context.attemptNumber():
+            raise RuntimeError("the first attempt fails")
+
+    frame = spark.range(0, ROWS, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+    return frame.mapInArrow(fail_once, "value string")
 
 
 def _slow_after_a_shuffle(spark: SparkSession) -> DataFrame:
@@ -83,11 +102,11 @@ def _kill_an_executor() -> None:
     found[0].kill()
 
 
-def _write(frame: DataFrame, servers: str, topic: str, folder: Path) -> None:
+def _write(frame: DataFrame, options: dict[str, str], topic: str, folder: Path) -> None:
     writer = frame.write.format("kafkaprod").mode("append").option("topic", topic)
-    writer = writer.option("kafka.bootstrap.servers", servers)
-    writer.option("reportPath", str(folder / f"{topic}.json")).save()
+    writer.options(**options).option("reportPath", str(folder / f"{topic}.json")).save()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    given = dict(argument.split("=", 1) for argument in sys.argv[3:])
+    main(Path(sys.argv[1]), {"kafka.bootstrap.servers": sys.argv[2], **given})

@@ -8,6 +8,19 @@ from tests.spark.ways.way import NO_OPTIONS, OURS, OVERWRITE, PARTITIONING, ROWS
 
 BATCH = (
     Way(name="save", act=lambda w: w.writer().save()),
+    Way(
+        name="save-exactly-once",
+        transactional=True,
+        act=lambda w: w.writer().options(**w.once, batchId="1").save(),
+    ),
+    Way(
+        name="save-as-table-exactly-once-twice",
+        transactional=True,
+        act=lambda w: (
+            w.writer().options(**w.once, batchId="1").saveAsTable(w.table),
+            w.writer().options(**w.once, batchId="1").saveAsTable(w.table),
+        ),
+    ),
     Way(name="save-to-a-path", act=lambda w: w.writer().save("somewhere")),
     Way(
         name="save-format-argument",

@@ -51,6 +51,16 @@ def _stream(mode: str, trigger: dict[str, Any]) -> Callable[[Write], None]:
     return act
 
 
+def _exactly_once(write: Write) -> None:
+    stream = write.stream(write.files(), "append", {"availableNow": True})
+    to_the_end(stream.options(**write.once).start())
+
+
+def _continuous_exactly_once(write: Write) -> None:
+    stream = write.stream(write.rate(), "append", {"continuous": "1 second"})
+    to_the_end(stream.options(**write.once).start())
+
+
 def _continuous(write: Write) -> None:
     to_the_end(write.stream(write.rate(), "append", {"continuous": "1 second"}).start())
 
@@ -92,6 +102,12 @@ STREAMS = (
         )
     ),
     Way(name="stream-continuous", act=_continuous, refused="write none.*processingTime"),
+    Way(name="stream-exactly-once", act=_exactly_once, transactional=True),
+    Way(
+        name="stream-continuous-exactly-once",
+        act=_continuous_exactly_once,
+        refused="write none.*processingTime",
+    ),
     Way(name="stream-to-table", act=_to_table),
     Way(name="stream-for-each-batch", act=_foreach_batch),
 )

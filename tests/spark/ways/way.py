@@ -37,6 +37,12 @@ class Write:
         """What the sink needs to know."""
         return {"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.security}
 
+    @property
+    def once(self) -> dict[str, str]:
+        """The same, to write exactly once."""
+        guarantee = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": self.topic}
+        return self.options | guarantee
+
     def frame(self, rows: int = ROWS, tasks: int = 3) -> DataFrame:
         """Rows of a string value."""
         return self.spark.range(0, rows, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
@@ -92,12 +98,16 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way to write. `refused`: what the error says, instead of any row."""
+    """A way to write. `refused`: what the error says, instead of any row.
+
+    `transactional`: the topic has markers of transactions beside the rows.
+    """
 
     name: str
     act: Callable[[Write], object]
     rows: int = ROWS
     refused: str | None = None
+    transactional: bool = False
 
 
 def attempt(way: Way, write: Write) -> str | None:

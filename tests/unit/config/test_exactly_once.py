@@ -64,14 +64,6 @@ def test_profile_java_gives_a_transaction_javas_minute() -> None:
     assert _parse(EXACTLY_ONCE | {"profile": "java"}).transaction_timeout_ms == 60_000
 
 
-def test_two_phase_commit_has_no_timeout() -> None:
-    assert _parse(EXACTLY_ONCE | {"twoPhaseCommit": "true"}).two_phase_commit
-    text = _failure(
-        EXACTLY_ONCE | {"twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "90000"}
-    )
-    assert "twoPhaseCommit and kafka.transaction.timeout.ms contradict each other" in text
-
-
 def test_the_guarantee_needs_a_prefix() -> None:
     assert "transactionalIdPrefix is required" in _failure({"deliveryGuarantee": "exactly-once"})
 
@@ -111,8 +103,9 @@ def test_what_promises_exactly_once_is_refused_without_it(options: dict[str, str
     assert f"option {name} is set, but deliveryGuarantee is at-least-once" in text
 
 
-def test_one_transaction_for_a_whole_batch_is_refused() -> None:
-    assert "atomicBatch is not supported" in _failure(EXACTLY_ONCE | {"atomicBatch": "true"})
+@pytest.mark.parametrize("name", ["atomicBatch", "twoPhaseCommit"])
+def test_what_is_not_there_yet_is_refused(name: str) -> None:
+    assert f"option {name} is not supported" in _failure(EXACTLY_ONCE | {name: "true"})
 
 
 @pytest.mark.parametrize("topic", ["a b", "..", ""])

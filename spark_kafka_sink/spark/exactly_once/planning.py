@@ -1,0 +1,88 @@
+"""What the driver does before any task: it finishes what is decided, and plans the transactions.
+
+Nothing here fences anybody: Spark plans in other processes than those in which it commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.exactly_once.committer import BatchCommitter
+from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.transactional_id import new_nonce
+from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
+from spark_kafka_sink.spark.exactly_once.timeouts import transaction_timeout_ms
+from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
+from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from spark_kafka_sink.spark.shipped_files import with_shipped_files
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.spark.contract import Contract
+
+_LOG = logging.getLogger("spark_kafka_sink")
+
+
+def plan_write(config: SinkConfig, contract: Contract) -> ExactlyOnceWriter:
+    """The writer of a batch, after finishing what an earlier run of it had decided.
+
+    Raises:
+        ConfigError: an option is for streams alone.
+        KafkaProdError: the decision log can't be read, or a decision not be finished.
+    """
+    options = config.exactly_once
+    if options.reset_transactional_state:
+        raise ConfigError(
+            "option resetTransactionalState is for streams",
+            hint="What a batchId was written under stays written: use another batchId.",
+        )
+    prefix, batch_id = options.transactional_id_prefix, options.batch_id
+    scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id)
+    plan = _plan(config, scope)
+    if not plan.must_write(None, scope.name):
+        _LOG.warning(
+            "batchId %s is already written under transactionalIdPrefix %s: nothing will be written",
+            batch_id,
+            prefix,
+        )
+    return ExactlyOnceWriter(TransactionalTaskWriter(config, contract, plan))
+
+
+def plan_micro_batch(config: SinkConfig, contract: Contract) -> ExactlyOnceStreamWriter:
+    """The writer of a micro-batch's tasks, after finishing what was decided before it.
+
+    Raises:
+        KafkaProdError: the decision log can't be read, or a decision not be finished.
+    """
+    plan = _plan(config, Scope.stream(config.exactly_once.transactional_id_prefix))
+    return ExactlyOnceStreamWriter(config, TransactionalTaskWriter(config, contract, plan))
+
+
+def check_stream_options(config: SinkConfig) -> None:
+    """Refuse what means nothing to a stream.
+
+    Raises:
+        ConfigError: there is a batchId.
+    """
+    if config.exactly_once.batch_id is not None:
+        raise ConfigError(
+            "option batchId is for batch writes: Spark numbers the batches of a stream itself",
+            hint="Leave it out; within foreachBatch give it to the write in there.",
+        )
+
+
+def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
+    options = config.exactly_once
+    located = replace(config, producer=with_shipped_files(config.producer))
+    state = BatchCommitter(located, scope).recover()
+    return WritePlan(
+        scope=scope,
+        nonce=new_nonce(),
+        state=state,
+        timeout_ms=transaction_timeout_ms(located),
+        reset=options.reset_transactional_state,
+        two_phase=options.two_phase_commit,
+    )

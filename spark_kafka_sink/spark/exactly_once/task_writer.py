@@ -1,0 +1,139 @@
+"""A task of a write that happens exactly once: its rows lie in a transaction that it leaves open.
+
+Each attempt has a transaction of its own. Those of lost attempts are aborted by the driver.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.scope import ScopeKind
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+)
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
+from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch
+from spark_kafka_sink.spark.shipped_files import with_shipped_files
+from spark_kafka_sink.spark.writer import TaskWriter, task_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
+
+_ABORT_S = 5.0
+"""Time that a failed task takes to abort its transaction; otherwise the driver does."""
+
+
+class TransactionalTaskWriter(TaskWriter):
+    """Writes one task's rows in a transaction; pickled from the driver with what it planned."""
+
+    def __init__(self, config: SinkConfig, contract: Contract, plan: WritePlan) -> None:
+        super().__init__(config, contract)
+        self.plan = plan
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TransactionMessage:
+        """Write all rows, unless the batch is decided already.
+
+        Raises:
+            TransactionError: the batch may not be written under this transactionalIdPrefix.
+            KafkaProdError: a row can't be delivered.
+        """
+        query_id, batch = self._identity()
+        if not self.plan.must_write(query_id, batch):
+            # A Python worker that leaves rows unread is taken for crashed, at times.
+            deque(batches, maxlen=0)
+            skipped = TaskResult(outcome=TaskOutcome.SKIPPED, query_id=query_id, batch=batch)
+            return TransactionMessage(DeliveryReport(), skipped, self.plan.nonce)
+        report, transaction = self._write(batches, query_id, batch)
+        result = TaskResult(
+            outcome=TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY,
+            query_id=query_id,
+            batch=batch,
+            transaction=transaction,
+        )
+        return TransactionMessage(report, result, self.plan.nonce)
+
+    def _identity(self) -> tuple[str | None, str]:
+        """The query's id and the batch; a batch job has no query, also within foreachBatch."""
+        if self.plan.scope.kind is not ScopeKind.STREAM:
+            return None, self.plan.scope.name
+        current = current_micro_batch()
+        return current.query_id, current.batch
+
+    def _write(
+        self, batches: Iterator[pa.RecordBatch], query_id: str | None, batch: str
+    ) -> tuple[DeliveryReport, TaskTransaction | None]:
+        """The report of all rows, and the open transaction that they are in; None without any."""
+        session: ProducerSession | None = None
+        config = with_shipped_files(self.config.producer)
+        try:
+            for rows in self.read(batches):
+                session = session or self._borrow(config, query_id, batch)
+                session.append(rows)
+            if session is None:
+                return DeliveryReport(), None
+            session.flush()
+            report = session.report(task_info())
+            transaction = self._left_open(session, report)
+        except BaseException:
+            if session is not None:
+                _abort(session)
+            raise
+        give_back_session(session)
+        return report, transaction
+
+    def _borrow(self, config: ProducerConfig, query_id: str | None, batch: str) -> ProducerSession:
+        transaction = self.plan.transaction(query_id, batch, task_info())
+        return borrow_session(config, self.session_settings(), transaction)
+
+    def _left_open(
+        self, session: ProducerSession, report: DeliveryReport
+    ) -> TaskTransaction | None:
+        """None where no row has come so far as to be written, as where all were dropped."""
+        transaction, started_ms = session.transaction, session.transaction_started_ms
+        if transaction is None or started_ms is None:
+            return None
+        return TaskTransaction(
+            transaction=transaction,
+            started_ms=started_ms,
+            timeout_ms=self.plan.timeout_ms,
+            partitions=_ranges(report),
+        )
+
+
+def _abort(session: ProducerSession) -> None:
+    """Leave as little as possible open of a task that has failed."""
+    try:
+        session.abort_transaction(_ABORT_S)
+    finally:
+        discard_session(session)
+
+
+def _ranges(report: DeliveryReport) -> tuple[PartitionRange, ...]:
+    return tuple(
+        PartitionRange(
+            topic=part.topic,
+            partition=part.partition,
+            records=part.persisted,
+            first_offset=part.first_offset,
+            last_offset=part.last_offset,
+        )
+        for part in report.partitions
+        if part.persisted
+    )

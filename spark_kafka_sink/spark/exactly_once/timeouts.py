@@ -1,0 +1,91 @@
+"""The timeout of transactions: how long tasks and driver together may take."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.exactly_once.task_transaction import TaskResult
+
+_LOG = logging.getLogger("spark_kafka_sink")
+MAX_TIMEOUT = "transaction.max.timeout.ms"
+NEVER_MS = 2**31 - 1
+"""The timeout that brokers give a transaction of two phases (KIP-939)."""
+_KAFKAS_DEFAULT_MS = 900_000
+_NEAR = 0.5
+"""Share of the timeout from which on the user is warned."""
+
+
+@lru_cache(maxsize=4)
+def broker_cap_ms(config: ProducerConfig) -> int:
+    """The longest timeout that the brokers allow; asked once in a process.
+
+    Raises:
+        KafkaProdError: no broker can be reached.
+    """
+    with borrowed_client(config) as client:
+        deadline = client.deadline(config.max_block_ms / 1000)
+        told = TopicAdmin(client).broker_config(MAX_TIMEOUT, deadline)
+    if told is not None and told.isdecimal():
+        return int(told)
+    _LOG.warning(
+        "%s of the brokers is not told without the right DescribeConfigs on the cluster: "
+        "transactions may last %d minutes, Kafka's default",
+        MAX_TIMEOUT,
+        _KAFKAS_DEFAULT_MS // 60_000,
+    )
+    return _KAFKAS_DEFAULT_MS
+
+
+def transaction_timeout_ms(config: SinkConfig) -> int:
+    """The timeout of each task's transaction.
+
+    Raises:
+        ConfigError: the option asks for more than the brokers allow.
+        KafkaProdError: no broker can be reached.
+    """
+    options = config.exactly_once
+    if options.two_phase_commit:
+        return NEVER_MS
+    cap = broker_cap_ms(config.producer)
+    wanted = options.transaction_timeout_ms
+    if wanted is not None and wanted > cap:
+        raise ConfigError(
+            f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, and the brokers allow {cap}",
+            hint=f"Lower it, leave it out, or raise {MAX_TIMEOUT} of the brokers.",
+        )
+    return wanted or cap
+
+
+def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: int) -> None:
+    """Say that the next batch may take too long, where this one took half of what it may."""
+    share, age_ms, timeout_ms = oldest(results, now_ms)
+    if share >= _NEAR:
+        _LOG.warning(
+            "%s: its oldest transaction was open for %.0f s of the %.0f s after which the broker "
+            "aborts it: write smaller batches, use more tasks at once, or raise "
+            "transaction.max.timeout.ms of the brokers (and kafka.transaction.timeout.ms, if set)",
+            name,
+            age_ms / 1000,
+            timeout_ms / 1000,
+        )
+
+
+def oldest(results: Sequence[TaskResult], now_ms: int) -> tuple[float, int, int]:
+    """Of the transaction that is nearest to its timeout: share of it, age and timeout in ms."""
+    ages = (
+        (now_ms - each.transaction.started_ms, each.transaction.timeout_ms)
+        for each in results
+        if each.transaction is not None and each.transaction.timeout_ms > 0
+    )
+    return max(((age / timeout, age, timeout) for age, timeout in ages), default=(0.0, 0, 0))

@@ -1,0 +1,60 @@
+"""What the driver plans before any task of a write, and hands to all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
+from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
+from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.log_state import LogState
+    from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.report.task_report import TaskInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """One planning of a batch write or of a micro-batch; pickled with its writer."""
+
+    scope: Scope
+    nonce: str
+    """Of this planning alone, so that no two attempts ever share a transactional id."""
+    state: LogState[TaskTransaction]
+    """What the decision log said of the scope."""
+    timeout_ms: int
+    """transaction.timeout.ms of each task's transaction."""
+    reset: bool = False
+    two_phase: bool = False
+
+    def must_write(self, query_id: str | None, batch: str) -> bool:
+        """Whether the tasks of a batch are to write, by what was read at planning.
+
+        Raises:
+            TransactionError: the batch is refused; the message says why, and what to do.
+        """
+        caller = Caller(query=query_id, batch=batch, reset=self.reset)
+        verdict = judge(self.state, caller)
+        if isinstance(verdict, Refusal):
+            raise refusal_error(verdict, self.scope, self.state, caller)
+        return verdict is Verdict.WRITE
+
+    def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
+        """The transaction of one attempt of one task."""
+        transactional_id = TaskTransactionalId(
+            scope=self.scope,
+            query_id=query_id,
+            batch=batch,
+            nonce=self.nonce,
+            partition=task.partition_id,
+            task_attempt_id=task.task_attempt_id,
+        )
+        return TransactionSettings(
+            transactional_id=str(transactional_id),
+            timeout_ms=self.timeout_ms,
+            two_phase=self.two_phase,
+        )

@@ -1,0 +1,27 @@
+"""A sink and a stream with deliveryGuarantee=exactly-once, on a real Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.exactly_once.transactional import ExactlyOnce
+from tests.spark.support.stream import Stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.spark.support.sink import Sink
+
+
+@pytest.fixture
+def once(sink: Sink, topic: str, tmp_path: Path) -> ExactlyOnce:
+    """Writes to an empty topic under a prefix of its own."""
+    return ExactlyOnce(sink, topic, tmp_path)
+
+
+@pytest.fixture
+def stream(sink: Sink, topic: str, tmp_path: Path) -> Stream:
+    """A stream to an empty topic."""
+    return Stream(sink, tmp_path, topic)

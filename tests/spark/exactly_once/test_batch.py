@@ -1,0 +1,128 @@
+"""Batch jobs: all rows or none, and once for each batchId."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.report.delivery_report import WriteStatus
+from tests.spark.support.sink import create_topics
+from tests.support.clients.readers import by_confluent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tests.spark.exactly_once.transactional import ExactlyOnce
+    from tests.spark.support.console import Console
+    from tests.spark.support.stream import Stream
+    from tests.support.kafka.broker import KafkaCluster
+
+
+def test_a_batch_is_committed_as_a_whole(once: ExactlyOnce) -> None:
+    report = once.write(once.numbers(0, 300))
+    assert (report.transaction_outcome, report.persisted, report.tasks) == ("committed", 300, 3)
+    assert once.read() == list(range(300))
+
+
+def test_a_write_without_rows(once: ExactlyOnce) -> None:
+    report = once.write(once.numbers(0, 0))
+    assert (report.status, report.transaction_outcome) == (WriteStatus.SUCCEEDED, "empty")
+    assert once.read() == []
+
+
+def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
+    """One task of three fails after the others may have written all their rows."""
+    failing = once.numbers(0, 300).selectExpr(
+        "value", "IF(value = '299', 99, CAST(value AS INT) % 4) AS partition"
+    )
+    with pytest.raises(Exception, match="asks for a partition"):
+        once.write(failing)
+    assert once.report().status is WriteStatus.FAILED
+    assert once.read() == []
+    report = once.write(once.numbers(1000, 1010))
+    assert report.transaction_outcome == "committed"
+    assert once.read() == list(range(1000, 1010))  # nothing that is open holds them back
+
+
+def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None:
+    first = once.write(once.numbers(0, 100), batchId="2026-11-20")
+    assert (first.transaction_outcome, first.persisted) == ("committed", 100)
+    mark = console.mark()
+    again = once.write(once.numbers(0, 100), batchId="2026-11-20")
+    assert (again.transaction_outcome, again.persisted) == ("already written", 0)
+    console.wait_for("batchId 2026-11-20 is already written", mark)
+    other = once.write(once.numbers(100, 150), batchId="2026-11-21")
+    assert (other.transaction_outcome, other.persisted) == ("committed", 50)
+    assert once.read() == list(range(150))
+
+
+def test_dead_letters_are_in_the_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:
+    dead = f"{once.topic}-dead"
+    create_topics(real_kafka, [dead])
+    tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": dead}
+    rows = once.numbers(0, 100, tasks=2).selectExpr(
+        "value", "IF(value = '7', 99, CAST(value AS INT) % 4) AS partition"
+    )
+    failing = rows.selectExpr("IF(value = '99', raise_error('late'), value) AS value", "partition")
+    with pytest.raises(Exception, match="late"):
+        once.write(failing, **tolerant)
+    assert once.read() == []
+    assert by_confluent(real_kafka.bootstrap_servers, dead) == []
+    once.write(rows, **tolerant)
+    assert once.read() == [number for number in range(100) if number != 7]
+    assert [each.value for each in by_confluent(real_kafka.bootstrap_servers, dead)] == [b"7"]
+
+
+def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, stream: Stream) -> None:
+    """Each micro-batch is handed over twice, as Spark does after a restart."""
+
+    def twice(frame: DataFrame, number: int) -> None:
+        for _ in range(2):
+            writer = frame.write.format("kafkaprod").mode("append").options(**once.options)
+            writer.option("batchId", str(number)).save()
+
+    for number in range(2):
+        stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
+    query = (
+        stream.files()
+        .writeStream.foreachBatch(twice)
+        .option("checkpointLocation", str(stream.folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert once.report().transaction_outcome == "already written"
+    assert once.read() == list(range(20))
+
+
+def test_in_sql(once: ExactlyOnce) -> None:
+    spark = once.sink.spark
+    pairs = ", ".join(
+        f"'{name}' = '{value}'" for name, value in (once.options | {"batchId": "sql"}).items()
+    )
+    spark.sql("CREATE TABLE once_rows (value STRING) USING kafkaprod")
+    try:
+        for _ in range(2):
+            spark.sql(
+                f"INSERT INTO once_rows WITH ({pairs}) SELECT CAST(id AS STRING) FROM range(60)"
+            )
+    finally:
+        spark.sql("DROP TABLE once_rows")
+    writer = once.numbers(60, 90).write.format("kafkaprod").mode("append")
+    writer.options(**once.options).saveAsTable("once_table")
+    spark.sql("DROP TABLE once_table")
+    assert once.read() == list(range(90))
+
+
+def test_a_state_that_is_to_be_reset_is_a_streams(once: ExactlyOnce) -> None:
+    with pytest.raises(Exception, match="resetTransactionalState is for streams"):
+        once.write(once.numbers(0, 1), resetTransactionalState="true")
+
+
+def test_one_prefix_for_several_jobs(once: ExactlyOnce) -> None:
+    """A batchId may be any text, and a job may have none."""
+    first = once.write(once.numbers(0, 10), batchId="a b/c ü")
+    second = once.write(once.numbers(10, 20), kafka__transaction__timeout__ms="60000")
+    assert first.transaction_outcome == second.transaction_outcome == "committed"
+    assert once.read() == list(range(20))

@@ -1,0 +1,141 @@
+"""Streams: restarts, checkpoints that are set back, deleted or shared, failing batches."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from tests.spark.exactly_once.transactional import committed_numbers, options
+
+if TYPE_CHECKING:
+    from spark_kafka_sink import EmbeddedBroker
+    from tests.spark.support.stream import Stream
+
+
+def _put(stream: Stream, first: int, last: int) -> None:
+    """Files of ten numbers each."""
+    for number in range(first, last):
+        stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
+
+
+def _run(stream: Stream, **more: str) -> None:
+    stream.run(stream.files(), **options(stream.topic), **more)
+
+
+def _read(stream: Stream) -> list[int]:
+    return committed_numbers(stream.sink.bootstrap_servers, stream.topic)
+
+
+def _outcomes(stream: Stream) -> list[str]:
+    return [report.transaction_outcome for report in stream.reports()]
+
+
+def _forget_commit(stream: Stream, batch: int) -> None:
+    """As if the driver had died before Spark noted that the batch is done."""
+    commits = stream.folder / "checkpoint" / "commits"
+    for path in (commits / str(batch), commits / f".{batch}.crc"):
+        path.unlink()
+
+
+def test_several_batches_and_restarts(stream: Stream) -> None:
+    _put(stream, 0, 3)
+    _run(stream)
+    assert _outcomes(stream) == ["committed"] * 3
+    _put(stream, 3, 4)
+    _run(stream)
+    _run(stream)
+    assert _outcomes(stream) == ["committed"] * 4
+    assert _read(stream) == list(range(40))
+
+
+def test_a_batch_that_spark_forgot_is_not_written_again(stream: Stream) -> None:
+    _put(stream, 0, 2)
+    _run(stream)
+    for _ in range(2):
+        _forget_commit(stream, 1)
+        _run(stream)
+        assert _outcomes(stream) == ["committed", "already written"]
+    _put(stream, 2, 3)
+    _run(stream)
+    assert _outcomes(stream) == ["committed", "already written", "committed"]
+    assert _read(stream) == list(range(30))
+
+
+def test_a_new_checkpoint_under_an_old_prefix_is_refused_unless_it_is_meant(
+    stream: Stream,
+) -> None:
+    _put(stream, 0, 1)
+    _run(stream)
+    shutil.rmtree(stream.folder / "checkpoint")
+    with pytest.raises(StreamingQueryException, match="resetTransactionalState"):
+        _run(stream)
+    assert _read(stream) == list(range(10))
+    # The user means it: what the new query reads again is written again.
+    _run(stream, resetTransactionalState="true")
+    _put(stream, 1, 2)
+    _run(stream, resetTransactionalState="true")
+    assert _read(stream) == sorted([*range(10), *range(20)])
+
+
+def test_a_second_query_on_a_prefix_is_refused(stream: Stream) -> None:
+    _put(stream, 0, 1)
+    _run(stream)
+    other = replace(stream, folder=stream.folder / "other")
+    other.folder.mkdir()
+    _put(other, 5, 6)
+    with pytest.raises(StreamingQueryException, match="transactionalIdPrefix"):
+        other.run(other.files(), **options(stream.topic))
+    _put(stream, 1, 2)
+    _run(stream)
+    assert _read(stream) == list(range(20))
+
+
+def test_a_failed_batch_runs_again_without_a_trace(stream: Stream) -> None:
+    """Two tasks: the good one has written its rows when the other one fails."""
+    stream.put("0.txt", ["1"])
+    stream.put("1.txt", ["2"])
+    frame = (
+        stream.sink.spark.readStream.option("maxFilesPerTrigger", "2")
+        .text(str(stream.folder / "input"))
+        .repartition(2, "value")
+    )
+    failing = frame.selectExpr("value", "IF(value = '2', 99, 0) AS partition")
+    with pytest.raises(StreamingQueryException, match="asks for a partition"):
+        stream.run(failing, **options(stream.topic))
+    assert _read(stream) == []
+    assert _outcomes(stream) == ["aborted"]
+    mended = frame.selectExpr("value", "IF(value = '2', 1, 0) AS partition")
+    stream.run(mended, **options(stream.topic))
+    assert _read(stream) == [1, 2]
+    assert _outcomes(stream) == ["committed"]
+
+
+def test_a_batch_id_is_not_for_streams(stream: Stream) -> None:
+    _put(stream, 0, 1)
+    with pytest.raises(Exception, match="option batchId is for batch writes"):
+        _run(stream, batchId="1")
+
+
+def test_a_commit_that_raises_behind_its_decision_is_rolled_forward(
+    stream: Stream, embedded_broker: EmbeddedBroker, unique_topic: str
+) -> None:
+    """Spark calls abort() then, with the messages of all tasks."""
+    embedded_broker.create_topic(unique_topic, 2)
+    sink = replace(stream.sink, bootstrap_servers=embedded_broker.bootstrap_servers)
+    stream = replace(stream, sink=sink, topic=unique_topic)
+    _put(stream, 0, 1)
+    _run(stream)
+    _put(stream, 1, 2)
+    # The first EndTxn is that of the decision, the second a task's.
+    embedded_broker.faults.add("end_txn:after=1:next=1:error=TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    with pytest.raises(StreamingQueryException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        _run(stream)
+    assert _outcomes(stream) == ["committed", "rolled forward"]
+    assert _read(stream) == list(range(20))
+    _run(stream)
+    assert _outcomes(stream) == ["committed", "already written"]
+    assert _read(stream) == list(range(20))

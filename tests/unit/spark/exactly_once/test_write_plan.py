@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing
+from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+from spark_kafka_sink.exactly_once.transactional_id import parse_task_id
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
+
+STREAM = Scope.stream("orders")
+TRANSACTION = TaskTransaction(
+    transaction=OpenTransaction(
+        transactional_id="t", producer_id=1, epoch=0, version=TransactionVersion.V2
+    ),
+    started_ms=1,
+    timeout_ms=60_000,
+)
+
+
+def _plan(state: LogState[TaskTransaction], scope: Scope = STREAM) -> WritePlan:
+    return WritePlan(scope=scope, nonce="0123456789abcdef", state=state, timeout_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    ("state", "batch", "written"),
+    [
+        (Nothing(), "0", True),
+        (Done("q", "4"), "5", True),
+        (Done("q", "5"), "5", False),
+        (Decided("q", "5", (TRANSACTION,)), "5", False),
+    ],
+)
+def test_a_micro_batch_is_written_or_skipped(
+    state: LogState[TaskTransaction], batch: str, written: bool
+) -> None:
+    assert _plan(state).must_write("q", batch) is written
+
+
+@pytest.mark.parametrize(
+    ("state", "batch", "wanted"),
+    [
+        (Nothing(), "5", "nothing of the batches before"),
+        (Done("other", "4"), "0", "another query"),
+        (Done("q", "6"), "5", "a later batch"),
+    ],
+)
+def test_a_refused_micro_batch_is_told_what_to_do(
+    state: LogState[TaskTransaction], batch: str, wanted: str
+) -> None:
+    with pytest.raises(TransactionError, match=wanted) as caught:
+        _plan(state).must_write("q", batch)
+    assert caught.value.hint
+
+
+def test_a_new_query_takes_over_where_that_is_meant() -> None:
+    assert replace(_plan(Done("other", "4")), reset=True).must_write("q", "0")
+
+
+def test_a_batch_is_written_once() -> None:
+    scope = Scope.batch("orders", "2026-11-20")
+    assert _plan(Nothing(), scope).must_write(None, scope.name)
+    assert not _plan(Done(None, scope.name), scope).must_write(None, scope.name)
+
+
+def test_each_attempt_has_an_id_of_its_own() -> None:
+    plan = _plan(Nothing())
+    tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
+    first, second = (plan.transaction("q", "5", task) for task in tasks)
+    assert first.transactional_id != second.transactional_id
+    parsed = parse_task_id(first.transactional_id)
+    assert parsed is not None
+    assert (parsed.scope, parsed.query_id, parsed.batch) == (STREAM, "q", "5")
+    assert (parsed.nonce, parsed.partition, parsed.task_attempt_id) == (plan.nonce, 3, 70)
+    assert first.timeout_ms == 60_000
+
+
+def test_it_travels_with_the_writer() -> None:
+    plan = _plan(Done("q", "5", ("old",)))
+    assert pickle.loads(pickle.dumps(plan)) == plan
