@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
 from spark_kafka_sink.security.tls.client_ssl import CipherSuiteError, PeerCertificateError
-from spark_kafka_sink.security.tls.verification import verification_failure
+from spark_kafka_sink.security.tls.verification import WEAKER, verification_failure
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import TlsConfig
@@ -129,6 +129,11 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
         return _refused_client(reason, config)
     if reason in {"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "NO_SHARED_CIPHER"}:
         return _no_common_ground(reason, config)
+    if reason == "DH_KEY_TOO_SMALL":
+        return _Sentence(
+            "the broker's Diffie-Hellman parameters have less than 2048 bits",
+            f"Give it others, or suites of ECDHE. Until then: {WEAKER}",
+        )
     if reason == "UNRECOGNIZED_NAME":
         return _Sentence(
             "the broker, or a proxy before it, knows no host of the name that the client asked for",

@@ -23,9 +23,7 @@ _INVALID_AUTHORITY = frozenset({24, 79})
 _OTHER_HOST = frozenset({62, 64})
 _TOO_WEAK = frozenset({66, 67, 68})
 _MOST_NAMES = 10
-WEAKER = (
-    "kafka.ssl.cipher.suites=@SECLEVEL=1 takes RSA keys of 1024 bits too, @SECLEVEL=0 also SHA-1."
-)
+WEAKER = "kafka.ssl.cipher.suites=@SECLEVEL=1 takes keys of 1024 bits too, @SECLEVEL=0 also SHA-1."
 """How to take what Java takes and OpenSSL does not: only ever by the user's own word."""
 
 

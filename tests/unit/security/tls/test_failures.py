@@ -150,6 +150,16 @@ def test_keys_that_are_too_short(tmp_path: Path) -> None:
     assert re.search(r"not accepted: EE certificate key too weak.*2048 bits.*@SECLEVEL=1", said)
 
 
+def test_diffie_hellman_of_few_bits(tmp_path: Path) -> None:
+    parameters = tmp_path / "dh.pem"
+    group = ("-algorithm", "DH", "-pkeyopt", "group:modp_1536")
+    openssl("genpkey", "-genparam", *group, "-out", str(parameters))
+    weak = ("-tls1_2", "-cipher", "DHE:@SECLEVEL=0", "-dhparam", str(parameters))
+    server = AUTHORITY.server("localhost", kind=KeyKind.RSA)
+    said = said_of(tmp_path, replace(CONFIG, protocols=TLS_1_2), server, weak)
+    assert re.search(r"Diffie-Hellman parameters have less than 2048 bits.*@SECLEVEL=1", said)
+
+
 def signed_by_sha_1(folder: Path) -> tuple[TlsConfig, Path]:
     """A certificate for localhost that only SHA-1 holds together, and who trusts its authority."""
     authority, request = folder / "authority.pem", folder / "request.pem"
