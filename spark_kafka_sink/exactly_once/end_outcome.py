@@ -49,6 +49,8 @@ _OUTCOMES: dict[int, EndOutcome] = {
     ErrorCode.coordinator_not_available: EndOutcome.RETRY,
     ErrorCode.not_coordinator: EndOutcome.RETRY,
     ErrorCode.concurrent_transactions: EndOutcome.RETRY,
+    ErrorCode.request_timed_out: EndOutcome.RETRY,
+    ErrorCode.network_exception: EndOutcome.RETRY,
     ClientErrorCode.disconnected: EndOutcome.RETRY,
     ClientErrorCode.not_sent: EndOutcome.RETRY,
 }

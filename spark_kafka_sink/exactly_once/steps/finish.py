@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.steps.torn import fates_of
-from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
 def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
     """The final answer for each transactional id."""
     waiting = {each.transactional_id: each.transaction for each in decided.transactions}
-    codes: dict[str, int] = {}
+    codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     while waiting:
         deadline = driver.client.deadline(REPORT_SECONDS)
         answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)

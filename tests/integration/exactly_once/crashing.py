@@ -1,4 +1,4 @@
-"""Drivers that die at a chosen step, between one request to Kafka and the next."""
+"""Drivers that die, or sleep, at a chosen step, between one request to Kafka and the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.exactly_once.steps.driver import Driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.exactly_once.log.decision import Record
     from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
@@ -37,47 +37,48 @@ class CrashError(Exception):
     """The process is gone."""
 
 
-class CrashingDriver(Driver):
-    """Raises at one step; nothing of it happens afterwards."""
+class SteppedDriver(Driver):
+    """Something happens at one step of `STEPS`, while the driver does nothing."""
 
     step = ""
+    happens: Callable[[], None]
 
-    def crash(self, step: str) -> None:
-        """Die if this is the step."""
+    def reach(self, step: str) -> None:
+        """Let it happen if this is the step."""
         if step == self.step:
-            raise CrashError(step)
+            self.happens()
 
     def fence(self) -> OpenTransaction:
         """See `Driver`."""
         owner = super().fence()
-        self.crash("after fence")
+        self.reach("after fence")
         return owner
 
     def read(self) -> DecisionRecords:
         """See `Driver`."""
         records = super().read()
-        self.crash("after read")
+        self.reach("after read")
         return records
 
     def check_alive(self, transactions: Sequence[TaskTransaction]) -> None:
         """See `Driver`."""
         super().check_alive(transactions)
-        self.crash("after describe")
+        self.reach("after describe")
 
     def append(
         self, owner: OpenTransaction, record: Record | None, step: str, seconds: float = 0.0
     ) -> OpenTransaction:
         """See `Driver`."""
-        self.crash(f"before {step}")
+        self.reach(f"before {step}")
         owner = super().append(owner, record, step, seconds)
-        self.crash(f"after {step}")
+        self.reach(f"after {step}")
         return owner
 
 
-class _CrashingAdmin(TransactionAdmin):
-    """Ends one transaction and dies, or all of them."""
+class _SteppedAdmin(TransactionAdmin):
+    """Something happens when one transaction is ended, or all of them are."""
 
-    def __init__(self, driver: CrashingDriver) -> None:
+    def __init__(self, driver: SteppedDriver) -> None:
         super().__init__(driver.client)
         self._driver = driver
 
@@ -85,20 +86,31 @@ class _CrashingAdmin(TransactionAdmin):
         self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
     ) -> dict[str, int]:
         """See `TransactionAdmin`."""
-        if commit and self._driver.step == "between two EndTxns":
-            transactions = transactions[:1]
-        codes = super().end(transactions, commit=commit, deadline=deadline)
-        if commit:
-            self._driver.crash("between two EndTxns")
-            self._driver.crash("after commit")
+        if not commit:
+            return super().end(transactions, commit=False, deadline=deadline)
+        codes = super().end(transactions[:1], commit=True, deadline=deadline)
+        self._driver.reach("between two EndTxns")
+        codes |= super().end(transactions[1:], commit=True, deadline=deadline)
+        self._driver.reach("after commit")
         return codes
 
 
 @contextmanager
-def crashing_driver(writes: Writes, step: str) -> Iterator[Driver]:
-    """A driver that dies at a step of `STEPS`."""
+def stepped_driver(writes: Writes, step: str, happens: Callable[[], None]) -> Iterator[Driver]:
+    """A driver during whose step something happens."""
     with borrowed_client(writes.config.producer) as client:
-        driver = CrashingDriver(client, writes.config, writes.scope)
-        driver.step = step
-        driver.admin = _CrashingAdmin(driver)
+        driver = SteppedDriver(client, writes.config, writes.scope)
+        driver.step, driver.happens = step, happens
+        driver.admin = _SteppedAdmin(driver)
+        yield driver
+
+
+@contextmanager
+def crashing_driver(writes: Writes, step: str) -> Iterator[Driver]:
+    """A driver that dies at a step."""
+
+    def die() -> None:
+        raise CrashError(step)
+
+    with stepped_driver(writes, step, die) as driver:
         yield driver

@@ -19,10 +19,12 @@ from tests.integration.exactly_once.crashing import (
     STEPS,
     CrashError,
     crashing_driver,
+    stepped_driver,
 )
 from tests.integration.exactly_once.writing import (
     PARTITIONS,
     QUERY,
+    ROWS,
     batch_job,
     rows_of,
     stream,
@@ -122,6 +124,50 @@ def test_an_abort_after_a_commit_that_raised_finishes_what_is_decided(
     decided = step in DECIDED
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.ABORTED)
     assert query.visible() == (rows_of("0") if decided else NOTHING)
+
+
+LATE = {
+    "after fence": CommitStatus.ALREADY_WRITTEN,
+    "after read": "can't be committed safely",  # its transactions are aborted
+    "after describe": "a newer driver of stream p-",
+    "before decide": "a newer driver of stream p-",
+    "after decide": CommitStatus.COMMITTED,
+    "between two EndTxns": CommitStatus.COMMITTED,
+    "after commit": CommitStatus.COMMITTED,
+    "before done": CommitStatus.COMMITTED,
+    "after done": CommitStatus.COMMITTED,
+}
+"""What becomes of a driver that sleeps at a step until another one has run its batch."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_that_wakes_up_late_doubles_nothing(query: Writes, step: str) -> None:
+    tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
+    outcomes = []
+
+    def overtake() -> None:
+        outcomes.append(query.committer.commit("0", query.tasks("0")).status)
+
+    with stepped_driver(query, step, overtake) as driver:
+        expected = LATE[step]
+        if isinstance(expected, CommitStatus):
+            outcome = commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+            assert outcome.status is expected
+        else:
+            with pytest.raises(TransactionError, match=expected):
+                commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    assert len(outcomes) == 1
+    assert query.committer.recover() == Done(QUERY, "0")
+    query.committer.commit("1", query.tasks("1"))
+    assert query.visible() == rows_of("0", "1")
+
+
+def test_a_thousand_transactions_are_committed_together(query: Writes) -> None:
+    query.committer.recover()
+    results = query.tasks("0", 1_000)
+    outcome = query.committer.commit("0", results)
+    assert (outcome.transactions, outcome.records) == (1_000, 1_000 * ROWS)
+    assert outcome.total_ms < 3_000
 
 
 def test_an_abort_of_a_batch_that_failed_ends_all_its_transactions(query: Writes) -> None:

@@ -20,6 +20,8 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode
         (15, EndOutcome.RETRY),
         (16, EndOutcome.RETRY),
         (51, EndOutcome.RETRY),
+        (7, EndOutcome.RETRY),
+        (13, EndOutcome.RETRY),
         (-2, EndOutcome.RETRY),
         (-3, EndOutcome.RETRY),
         (53, EndOutcome.FAILED),
