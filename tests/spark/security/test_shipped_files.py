@@ -53,9 +53,11 @@ LOGIN = jaas(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("master", ["local-cluster[2,1,500]", "local[2]"])
 def test_options_name_shipped_files(
-    secured_kafka: SecuredKafka, unique_topic: str, tmp_path: Path
+    secured_kafka: SecuredKafka, unique_topic: str, tmp_path: Path, master: str
 ) -> None:
+    """Two executors find them in their working directories, tasks on the driver elsewhere."""
     for name in STORES:
         shutil.copy(secured_kafka.stores.path(name), tmp_path / name)
     (tmp_path / "login.jaas").write_text(LOGIN)
@@ -68,7 +70,7 @@ def test_options_name_shipped_files(
     }
     child = [sys.executable, "-m", "tests.spark.support.shipping_child"]
     done = subprocess.run(
-        [*child, tmp_path, json.dumps(writes)],
+        [*child, master, tmp_path, json.dumps(writes)],
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""Writes with files that Spark ships to its executors: `shipping_child FOLDER WRITES`.
+"""Writes with files that Spark ships to its executors: `shipping_child MASTER FOLDER WRITES`.
 
 WRITES is JSON, topics and their options; FOLDER holds what is shipped, which options name without
 a folder.
@@ -23,10 +23,10 @@ _SETTINGS = {
 }
 
 
-def main(folder: Path, writes: dict[str, dict[str, str]]) -> None:
-    """Two executors, whose working directories are their own."""
+def main(master: str, folder: Path, writes: dict[str, dict[str, str]]) -> None:
+    """Ship the files, and write a table to each topic."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local-cluster[2,1,500]")
+    builder = SparkSession.builder.master(master)
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -40,4 +40,4 @@ def main(folder: Path, writes: dict[str, dict[str, str]]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))
