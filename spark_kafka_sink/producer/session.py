@@ -140,12 +140,12 @@ class ProducerSession:
         transactions.request_abort()
         clock = self.client.clock
         deadline = clock.monotonic() + seconds
-        while not transactions.ended.is_set() and not self.client.gone:
+        while not transactions.over.is_set() and not self.client.gone:
             self.client.network.wakeup()
             left = deadline - clock.monotonic()
-            if left <= 0 or transactions.ended.wait(min(left, LOOK_EVERY)):
+            if left <= 0 or transactions.over.wait(min(left, LOOK_EVERY)):
                 break
-        return transactions.ended.is_set()
+        return transactions.has_ended
 
     def report(self, task: TaskInfo) -> DeliveryReport:
         """What was delivered where; complete after `flush`."""

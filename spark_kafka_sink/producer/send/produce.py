@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 _WITHOUT_TOPIC_IDS = 12
+_ADDS_PARTITIONS = 12
+"""The first version of Produce that takes its partitions into the transaction (KIP-890)."""
 _ZSTD = 7
 """The first version of Produce in which batches may be compressed with zstd (KIP-110)."""
 
@@ -68,6 +70,15 @@ def produce_request(
     if transactions is not None:
         cap = transactions.version.produce_cap or cap
     version = connection.version(ApiKey.PRODUCE, cap)
+    if transactions is not None and not (
+        transactions.version.needs_add_partitions or version >= _ADDS_PARTITIONS
+    ):
+        raise ProtocolError(
+            f"the cluster has finalized transaction.version, and a broker of it speaks Produce "
+            f"{version}, which adds no partitions to a transaction",
+            error=error_name(ErrorCode.unsupported_version),
+            hint="run the same release on every broker",
+        )
     if version <= _WITHOUT_TOPIC_IDS:
         for _, batch in drained:
             batch.by_name = True

@@ -123,6 +123,8 @@ class Sender:
                 self._completion.abandon(failure)
         finally:
             self._accumulator.state.fail(failure)
+            if self._transactions is not None:
+                self._transactions.over.set()
 
     def finished(self) -> None:
         """No turn will come any more: the last statistics."""

@@ -85,8 +85,8 @@ class TransactionManager:
         self._abort_wanted = False
 
         # Set by the sender thread; any may wait for it.
-        self.ended = Event()
-        """There is nothing left to be done about the transaction."""
+        self.over = Event()
+        """Nothing more will be done about the transaction: it has ended, or nobody can end it."""
 
         # Changed by the sender thread; the writer reads them after a flush.
         self.state = TransactionState.UNINITIALIZED
@@ -113,6 +113,11 @@ class TransactionManager:
     def request_abort(self) -> None:
         """Have the transaction aborted, if there is one; the caller wakes the sender."""
         self._abort_wanted = True
+
+    @property
+    def has_ended(self) -> bool:
+        """There is nothing left to be aborted."""
+        return self.state in ENDED
 
     @property
     def transaction(self) -> OpenTransaction | None:
@@ -211,7 +216,11 @@ class TransactionManager:
 
     def wait(self, now: float) -> float:
         """Seconds until `maybe_send` has something to do."""
-        if self._in_flight:
+        waits_for_coordinator = self.state in {
+            TransactionState.UNINITIALIZED,
+            TransactionState.ABORTING,
+        } or self._partitions.of(PartitionState.NEW)
+        if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.at - now, self._coordinator.wait(now))
 
@@ -355,4 +364,4 @@ class TransactionManager:
     def _to(self, state: TransactionState) -> None:
         self.state = next_state(self.state, state)
         if state in ENDED:
-            self.ended.set()
+            self.over.set()

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, ProtocolError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
-from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.coordinator import Trouble
 from tests.support.harness.fake import FakeCluster, Fault
@@ -210,6 +212,31 @@ def test_a_topic_that_must_not_be_written_is_named() -> None:
         assert "--operation Write --topic t" in str(caught.value)
 
 
+@pytest.mark.parametrize("partition", [0, None])
+def test_rows_of_a_topic_that_must_not_be_written_become_dead_letters(
+    partition: int | None,
+) -> None:
+    policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+    brokers = FakeCluster(topics={"t": 2, "dead": 1})
+    brokers.coordinator.version = 0
+    brokers.coordinator.denied.add("t")
+    with world(brokers, SessionSettings(dead_letters=policy), transaction=SETTINGS) as one:
+        one.send([b"1", b"2"], partition)
+        one.finish()
+        assert brokers.logs["dead", 0].values() == [b"1", b"2"]
+        assert brokers.coordinator.transactions[ID].partitions == {("dead", 0)}
+        assert one.session.transaction is not None
+
+
+def test_where_every_row_is_dropped_there_is_nothing_to_commit() -> None:
+    drops = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
+    with world(cluster(2), drops, transaction=SETTINGS) as one:
+        one.fault(Fault(error=87))
+        one.send([b"bad"])
+        one.finish()
+        assert one.session.transaction is None
+
+
 def test_what_no_coordinator_answers_expires_and_says_why(one: World) -> None:
     one.cluster.coordinator.trouble[FIND].extend([Trouble(error=15)] * 2_000)
     one.send([b"v"])
@@ -255,91 +282,52 @@ def test_what_expires_after_it_was_sent_poisons_the_transaction(one: World) -> N
         one.finish(0.5)
 
 
-# The end.
+# Versions.
 
 
-def test_an_open_transaction_is_aborted(one: World) -> None:
-    one.send_batches(2)
-    one.finish()
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
-    assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
-    one.steps(3)
-    with pytest.raises(DeliveryError, match="is aborted, as its task was given up"):
-        _ = one.session.transaction
-
-
-def test_a_failed_session_is_aborted(one: World) -> None:
-    one.fault(Fault(error=17))
-    one.send_batches(2)
-    with pytest.raises(DeliveryError):
+def test_transactions_v2_without_topic_ids() -> None:
+    brokers = cluster(2)
+    brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 12)
+    with world(brokers, transaction=SETTINGS) as one:
+        values = one.send_batches(3)
         one.finish()
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+        assert {seen.version for seen in brokers.seen} == {12}
+        assert brokers.coordinator.asked(ADD) == []
+        assert brokers.logs["t", 0].values() == values
 
 
-def test_batches_are_not_sent_after_an_abort(one: World) -> None:
-    one.send_batches(1)
-    one.finish()
-    before = len(one.cluster.seen)
-    one.send_batches(3)
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    one.steps(20)
-    assert len(one.cluster.seen) == before
-    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+def test_a_broker_that_offers_no_transactions_v2_has_v1() -> None:
+    """Whatever the cluster has finalized: by V1 nothing can go wrong."""
+    brokers = cluster(2)
+    brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 11)
+    with world(brokers, transaction=SETTINGS) as one:
+        one.send_batches(1)
+        one.finish()
+        assert len(brokers.coordinator.asked(ADD)) == 1
+        assert one.session.transaction is not None
+        assert one.session.transaction.version is TransactionVersion.V1
 
 
-def test_nothing_is_aborted_where_nothing_was_written(one: World) -> None:
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    assert one.cluster.coordinator.requests == []
+def test_two_phase_commit_is_asked_for_and_has_no_timeout() -> None:
+    brokers = cluster(2)
+    brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
+    settings = TransactionSettings(transactional_id=ID, timeout_ms=1_000, two_phase=True)
+    with world(brokers, transaction=settings) as one:
+        one.send_batches(1)
+        one.finish()
+        one.clock.advance(10_000.0)
+        one.steps(3)
+        assert one.session.transaction is not None
+        assert brokers.coordinator.transactions[ID].two_phase
 
 
-@pytest.mark.parametrize(
-    "trouble", [LOST, UNDONE, *(Trouble(error=code) for code in (14, 15, 16))], ids=str
-)
-def test_an_abort_is_retried(one: World, trouble: Trouble) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.cluster.coordinator.trouble[END if is_v2(one) else INIT].append(trouble)
-    assert one.stepping(lambda: one.session.abort_transaction(5.0))
-    known = one.cluster.coordinator.transactions[ID]
-    assert known.state == "Aborted" or (known.state == "Empty" and known.epoch == 2)
-
-
-def test_an_abort_that_nobody_answers_is_given_up(one: World) -> None:
-    one.send_batches(1)
-    one.finish()
-    one.cluster.mute.update({END, INIT})
-    assert not one.stepping(lambda: one.session.abort_transaction(0.5), 0.05)
-
-
-# Time.
-
-
-def test_half_of_the_timeout_is_warned_of_once(
-    one: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    one.send([b"1"])
-    one.finish()
-    one.clock.advance(31.0)
-    one.steps(5)
-    one.send([b"2"])
-    one.finish()
-    warnings = [record for record in caplog.records if "half of transaction" in record.message]
-    assert len(warnings) == 1
-    assert one.session.transaction is not None
-
-
-def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
-    one.send([b"1"])
-    one.finish()
-    one.clock.advance(60.0)
-    one.steps(3)
-    with pytest.raises(DeliveryError, match="has been open for"):
-        _ = one.session.transaction
-
-
-# What becomes of the client.
+def test_ordinary_transactions_do_not_use_an_unstable_version() -> None:
+    brokers = cluster(2)
+    brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
+    with world(brokers, transaction=SETTINGS) as one:
+        one.send_batches(1)
+        one.finish()
+        assert (INIT, 5) in brokers.asked
 
 
 def test_two_phase_commit_needs_a_broker_that_offers_it(one: World) -> None:

@@ -1,0 +1,115 @@
+"""How a transaction ends that a task gives up, and one that has been open for too long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.coordinator import Trouble
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ID = "prefix-7-00ff-0-3"
+SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
+INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
+LOST, UNDONE = Trouble(lose=True), Trouble(lose=True, error=14)
+
+
+@pytest.fixture(params=[0, 2], ids=["V1", "V2"])
+def one(request: pytest.FixtureRequest) -> Iterator[World]:
+    cluster = FakeCluster(topics={"t": 4})
+    cluster.coordinator.version = request.param
+    with world(cluster, transaction=SETTINGS) as made:
+        yield made
+
+
+def is_v2(one: World) -> bool:
+    return one.cluster.coordinator.version >= 2
+
+
+def test_an_open_transaction_is_aborted(one: World) -> None:
+    one.send_batches(2)
+    one.finish()
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+    assert [api for api, _ in one.cluster.coordinator.requests][-1] is (END if is_v2(one) else INIT)
+    one.steps(3)
+    with pytest.raises(DeliveryError, match="is aborted, as its task was given up"):
+        _ = one.session.transaction
+
+
+def test_a_failed_session_is_aborted(one: World) -> None:
+    one.fault(Fault(error=17))
+    one.send_batches(2)
+    with pytest.raises(DeliveryError):
+        one.finish()
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+
+
+def test_batches_are_not_sent_after_an_abort(one: World) -> None:
+    one.send_batches(1)
+    one.finish()
+    before = len(one.cluster.seen)
+    one.send_batches(3)
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    one.steps(20)
+    assert len(one.cluster.seen) == before
+    assert one.cluster.coordinator.transactions[ID].state == "Aborted"
+
+
+def test_nothing_is_aborted_where_nothing_was_written(one: World) -> None:
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.requests == []
+
+
+@pytest.mark.parametrize(
+    "trouble", [LOST, UNDONE, *(Trouble(error=code) for code in (14, 15, 16))], ids=str
+)
+def test_an_abort_is_retried(one: World, trouble: Trouble) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.cluster.coordinator.trouble[END if is_v2(one) else INIT].append(trouble)
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    known = one.cluster.coordinator.transactions[ID]
+    assert known.state == "Aborted" or (known.state == "Empty" and known.epoch == 2)
+
+
+def test_an_abort_that_nobody_answers_is_given_up(one: World) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.cluster.mute.update({END, INIT})
+    assert not one.stepping(lambda: one.session.abort_transaction(0.5), 0.05)
+
+
+# Time.
+
+
+def test_half_of_the_timeout_is_warned_of_once(
+    one: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.send([b"1"])
+    one.finish()
+    one.clock.advance(31.0)
+    one.steps(5)
+    one.send([b"2"])
+    one.finish()
+    warnings = [record for record in caplog.records if "half of transaction" in record.message]
+    assert len(warnings) == 1
+    assert one.session.transaction is not None
+
+
+def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
+    one.send([b"1"])
+    one.finish()
+    one.clock.advance(60.0)
+    one.steps(3)
+    with pytest.raises(DeliveryError, match="has been open for"):
+        _ = one.session.transaction
