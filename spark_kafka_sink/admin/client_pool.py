@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MAX_KEPT = 4
 """Clients that a process keeps: the one unused longest goes first."""
 
+_lock = Lock()
+"""Guards `_cache`: a process may serve several queries, each in a thread of its own."""
 _cache: dict[tuple[int, ProducerConfig], BlockingClient] = {}
 """Clients that nobody uses now, by process and configuration."""
 
@@ -43,12 +46,16 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
 def close_clients() -> None:
     """Close those that nobody uses now."""
-    while _cache:
-        _cache.popitem()[1].close()
+    with _lock:
+        unused = list(_cache.values())
+        _cache.clear()
+    for client in unused:
+        client.close()
 
 
 def _take(config: ProducerConfig) -> BlockingClient | None:
-    client = _cache.pop((os.getpid(), config), None)
+    with _lock:
+        client = _cache.pop((os.getpid(), config), None)
     if client is not None and client.credentials != credentials_stamp(config.security):
         client.close()
         return None
@@ -60,9 +67,10 @@ def _keep(client: BlockingClient) -> None:
         client.close()
         return
     client.forget_topics()
-    replaced = _cache.pop((os.getpid(), client.config), None)
-    if replaced is not None:
-        replaced.close()
-    _cache[os.getpid(), client.config] = client
-    while len(_cache) > MAX_KEPT:
-        _cache.pop(next(iter(_cache))).close()
+    key = (os.getpid(), client.config)
+    with _lock:
+        unwanted = [_cache.pop(key)] if key in _cache else []
+        _cache[key] = client
+        unwanted += [_cache.pop(next(iter(_cache))) for _ in range(len(_cache) - MAX_KEPT)]
+    for other in unwanted:
+        other.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,6 +110,22 @@ def test_a_topic_made_anew_is_read_from_its_beginning(
     fenced(client, log)
     after = reader.read(before.position, deadline)
     assert (pairs(after), after.restarted) == ([DONE], True)
+
+
+@pytest.mark.parametrize("kafka", ["4.3.1", "3.9.1", "2.8.2"], indirect=True)
+def test_a_leader_that_does_not_know_what_was_read_is_read_from_the_beginning(
+    client: BlockingClient, log: str
+) -> None:
+    deadline = client.deadline(60)
+    appender, reader = (
+        TransactionalAppender(client, TransactionAdmin(client)),
+        LogReader(client, log),
+    )
+    appender.append(fenced(client, log), log, [DECIDED], deadline)
+    fenced(client, log)
+    before = reader.read(None, deadline).position
+    after = reader.read(replace(before, leader_epoch=before.leader_epoch + 9), deadline)
+    assert (pairs(after), after.restarted) == ([DECIDED], True)
 
 
 def delete(kafka: AnyKafka, client: BlockingClient, topic: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.client.topic_partition import TopicPartition
@@ -162,6 +163,8 @@ def test_a_coordinator_that_dies_is_waited_for(
         listed = admin.list(f"{unique_topic}/.*", client.deadline(60))
         coordinators = {one.coordinator for one in listed}
         assert len(coordinators) == 3
+        readers = [LogReader(client, *place) for place in places]
+        before = [reader.read(None, client.deadline(60)).position for reader in readers]
         real_kafka3.node(1).kill()
         try:
             ended = admin.end(transactions, commit=True, deadline=None)
@@ -169,8 +172,15 @@ def test_a_coordinator_that_dies_is_waited_for(
             for transaction in transactions:
                 begin_anew(client, transaction)
             values = visible(real_kafka3, unique_topic)
+            reads = [
+                reader.read(position, client.deadline(60))
+                for reader, position in zip(readers, before, strict=True)
+            ]
         finally:
             real_kafka3.restart(1)
     assert ended == dict.fromkeys(names, 0)
     assert {one.coordinator for one in remaining} <= {2, 3}
     assert sorted(values) == sorted(names)
+    assert not any(read.restarted for read in reads)
+    ours = [(record.value or b"").decode() for read in reads for record in read.records]
+    assert sorted(ours) == sorted(names)
