@@ -67,7 +67,9 @@ class BatchCommitter:
             BrokerUnavailableError: max.block.ms has passed before the batch was decided for
                 certain; `abort` finds out.
         """
-        caller = Caller(query=_query_of(results), batch=batch, reset=self._reset)
+        single = self._scope.kind is not ScopeKind.STREAM
+        query = _query_of(results)
+        caller = Caller(query=query, batch=batch, reset=self._reset, single=single)
         with connected_driver(self._config, self._scope) as driver:
             return commit_batch(driver, caller, _transactions(results))
 

@@ -46,7 +46,7 @@ def is_orphan(
         return False
     if candidate.nonce in given_up:
         return True
-    if isinstance(state, Nothing) or candidate.query != state.query:
+    if isinstance(state, Nothing) or candidate.query not in {None, state.query}:
         return False
     return candidate.batch == state.batch or _is_older(candidate, state.batch)
 

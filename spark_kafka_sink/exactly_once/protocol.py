@@ -10,6 +10,7 @@ Where the log stands, and a caller that comes with (query, batch):
     an earlier one, same query          refuse: records of the log are missing
     another query                       refuse, but for batch 0 with resetTransactionalState=true
     another query that took over        refuse
+    the one batch of a batch job        skip, unless two queries have foreachBatch write it: refuse
 
 `judge` is this table. Tasks ask it with what planning has read, so that they need not write; the
 driver asks it again behind its fence (`next_commit_step`), and that alone decides. A decision that
@@ -37,12 +38,17 @@ _FIRST_BATCH = "0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: `query` is None for a batch job, `reset` is resetTransactionalState."""
+    """Who asks: `query` is None outside of streams, `reset` is resetTransactionalState.
+
+    `single`: the scope has one batch only, as a batch job's has. It has a query where it is written
+    by the function of a foreachBatch.
+    """
 
     query: str | None
     batch: str
     """A stream's batch number; otherwise the name of the scope."""
     reset: bool = False
+    single: bool = False
 
 
 class Refusal(StrEnum):
@@ -53,6 +59,7 @@ class Refusal(StrEnum):
     BATCH_IS_AHEAD = "the decision log lacks the batch before"
     OTHER_QUERY = "another query writes with this transactionalIdPrefix"
     RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
+    OTHER_QUERYS_BATCH = "the foreachBatch of another query has written this batchId"
 
 
 class Verdict(Enum):
@@ -64,6 +71,8 @@ class Verdict(Enum):
 
 def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     """What a task does with its rows, and a driver with the tasks' transactions."""
+    if caller.single:
+        return _judge_single(state, caller)
     if isinstance(state, Nothing):
         known = caller.query is None or caller.batch == _FIRST_BATCH or caller.reset
         return Verdict.WRITE if known else Refusal.LOG_IS_EMPTY
@@ -74,6 +83,14 @@ def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     if state.batch == caller.batch:
         return Verdict.SKIP
     return _judge_order(int(caller.batch) - int(state.batch), caller)
+
+
+def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
+    """A new checkpoint numbers its batches from 0 again: they are others than those of the old."""
+    if isinstance(state, Nothing):
+        return Verdict.WRITE
+    unlike = state.query != caller.query and None not in {state.query, caller.query}
+    return Refusal.OTHER_QUERYS_BATCH if unlike else Verdict.SKIP
 
 
 def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:

@@ -25,6 +25,8 @@ _HINTS: Final = {
     f"the other one, as after its checkpoint was deleted, end that one and set {_RESET}",
     Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: end this "
     "query, or use a new checkpoint",
+    Refusal.OTHER_QUERYS_BATCH: "A new checkpoint counts its batches from 0 again: use another "
+    "transactionalIdPrefix with it, or a batchId with more than the number",
 }
 
 

@@ -22,7 +22,8 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
-from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch
+from spark_kafka_sink.spark.exactly_once.task_identity import QUERY_ID, current_micro_batch
+from spark_kafka_sink.spark.session_conf import setting
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
@@ -70,9 +71,9 @@ class TransactionalTaskWriter(TaskWriter):
         return TransactionMessage(report, result, self.plan.nonce)
 
     def _identity(self) -> tuple[str | None, str]:
-        """The query's id and the batch; a batch job has no query, also within foreachBatch."""
+        """The query's id and the batch; a batch job has a query within foreachBatch alone."""
         if self.plan.scope.kind is not ScopeKind.STREAM:
-            return None, self.plan.scope.name
+            return setting(QUERY_ID), self.plan.scope.name
         current = current_micro_batch()
         return current.query_id, current.batch
 

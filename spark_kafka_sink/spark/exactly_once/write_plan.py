@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
+from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
 from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
@@ -37,7 +38,8 @@ class WritePlan:
         Raises:
             TransactionError: the batch is refused; the message says why, and what to do.
         """
-        caller = Caller(query=query_id, batch=batch, reset=self.reset)
+        single = self.scope.kind is not ScopeKind.STREAM
+        caller = Caller(query=query_id, batch=batch, reset=self.reset, single=single)
         verdict = judge(self.state, caller)
         if isinstance(verdict, Refusal):
             raise refusal_error(verdict, self.scope, self.state, caller)

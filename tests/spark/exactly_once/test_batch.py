@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink.report.delivery_report import WriteStatus
 from tests.spark.support.sink import create_topics
@@ -82,17 +84,20 @@ def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, stream: Stream) -> No
             writer = frame.write.format("kafkaprod").mode("append").options(**once.options)
             writer.option("batchId", str(number)).save()
 
+    def run() -> None:
+        writer = stream.files().writeStream.foreachBatch(twice).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(stream.folder / "checkpoint")).start()
+        assert query.awaitTermination(60)
+
     for number in range(2):
         stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
-    query = (
-        stream.files()
-        .writeStream.foreachBatch(twice)
-        .option("checkpointLocation", str(stream.folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(60)
+    run()
     assert once.report().transaction_outcome == "already written"
+    assert once.read() == list(range(20))
+    # A new checkpoint begins at 0 again, with other rows perhaps: they are not dropped in silence.
+    shutil.rmtree(stream.folder / "checkpoint")
+    with pytest.raises(StreamingQueryException, match="foreachBatch of another query"):
+        run()
     assert once.read() == list(range(20))
 
 

@@ -54,4 +54,5 @@ def test_a_nonce_that_its_driver_has_given_up() -> None:
 def test_a_batch_job_has_one_batch() -> None:
     job = candidate("2026-11-20", query=None)
     assert is_orphan(Done(None, "2026-11-20"), job)
+    assert is_orphan(Done("of a foreachBatch", "2026-11-20"), job)
     assert not is_orphan(Nothing(), job)

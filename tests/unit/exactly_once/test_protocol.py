@@ -121,3 +121,26 @@ def test_abort_leaves_what_is_decided() -> None:
 def test_only_a_commit_that_may_have_run_makes_abort_fence() -> None:
     assert abort_needs_fence(complete=True)
     assert not abort_needs_fence(complete=False)
+
+
+def job(query: str | None = None) -> Caller:
+    return Caller(query=query, batch="7", single=True)
+
+
+@pytest.mark.parametrize(
+    ("state", "who", "verdict"),
+    [
+        (Nothing(), job(), Verdict.WRITE),
+        (Nothing(), job(QUERY), Verdict.WRITE),
+        (Done(None, "7"), job(), Verdict.SKIP),
+        (Done(QUERY, "7"), job(QUERY), Verdict.SKIP),
+        (Done(QUERY, "7"), job(), Verdict.SKIP),
+        (Done(None, "7"), job(QUERY), Verdict.SKIP),
+        (DECIDED, job(QUERY), Verdict.SKIP),
+        (Done(QUERY, "7"), job("new checkpoint"), Refusal.OTHER_QUERYS_BATCH),
+    ],
+)
+def test_the_one_batch_of_a_batch_job(
+    state: Nothing | Decided[Txn] | Done, who: Caller, verdict: Verdict | Refusal
+) -> None:
+    assert judge(state, who) is verdict
