@@ -39,6 +39,8 @@ class User(StrEnum):
     """May write to any topic that is not denied."""
     DAVE = "dave"
     """As CAROL; tests give him other passwords."""
+    ERIN = "erin"
+    """May what a test allows."""
     MALLORY = "mallory"
     """May nothing."""
 
@@ -49,10 +51,7 @@ def password(user: str) -> str:
 
 
 def grant(client: AdminClient) -> None:
-    """Add the users' ACLs, and wait until the broker goes by them.
-
-    It reads them from the metadata log, after the controller has answered.
-    """
+    """Add the users' ACLs, and wait until the broker goes by them."""
     topics, cluster = ResourceType.TOPIC, ResourceType.BROKER
     bindings = [
         _allow(User.ALICE, topics, AclOperation.WRITE),
@@ -72,6 +71,14 @@ def grant(client: AdminClient) -> None:
             AclPermissionType.DENY,
         ),
     ]
+    add_acls(client, bindings)
+
+
+def add_acls(client: AdminClient, bindings: list[AclBinding]) -> None:
+    """Add ACLs, and wait until the broker goes by them.
+
+    It reads them from the metadata log, after the controller has answered.
+    """
     for added in client.create_acls(bindings).values():
         added.result(_WAIT_S)
     deadline = time.monotonic() + _WAIT_S

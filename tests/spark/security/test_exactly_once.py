@@ -1,0 +1,62 @@
+"""Exactly once with the rights that docs/exactly-once.md names, and with one less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.spark.exactly_once.transactional import committed_numbers, options
+from tests.spark.support.sink import Sink
+from tests.support.security.doors import TRUST, Door, password_options
+from tests.support.security.listeners import Listener
+from tests.support.security.users import User, add_acls
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.security.secured import SecuredKafka
+
+DOOR = Door(
+    name="erin",
+    listener=Listener.SASL_SSL,
+    options={**TRUST, **password_options("SCRAM-SHA-512", User.ERIN)},
+)
+DESCRIBE, READ, WRITE = AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE
+
+
+def _allow(kafka: SecuredKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+    pattern = ResourcePatternType.LITERAL
+    if kind is ResourceType.TRANSACTIONAL_ID:
+        pattern = ResourcePatternType.PREFIXED
+    bindings = [
+        AclBinding(
+            kind, name, pattern, f"User:{User.ERIN}", "*", operation, AclPermissionType.ALLOW
+        )
+        for operation in operations
+    ]
+    add_acls(kafka.admin.client(), bindings)
+
+
+def test_the_rights_of_a_write_that_happens_exactly_once(
+    spark: SparkSession, kafka: SecuredKafka, topic: str
+) -> None:
+    log = f"{topic}-decisions"
+    sink = Sink(spark, kafka.servers(DOOR.listener))
+    rows = spark.range(0, 30, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+    settings = {**DOOR.spark_options(kafka), **options(topic, decisionLogTopic=log), "topic": topic}
+    settings["kafka.max.block.ms"] = "10000"
+    _allow(kafka, ResourceType.TOPIC, topic, WRITE, DESCRIBE)
+    _allow(kafka, ResourceType.TOPIC, log, READ, WRITE, DESCRIBE, AclOperation.CREATE)
+    with pytest.raises(Exception, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        sink.write(rows, **settings)
+    _allow(kafka, ResourceType.TRANSACTIONAL_ID, f"{topic}/", WRITE, DESCRIBE)
+    sink.write(rows, **settings)
+    assert committed_numbers(kafka.bootstrap_servers, topic) == list(range(30))
