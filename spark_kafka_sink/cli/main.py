@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from spark_kafka_sink.cli.broker_options import BrokerArguments, command
+from spark_kafka_sink.cli.failure import fail
 from spark_kafka_sink.cli.kafka_options import kafka_options
 from spark_kafka_sink.cli.serve import serve
+from spark_kafka_sink.cli.transactions import transactions
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
@@ -19,6 +21,8 @@ from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.tables import print_advice, print_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+app.add_typer(transactions, name="transactions")
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,7 +50,7 @@ def broker(arguments: BrokerArguments) -> None:
     try:
         serve(arguments.options(), arguments.ca_file)
     except KafkaProdError as error:
-        _fail(error)
+        fail(error)
 
 
 @app.command()
@@ -64,7 +68,7 @@ def report(
         if advise:
             print_advice(found)
     except KafkaProdError as error:
-        _fail(error)
+        fail(error)
 
 
 @app.command()
@@ -101,14 +105,9 @@ def demo(
         )
         good = run_demo(options)
     except KafkaProdError as error:
-        _fail(error)
+        fail(error)
     if not good:
         raise typer.Exit(1)
-
-
-def _fail(error: KafkaProdError) -> NoReturn:
-    typer.echo(f"kafkaprod: {error}", err=True)
-    raise typer.Exit(1)
 
 
 if __name__ == "__main__":

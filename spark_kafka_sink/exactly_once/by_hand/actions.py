@@ -92,7 +92,7 @@ def abort_chosen(
         views: all open transactions under the prefix.
         chosen: ids; all that may be aborted where there are none.
         deadline: in seconds of the client's clock.
-        undecided: those too whose batch a driver may still decide, which makes that batch fail.
+        undecided: those too whose batch a driver may still decide; none may run.
 
     Returns:
         Kafka's error code for each, 0 for those that are aborted.

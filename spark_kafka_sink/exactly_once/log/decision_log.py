@@ -52,8 +52,13 @@ class DecisionLog:
         self._pending: tuple[PendingTransaction, ...] = ()
         self._key = (os.getpid(), client.config.bootstrap_servers, config.decision_log_topic)
 
-    def read(self, deadline: float) -> DecisionRecords:
-        """All that is committed, up to the high watermark of now; the topic is made if missing."""
+    def read(self, deadline: float, *, create: bool = True) -> DecisionRecords:
+        """All that is committed, up to the high watermark of now.
+
+        Args:
+            deadline: when to give up.
+            create: make the topic where it is missing; otherwise it counts as empty.
+        """
         with _folded_lock:
             position, records = _folded.pop(self._key, (None, None))
         if records is None:
@@ -61,8 +66,10 @@ class DecisionLog:
         try:
             read = self._reader.read(position, deadline)
         except UnknownTopicError:
-            self._create(deadline)
             records = DecisionRecords(self._config.decision_log_topic)
+            if not create:
+                return records
+            self._create(deadline)
             read = self._reader.read(None, deadline)
         if read.restarted:
             records = DecisionRecords(self._config.decision_log_topic)

@@ -60,7 +60,7 @@ def _problems(
     for task in transactions:
         name = task.transactional_id
         if descriptions is None:
-            started_ms = task.started_ms
+            started_ms, timeout_ms = task.started_ms, task.timeout_ms
         else:
             told = descriptions.get(name)
             if told is None:
@@ -70,6 +70,7 @@ def _problems(
                 yield f"{name} is {told.state.value} at epoch {told.epoch}, not open"
                 continue
             started_ms = min(task.started_ms, told.started_ms or task.started_ms)
-        left_ms = task.timeout_ms - max(0, now_ms - started_ms)
-        if left_ms < min(MIN_LEFT_MS, task.timeout_ms // 4):
-            yield f"{name} has {max(0, left_ms) / 1000:.0f} of {task.timeout_ms / 1000:.0f} s left"
+            timeout_ms = told.timeout_ms
+        left_ms = timeout_ms - max(0, now_ms - started_ms)
+        if left_ms < min(MIN_LEFT_MS, timeout_ms // 4):
+            yield f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"

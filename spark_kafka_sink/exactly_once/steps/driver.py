@@ -69,21 +69,21 @@ class Driver:
             name = driver_id(self.scope)
             return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
 
-    def read(self) -> DecisionRecords:
-        """The decision log, to its end."""
+    def read(self, *, create: bool = True) -> DecisionRecords:
+        """The decision log, to its end; a missing topic is made, or else it counts as empty."""
         with self.watch.step("read"):
-            return self._log.read(self._deadline)
+            return self._log.read(self._deadline, create=create)
 
-    def read_unfenced(self) -> DecisionRecords:
+    def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, as far as it goes without ending what its drivers are about.
 
         An append of the scope that was committed a moment ago is waited for.
         """
-        records = self.read()
+        records = self.read(create=create)
         deadline = self.client.deadline(MARKER_SECONDS)
         while self._log.is_pending(self.scope) and self.client.now() < deadline:
             self.client.pause(MARKER_PAUSE, None)
-            records = self.read()
+            records = self.read(create=create)
         return records
 
     def append(

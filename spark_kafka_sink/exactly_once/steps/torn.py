@@ -27,11 +27,12 @@ _ABORTED: Final = frozenset(
     }
 )
 _HINT: Final = (
-    "The lost rows have to be written again by hand: a consumer with "
-    "isolation.level=read_uncommitted still finds them at these offsets until retention removes "
-    "them. Then start the query with a new checkpoint and resetTransactionalState=true, from the "
-    "offsets behind this batch. Raise transaction.timeout.ms, or set twoPhaseCommit=true where the "
-    "brokers allow it, so that it does not happen again"
+    "The lost rows have to be written again by hand: consumers with "
+    "isolation.level=read_uncommitted still find them at these offsets until retention removes "
+    "them. Then `kafkaprod transactions commit --accept-loss SCOPE` lets the query go on behind "
+    "this batch; or start it with a new checkpoint and resetTransactionalState=true. Raise "
+    "transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that it "
+    "does not happen again"
 )
 
 

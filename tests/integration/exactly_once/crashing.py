@@ -54,9 +54,9 @@ class SteppedDriver(Driver):
         self.reach("after fence")
         return owner
 
-    def read(self) -> DecisionRecords:
+    def read(self, *, create: bool = True) -> DecisionRecords:
         """See `Driver`."""
-        records = super().read()
+        records = super().read(create=create)
         self.reach("after read")
         return records
 

@@ -50,9 +50,17 @@ def test_the_coordinator_s_start_counts_where_it_is_earlier() -> None:
 
 def test_a_short_timeout_needs_a_quarter() -> None:
     short = [replace(each, timeout_ms=10_000) for each in TASKS]
-    check_alive(short, ALIVE, STARTED + 7_500)
-    with pytest.raises(TransactionError, match="has 2 of 10 s left"):
-        check_alive(short, ALIVE, STARTED + 7_501)
+    told = {name: replace(each, timeout_ms=10_000) for name, each in ALIVE.items()}
+    for described in (told, None):
+        check_alive(short, described, STARTED + 7_500)
+        with pytest.raises(TransactionError, match="has 2 of 10 s left"):
+            check_alive(short, described, STARTED + 7_501)
+
+
+def test_the_coordinator_s_timeout_counts() -> None:
+    """With two-phase commit there is none (KIP-939)."""
+    never = {name: replace(each, timeout_ms=2**31 - 1) for name, each in ALIVE.items()}
+    check_alive(TASKS, never, STARTED + 10 * TIMEOUT)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,197 @@
+"""`kafkaprod transactions`: what is open under a prefix, and how to end it by hand."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_kafka_sink.cli.failure import fail
+from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.transaction_tables import (
+    console,
+    decided_table,
+    held_back_table,
+    records_table,
+    transaction_table,
+    transactions_table,
+)
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, TransactionError
+from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.demo.run import BOOTSTRAP
+from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.protocol.error_codes import error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+transactions = typer.Typer(
+    no_args_is_help=True,
+    help="Look at the transactions of writes with deliveryGuarantee=exactly-once, and end them.",
+)
+
+Prefix = Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
+Servers = Annotated[
+    str | None, typer.Option(help="A Kafka to connect to; or name it in --option or --config.")
+]
+LogTopic = Annotated[str, typer.Option(help="decisionLogTopic of the write.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more than "
+        "once."
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
+]
+
+
+@transactions.command("list")
+def list_open(
+    prefix: Prefix,
+    bootstrap_servers: Servers = None,
+    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
+    option: Options = None,
+    config: Config = None,
+) -> None:
+    """Show the open transactions, and the partitions in which they hold readers back."""
+    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+        overview = operator.overview()
+    out = console()
+    out.print(transactions_table(overview))
+    if overview.partitions:
+        out.print(held_back_table(overview.partitions))
+
+
+@transactions.command()
+def describe(
+    prefix: Prefix,
+    transactional_id: Annotated[
+        str | None, typer.Argument(help="One transaction; without it the whole decision log.")
+    ] = None,
+    bootstrap_servers: Servers = None,
+    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
+    option: Options = None,
+    config: Config = None,
+) -> None:
+    """Show what the decision log says, or all that is known of one transaction."""
+    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+        if transactional_id is None:
+            console().print(records_table(operator.records()))
+        else:
+            _describe(operator, transactional_id)
+
+
+@transactions.command()
+def commit(
+    prefix: Prefix,
+    accept_loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="Let this scope, such as orders/stream, go on behind its torn batch: you have "
+            "seen to its lost rows. No driver of it may run.",
+        ),
+    ] = None,
+    bootstrap_servers: Servers = None,
+    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
+    option: Options = None,
+    config: Config = None,
+) -> None:
+    """Commit what is decided and not done, as the next driver would. It stops no query."""
+    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+        finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
+    for each in finished:
+        lost = f"; {each.lost} of them are lost" if each.lost else ""
+        typer.echo(
+            f"{each.scope}: batch {each.batch} is committed, {each.transactions:,} transactions "
+            f"with {each.records:,} records{lost}"
+        )
+    if not finished:
+        typer.echo("Nothing is decided that is not done.")
+
+
+@transactions.command()
+def abort(
+    prefix: Prefix,
+    transactional_ids: Annotated[
+        list[str] | None, typer.Argument(help="Transactions; without any all that may be aborted.")
+    ] = None,
+    undecided: Annotated[
+        bool,
+        typer.Option(
+            "--undecided",
+            help="Also those that a driver may still decide; no query of the prefix may run.",
+        ),
+    ] = False,
+    bootstrap_servers: Servers = None,
+    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
+    option: Options = None,
+    config: Config = None,
+) -> None:
+    """Abort orphans: open transactions that nobody can decide any more. Never what is decided."""
+    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+        codes = operator.abort(transactional_ids or (), undecided=undecided)
+    for name, code in codes.items():
+        typer.echo(f"{name}: {error_name(code) if code else 'aborted'}")
+    if not codes:
+        typer.echo("Nothing is open that may be aborted.")
+    if any(codes.values()):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _operator(
+    prefix: str,
+    bootstrap_servers: str | None,
+    decision_log_topic: str,
+    option: list[str] | None,
+    config: Path | None,
+) -> Iterator[TransactionOperator]:
+    """An operator for the options of a command; its errors end the command with a sentence."""
+    try:
+        given = kafka_options(config, option or ())
+        if bootstrap_servers is not None:
+            given[BOOTSTRAP] = bootstrap_servers
+        if BOOTSTRAP not in given:
+            raise ConfigError("no Kafka is named", hint="Add --bootstrap-servers host:port")
+        parsed = SinkConfig.parse(
+            {
+                **given,
+                "deliveryGuarantee": "exactly-once",
+                "transactionalIdPrefix": prefix,
+                "decisionLogTopic": decision_log_topic,
+            }
+        )
+        yield TransactionOperator(parsed)
+    except KafkaProdError as error:
+        fail(error)
+
+
+def _describe(operator: TransactionOperator, name: str) -> None:
+    """Show a transaction, open or decided."""
+    overview = operator.overview()
+    open_now = [each for each in overview.transactions if each.transactional_id == name]
+    decided = [
+        task
+        for record in operator.records().values()
+        if isinstance(record.state, Decided)
+        for task in record.state.transactions
+        if task.transactional_id == name
+    ]
+    if not open_now and not decided:
+        raise TransactionError(
+            f"{name} is neither open nor decided",
+            hint="`kafkaprod transactions list` shows those that are open",
+        )
+    out = console()
+    for view in open_now:
+        out.print(transaction_table(view, overview.now_ms))
+    for task in decided:
+        out.print(decided_table(task))

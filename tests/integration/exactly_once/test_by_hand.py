@@ -1,0 +1,127 @@
+"""`kafkaprod transactions` on real and embedded brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_kafka_sink.cli.main import app
+from spark_kafka_sink.exactly_once.log_state import Done
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from tests.integration.exactly_once.crashing import CrashError, crashing_driver
+from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
+from tests.support.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+    from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.exactly_once.task_transaction import TaskResult
+    from tests.integration.exactly_once.writing import Writes
+    from tests.support.kafka.broker import KafkaCluster
+
+
+@pytest.fixture
+def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+    """A stream with a topic and a prefix of its own."""
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+
+
+def invoke(query: Writes, command: str, *arguments: str) -> Result:
+    """Run a command with the query's prefix and brokers."""
+    where = ["--prefix", query.scope.prefix, "--bootstrap-servers", query.bootstrap_servers]
+    return CliRunner().invoke(app, ["transactions", command, *arguments, *where])
+
+
+def output(query: Writes, command: str, *arguments: str) -> str:
+    """What a command prints that succeeds, its lines joined where a table has folded them."""
+    done = invoke(query, command, *arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def crash(query: Writes, batch: str, step: str) -> list[TaskResult]:
+    """Run a batch whose driver dies at a step."""
+    results = query.tasks(batch)
+    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+    with pytest.raises(CrashError), crashing_driver(query, step) as driver:
+        commit_batch(driver, Caller(query=QUERY, batch=batch), tasks)
+    return results
+
+
+def name_of(result: TaskResult) -> str:
+    """The transactional id of a task that wrote."""
+    assert result.transaction is not None
+    return result.transaction.transactional_id
+
+
+def test_where_nothing_is_open_nothing_is_done(query: Writes) -> None:
+    assert "Open transactions: 0" in output(query, "list")
+    assert "Decision log: 0 scopes" in output(query, "describe")
+    assert output(query, "commit") == "Nothing is decided that is not done.\n"
+    assert output(query, "abort") == "Nothing is open that may be aborted.\n"
+
+
+def test_a_batch_that_runs_is_shown_and_left_alone(query: Writes) -> None:
+    results = query.tasks("0")
+    listed = output(query, "list")
+    assert "Open transactions: 3" in listed
+    assert listed.count("undecided") == 3
+    assert f"Partitions with readers held back: {PARTITIONS}" in listed
+    assert output(query, "abort") == "Nothing is open that may be aborted.\n"
+    refused = invoke(query, "abort", name_of(results[0]))
+    assert refused.exit_code == 1
+    assert "is undecided. A driver that lives may still commit it" in refused.output
+    query.committer.commit("0", results)
+    assert query.visible() == rows_of("0")
+    assert "done" in output(query, "describe")
+
+
+def test_what_is_decided_is_committed_by_hand(query: Writes) -> None:
+    query.committer.recover()
+    results = crash(query, "0", "after decide")
+    query.settle()
+    assert output(query, "list").count("decided") == 3
+    described = output(query, "describe", name_of(results[0]))
+    assert "decided: the next driver commits it" in described
+    assert f"{query.topic}-3" in described
+    refused = invoke(query, "abort", "--undecided", name_of(results[0]))
+    assert refused.exit_code == 1
+    assert "To abort it would lose its rows" in refused.output
+    assert output(query, "abort", "--undecided") == "Nothing is open that may be aborted.\n"
+    assert "batch 0 is committed, 3 transactions with 60 records" in output(query, "commit")
+    assert query.visible() == rows_of("0")
+    query.committer.commit("1", query.tasks("1"))
+    assert query.committer.recover() == Done(QUERY, "1")
+
+
+def test_what_nobody_can_decide_is_aborted_by_hand(query: Writes) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    orphan = query.task("0", 1, "0123456789abcdef")
+    undecided = query.task("1", 1, "fedcba9876543210")
+    listed = output(query, "list")
+    assert "orphan" in listed
+    assert "undecided" in listed
+    assert output(query, "abort") == f"{name_of(orphan)}: aborted\n"
+    assert output(query, "abort", "--undecided") == f"{name_of(undecided)}: aborted\n"
+    assert "Open transactions: 0" in output(query, "list")
+    assert query.visible() == rows_of("0")
+
+
+def test_wrong_questions_are_answered_with_a_sentence(query: Writes) -> None:
+    for command, *arguments in (
+        ["describe", "nothing"],
+        ["abort", "nothing"],
+        ["commit", "--accept-loss", "nothing"],
+        ["commit", "--accept-loss", f"{query.scope.prefix}/stream"],
+    ):
+        refused = invoke(query, command, *arguments)
+        assert refused.exit_code == 1
+        assert refused.output.startswith("kafkaprod: ")
+    nowhere = CliRunner().invoke(app, ["transactions", "list", "--prefix", "p"])
+    assert nowhere.exit_code == 1
+    assert "Add --bootstrap-servers host:port" in nowhere.output
