@@ -6,6 +6,7 @@ Source: ``CoordinatorStrategy``, ``PartitionLeaderStrategy``, ``AllBrokersStrate
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
+from zlib import crc32
 
 from spark_kafka_sink.admin.api_driver import (
     LONGEST_WAIT,
@@ -42,6 +43,9 @@ _TRANSACTION = 1
 _BATCHED = 4
 """The first version of FindCoordinator with many keys (KIP-699)."""
 _MANY = 1_000
+_FIRST_LANE = -1_000_000
+_MOST_BROKERS = 1 << 31
+"""So that further connections to a broker have ids that no broker and no bootstrap server has."""
 
 
 class FindCoordinatorHandler(ApiHandler[str, Node]):
@@ -137,17 +141,29 @@ class ControllerLookup(Generic[K]):
 
 
 class CoordinatorLookup:
-    """The coordinators of transactional ids; what is found is kept with the client."""
+    """The coordinators of transactional ids; what is found is kept with the client.
 
-    def __init__(self, client: BlockingClient) -> None:
+    Args:
+        client: sends.
+        lanes: connections to each coordinator among which the ids are shared out. A broker takes
+            the next request of a connection when it has answered the one before, and it answers
+            EndTxn once its followers have the transaction's new state.
+    """
+
+    def __init__(self, client: BlockingClient, lanes: int = 1) -> None:
         self._client = client
         self._coordinators = client.coordinators
+        self._lanes = lanes
         any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(client)
         self._driver = ApiDriver(client, FindCoordinatorHandler(), any_broker)
 
     def node(self, key: str) -> Node | None:
         """See `Lookup`."""
-        return self._coordinators.get(key)
+        node = self._coordinators.get(key)
+        lane = crc32(key.encode()) % self._lanes
+        if node is None or not lane:
+            return node
+        return Node(_FIRST_LANE - lane * _MOST_BROKERS - node.node_id, node.host, node.port)
 
     def ask(self, keys: Sequence[str]) -> None:
         """See `Lookup`."""

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 _FENCING_TIMEOUT_MS = 10_000
 """The transaction.timeout.ms of ids that are fenced: nobody begins a transaction with them."""
+MAX_LANES = 4
+"""Connections to each coordinator where many transactions end."""
+PER_LANE = 100
 _FENCED = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
 _DENIED = ErrorCode.transactional_id_authorization_failed
 
@@ -126,7 +129,8 @@ class TransactionAdmin:
         """As `end`; the value of a result is what the producer's next transaction begins with."""
         ids = [each.transactional_id for each in transactions]
         handler = EndTxnHandler(transactions, commit=commit)
-        driver = ApiDriver(self._client, handler, CoordinatorLookup(self._client), ids)
+        lanes = min(MAX_LANES, 1 + len(ids) // PER_LANE)
+        driver = ApiDriver(self._client, handler, CoordinatorLookup(self._client, lanes), ids)
         driver.run(deadline)
         unsettled: dict[str, KeyResult[OpenTransaction]] = {
             key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.admin.blocking_client import MAX_IN_FLIGHT
-from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.admin.transaction_admin import MAX_LANES, TransactionAdmin
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
@@ -125,13 +125,28 @@ def test_an_abort_says_so() -> None:
 
 def test_a_broker_gets_so_many_requests_before_its_first_answer() -> None:
     cluster = Coordination()
-    names = [f"task-{number}" for number in range(3 * MAX_IN_FLIGHT)]
+    names = [f"task-{number}" for number in range(5 * MAX_IN_FLIGHT)]
     assert set(end(cluster, *names).values()) == {0}
     assert len(cluster.ended_at()) == len(names)
     cluster.log.clear()
     cluster.mute.add(ApiKey.END_TXN)
     assert set(end(cluster, *names, seconds=0.2).values()) == {ClientErrorCode.disconnected}
-    assert len(cluster.ended_at()) == MAX_IN_FLIGHT
+    assert len(cluster.ended_at()) <= MAX_IN_FLIGHT * MAX_LANES
+    assert len(cluster.ended_at()) < len(names)
+
+
+@pytest.mark.parametrize(("count", "connections"), [(50, 1), (150, 2), (1_000, 4)])
+def test_many_end_over_several_connections_to_their_coordinator(
+    count: int, connections: int
+) -> None:
+    cluster = Coordination()
+    names = [f"task-{number}" for number in range(count)]
+    with blocking_client(cluster, bootstrap_servers="127.0.0.1:40001") as client:
+        transactions = [opened(name) for name in names]
+        admin = TransactionAdmin(client)
+        assert set(admin.end(transactions, commit=True, deadline=None).values()) == {0}
+        assert cluster.connections == 1 + connections
+    assert sorted(name for _, name in cluster.ended_at()) == sorted(names)
 
 
 def test_coordinators_are_remembered() -> None:
