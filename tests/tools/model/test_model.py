@@ -1,0 +1,39 @@
+"""The protocol of exactly once holds in every run of the model, and planted bugs are found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.model.planted import PLANTED
+from tools.model.scenarios import SCENARIOS
+from tools.model.search import search
+from tools.model.trace import describe
+
+if TYPE_CHECKING:
+    from tools.model.planted import Planted
+    from tools.model.scenario import Scenario
+
+MAX_WORLDS = 150_000
+"""So many are searched in a quarter of a minute."""
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_no_run_loses_or_doubles_a_batch(scenario: Scenario) -> None:
+    result = search(scenario)
+    found = result.counterexample
+    assert found is None, describe(scenario.start(), found)
+    assert result.worlds < MAX_WORLDS
+    assert (result.torn > 0) == (scenario.timeouts > 0), "only a timeout tears a batch"
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug: Planted) -> None:
+    assert search(bug.scenario).counterexample is None
+    found = search(bug.scenario, bug.rules).counterexample
+    assert found is not None
+    assert found.violation.startswith(bug.sign), found.violation
+    lines = describe(bug.scenario.start(), found).splitlines()
+    assert lines[-1] == found.violation
+    assert len(lines) == len(found.events) + 1

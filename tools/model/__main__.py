@@ -1,0 +1,49 @@
+"""Searches every scenario, or shows a planted bug: `python -m tools.model [--full | BUG]`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tools.model.planted import PLANTED
+from tools.model.scenarios import FULL, SCENARIOS
+from tools.model.search import search
+from tools.model.trace import describe
+
+
+def main() -> int:
+    """Exit status 1 when a scenario has a counterexample."""
+    arguments = sys.argv[1:]
+    if arguments and arguments != ["--full"]:
+        return _show(" ".join(arguments))
+    failed = 0
+    for scenario in (FULL,) if arguments else SCENARIOS:
+        started = time.perf_counter()
+        result = search(scenario)
+        seconds = time.perf_counter() - started
+        sys.stdout.write(
+            f"{scenario.name}: {result.worlds:,} worlds, {result.transitions:,} steps, "
+            f"{result.torn:,} torn, {seconds:.1f} s\n"
+        )
+        if result.counterexample is not None:
+            sys.stdout.write(f"{describe(scenario.start(), result.counterexample)}\n")
+            failed += 1
+    return 1 if failed else 0
+
+
+def _show(name: str) -> int:
+    bug = next((bug for bug in PLANTED if bug.name == name), None)
+    if bug is None:
+        names = "\n".join(bug.name for bug in PLANTED)
+        sys.stdout.write(f"no such bug; there are\n{names}\n")
+        return 1
+    counterexample = search(bug.scenario, bug.rules).counterexample
+    if counterexample is None:
+        sys.stdout.write("not found\n")
+        return 1
+    sys.stdout.write(f"{describe(bug.scenario.start(), counterexample)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""abort() on the driver: Spark calls it when a task has failed for good or commit() has raised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.protocol import (
+    RollForward,
+    abort_needs_fence,
+    finished,
+)
+from tools.model import broker
+from tools.model.context import stopped
+from tools.model.world import Driver, Pc, with_driver
+
+if TYPE_CHECKING:
+    from tools.model.context import Context, Successors
+    from tools.model.world import World
+
+
+def start(context: Context, world: World, index: int) -> Successors:
+    """InitProducerId on the scope's transactional id, where a decision may be under way."""
+    driver = world.drivers[index]
+    if not (context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
+        driver = driver._replace(pc=Pc.ABORT_OURS)
+        return [("Spark calls abort()", with_driver(world, index, driver))]
+    driver = driver._replace(pc=Pc.ABORT_READ)
+    world = with_driver(world._replace(holder=index), index, driver)
+    return [("Spark calls abort(), which fences", world)]
+
+
+def read(context: Context, world: World, index: int) -> Successors:
+    """The log is read, and the next step follows from it."""
+    driver = world.drivers[index]
+    step = context.rules.abort_step(world.log)
+    if isinstance(step, RollForward):
+        driver = driver._replace(pc=Pc.ABORT_END, decided=step.decided)
+    else:
+        driver = driver._replace(pc=Pc.ABORT_OURS)
+    return [("abort() reads the log", with_driver(world, index, driver))]
+
+
+def end(context: Context, world: World, index: int) -> Successors:
+    """What is decided is committed."""
+    driver = world.drivers[index]
+    if driver.decided is None:
+        raise ValueError("nothing is decided")
+    world, torn = context.roll_forward(world, driver.decided.transactions)
+    if torn is not None:
+        return [(f"abort() stops at {torn}", with_driver(world, index, Driver(Pc.TORN)))]
+    driver = driver._replace(pc=Pc.ABORT_DONE)
+    return [("abort() commits what is decided", with_driver(world, index, driver))]
+
+
+def done(context: Context, world: World, index: int) -> Successors:
+    """The done record is appended, unless another driver has fenced this one by now."""
+    driver = world.drivers[index]
+    if driver.decided is None:
+        raise ValueError("nothing is decided")
+    if context.may_append(world, index):
+        world = world._replace(log=finished(driver.decided))
+    world = with_driver(world, index, driver._replace(pc=Pc.ABORT_OURS))
+    return [("abort() appends done", world)]
+
+
+def ours(context: Context, world: World, index: int) -> Successors:
+    """What no decision holds is aborted, and the query has failed."""
+    driver = world.drivers[index]
+    kept = () if driver.decided is None else driver.decided.transactions
+    world = broker.abort(world, [each for each in driver.ours if each not in kept])
+    failed = with_driver(world, index, stopped(driver))
+    return [("abort() aborts the transactions of its tasks; the query fails", failed)]

@@ -1,0 +1,84 @@
+"""Kafka's side: transactions at their coordinators, as far as the protocol meets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+from tools.model.scenario import Version
+from tools.model.world import Status, Transaction, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+UNFINISHED = frozenset({Status.OPEN, Status.EMPTY})
+_ANSWERS = {
+    Status.OPEN: ErrorCode.none,
+    Status.EMPTY: ErrorCode.invalid_txn_state,
+    Status.COMMITTED: ErrorCode.none,
+    Status.ABORTED: ErrorCode.invalid_txn_state,
+    Status.FENCED: ErrorCode.producer_fenced,
+}
+_TIMED_OUT = {Version.V1: ErrorCode.producer_fenced, Version.V2: ErrorCode.invalid_txn_state}
+
+
+def status_of(world: World, transaction: Transaction) -> Status:
+    """Of a transaction that somebody still knows."""
+    for each, status in world.transactions:
+        if each == transaction:
+            return status
+    raise KeyError(transaction)
+
+
+def begin(world: World, transaction: Transaction, status: Status) -> World:
+    """InitProducerId and, unless it stays empty, records in a transaction; all acknowledged."""
+    if any(each == transaction for each, _ in world.transactions):
+        return _set(world, transaction, Status.FENCED)
+    return world._replace(transactions=tuple(sorted((*world.transactions, (transaction, status)))))
+
+
+def commit(world: World, transaction: Transaction, version: Version) -> tuple[World, int]:
+    """EndTxn(commit): the new world and the answer."""
+    status = status_of(world, transaction)
+    if status is Status.TIMED_OUT:
+        return world, _TIMED_OUT[version]
+    if status is Status.OPEN:
+        seen = (transaction.query, transaction.batch, transaction.partition)
+        world = _set(world, transaction, Status.COMMITTED)
+        world = world._replace(visible=tuple(sorted((*world.visible, seen), key=str)))
+    return world, _ANSWERS[status]
+
+
+def abort(world: World, transactions: Iterable[Transaction]) -> World:
+    """EndTxn(abort), whatever the answer: it ends what is open and nothing else."""
+    for each in transactions:
+        if status_of(world, each) in UNFINISHED:
+            world = _set(world, each, Status.ABORTED)
+    return world
+
+
+def time_out(world: World, transaction: Transaction) -> World:
+    """The coordinator aborts a transaction that is older than its timeout."""
+    return _set(world, transaction, Status.TIMED_OUT)
+
+
+def awaited(world: World) -> set[Transaction]:
+    """What a decision holds, or may hold yet."""
+    known: set[Transaction] = set()
+    for state in (world.log, *[driver.seen for driver in world.drivers]):
+        if isinstance(state, Decided):
+            known.update(state.transactions)
+    for driver in world.drivers:
+        known.update(driver.ours)
+        known.update(driver.todo)
+        if driver.decided is not None:
+            known.update(driver.decided.transactions)
+    return known
+
+
+def _set(world: World, transaction: Transaction, status: Status) -> World:
+    changed = tuple(
+        [(each, status if each == transaction else old) for each, old in world.transactions]
+    )
+    return world._replace(transactions=changed)

@@ -1,0 +1,202 @@
+"""commit() on the driver, step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
+from spark_kafka_sink.exactly_once.protocol import (
+    Decide,
+    Refuse,
+    RollForward,
+    finished,
+    takes_over,
+)
+from tools.model import broker
+from tools.model.context import stopped
+from tools.model.world import Driver, Pc, Status, with_driver
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.log_state import Decided
+    from tools.model.context import Context, Successors
+    from tools.model.world import Transaction, World
+
+
+def first(context: Context, world: World, index: int) -> Successors:
+    """InitProducerId on the scope's transactional id."""
+    if context.rules.fence_first:
+        return [_fence(world, index, Pc.COMMIT_SECOND)]
+    return [_read(world, index, Pc.COMMIT_SECOND)]
+
+
+def second(context: Context, world: World, index: int) -> Successors:
+    """The log is read, and the next step follows from it."""
+    if context.rules.fence_first:
+        label, world = _read(world, index, Pc.COMMIT_SECOND)
+    else:
+        label, world = _fence(world, index, Pc.COMMIT_SECOND)
+    return [(label, _ask(context, world, index))]
+
+
+def append(context: Context, world: World, index: int) -> Successors:
+    """The decision is appended in the epoch of the fence."""
+    driver = world.drivers[index]
+    decided = driver.decided
+    if decided is None:
+        raise ValueError("nothing is decided")
+    if not context.may_append(world, index):
+        return [("the append is fenced", raised(world, index))]
+    record = decided if decided.transactions else finished(decided)
+    appended = world._replace(log=record)
+    successors = [("the decision is appended", _next(context, appended, index))]
+    if world.budget.unclear:
+        left = world.budget._replace(unclear=world.budget.unclear - 1)
+        again = driver._replace(pc=Pc.COMMIT_FIRST, decided=None, todo=(), seen=None)
+        for label, unclear in (("appended", appended), ("lost", world)):
+            retried = with_driver(unclear._replace(budget=left), index, again)
+            successors.append((f"the decision is {label}, without an answer", retried))
+    return successors
+
+
+def roll_forward(context: Context, world: World, index: int) -> Successors:
+    """What was found decided is committed, whoever has decided it."""
+    driver = world.drivers[index]
+    if driver.decided is None:
+        raise ValueError("nothing is decided")
+    world, torn = context.roll_forward(world, driver.decided.transactions)
+    if torn is not None and not takes_over(driver.decided, context.caller(world, index)):
+        return [(f"commit() stops at {torn}", with_driver(world, index, Driver(Pc.TORN)))]
+    driver = driver._replace(pc=Pc.DONE)
+    return [("commit() commits what was decided", with_driver(world, index, driver))]
+
+
+def end(context: Context, world: World, index: int) -> Successors:
+    """One transaction of the own decision is committed."""
+    if not world.drivers[index].todo:
+        return [("nothing is to be committed", _next(context, world, index))]
+    ended = world.drivers[index].todo[0].name
+    world, outcome = context.end_next(world, index)
+    driver = world.drivers[index]
+    label = f"EndTxn(commit) of {ended}: {outcome.name}"
+    if outcome is not EndOutcome.COMMITTED:
+        return [(label, with_driver(world, index, Driver(Pc.TORN)))]
+    return [(label, world if driver.todo else _next(context, world, index))]
+
+
+def done(context: Context, world: World, index: int) -> Successors:
+    """The done record is appended; after a decision that was found, the batch's own turn comes."""
+    driver = world.drivers[index]
+    if driver.decided is None:
+        raise ValueError("nothing is decided")
+    if not context.may_append(world, index):
+        return [("the append of done is fenced", raised(world, index))]
+    state = finished(driver.decided)
+    world = world._replace(log=state)
+    if driver.rolling:
+        driver = driver._replace(seen=state, decided=None, rolling=False)
+        return [("done is appended", _ask(context, with_driver(world, index, driver), index))]
+    driver = driver._replace(pc=Pc.LIST, seen=state, decided=None)
+    return [("done is appended", with_driver(world, index, driver))]
+
+
+def list_orphans(context: Context, world: World, index: int) -> Successors:
+    """ListTransactions."""
+    driver = world.drivers[index]
+    todo = context.orphans(world, index, given_up=True)
+    pc = Pc.SWEEP if todo else Pc.SPARK_LOG
+    driver = driver._replace(pc=pc, todo=todo, seen=None, messages=())
+    return [("orphans are listed", with_driver(world, index, driver))]
+
+
+def sweep(context: Context, world: World, index: int) -> Successors:
+    """EndTxn(abort) of what was listed."""
+    driver = world.drivers[index]
+    world = broker.abort(world, driver.todo)
+    driver = driver._replace(pc=Pc.SPARK_LOG, todo=())
+    return [(f"aborts {_names(driver.todo)}", with_driver(world, index, driver))]
+
+
+def spark_log(context: Context, world: World, index: int) -> Successors:
+    """Spark writes its commit log, which refuses a batch that is in it already."""
+    driver = world.drivers[index]
+    if driver.ghost:
+        return [
+            ("nobody hears that commit() has ended", with_driver(world, index, stopped(driver)))
+        ]
+    checkpoint = context.scenario.runners[index].checkpoint
+    batch = driver.batch
+    if world.spark[checkpoint] != batch:
+        failed = with_driver(world, index, stopped(driver))
+        return [("another driver is in Spark's commit log already", failed)]
+    spark = list(world.spark)
+    spark[checkpoint] += 1
+    world = world._replace(spark=tuple(spark))
+    last = batch + 1 == context.scenario.batches
+    driver = Driver(Pc.FINISHED) if last else Driver(Pc.PLAN_READ, batch=batch + 1)
+    return [(f"Spark commits batch {batch}", with_driver(world, index, driver))]
+
+
+def raised(world: World, index: int) -> World:
+    """commit() has raised: Spark calls abort() with the same messages."""
+    driver = world.drivers[index]
+    if driver.ghost:
+        return with_driver(world, index, stopped(driver))
+    kept = Driver(
+        Pc.RAISED,
+        batch=driver.batch,
+        nonce=driver.nonce,
+        messages=driver.messages,
+        complete=True,
+    )
+    return with_driver(world, index, kept)
+
+
+def _ask(context: Context, world: World, index: int) -> World:
+    driver = world.drivers[index]
+    if driver.seen is None:
+        raise ValueError("the log has been read")
+    step = context.rules.commit_step(driver.seen, context.caller(world, index), driver.ours)
+    if isinstance(step, Refuse):
+        return raised(world, index)
+    if isinstance(step, RollForward):
+        return with_driver(world, index, _carry_out(driver, step.decided, Pc.ROLL))
+    if isinstance(step, Decide):
+        if context.rules.check and not _all_open(context, world, driver.ours):
+            return raised(world, index)
+        pc = context.rules.deciding[0]
+        return with_driver(world, index, _carry_out(driver, step.decided, pc))
+    return with_driver(world, index, driver._replace(pc=Pc.LIST))
+
+
+def _all_open(context: Context, world: World, ours: tuple[Transaction, ...]) -> bool:
+    """DescribeTransactions. A log read in the same step changes nothing that it looks at."""
+    good = broker.UNFINISHED if context.rules.commits_empty else {Status.OPEN}
+    return all(broker.status_of(world, each) in good for each in ours)
+
+
+def _carry_out(driver: Driver, decided: Decided[Transaction], pc: Pc) -> Driver:
+    rolling = pc is Pc.ROLL
+    todo = () if rolling else decided.transactions
+    return driver._replace(pc=pc, decided=decided, todo=todo, rolling=rolling, seen=None)
+
+
+def _next(context: Context, world: World, index: int) -> World:
+    """The step behind the one that has succeeded."""
+    driver = world.drivers[index]
+    order = context.rules.deciding
+    return with_driver(world, index, driver._replace(pc=order[order.index(driver.pc) + 1]))
+
+
+def _fence(world: World, index: int, pc: Pc) -> tuple[str, World]:
+    driver = world.drivers[index]._replace(pc=pc)
+    fenced = with_driver(world._replace(holder=index), index, driver)
+    return "fences with InitProducerId", fenced
+
+
+def _read(world: World, index: int, pc: Pc) -> tuple[str, World]:
+    driver = world.drivers[index]._replace(pc=pc, seen=world.log)
+    return "reads the log, and checks its transactions", with_driver(world, index, driver)
+
+
+def _names(transactions: tuple[Transaction, ...]) -> str:
+    return ", ".join(each.name for each in transactions) or "nothing"

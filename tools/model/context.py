@@ -1,0 +1,90 @@
+"""What every step is given beside the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
+from spark_kafka_sink.exactly_once.orphans import Candidate
+from tools.model import broker
+from tools.model.world import Driver, Pc, Transaction, World, transaction, with_driver
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.protocol import Caller
+    from tools.model.rules import Rules
+    from tools.model.scenario import Scenario
+
+Successors = list[tuple[str, World]]
+"""What happens, in words, and the world behind it."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One protocol in one scenario."""
+
+    scenario: Scenario
+    rules: Rules
+
+    def caller(self, world: World, index: int) -> Caller:
+        """Who a driver is, for the product's decisions."""
+        return self.scenario.caller(index, world.drivers[index].batch)
+
+    def attempt(self, world: World, index: int, partition: int, attempt: int) -> Transaction:
+        """The transaction of an attempt of a task in a driver's newest planning."""
+        who = self.caller(world, index)
+        tail = f"/a{attempt}" if self.rules.attempt_in_id else ""
+        return transaction(who.query, who.batch, world.drivers[index].nonce, partition, tail)
+
+    def end_next(self, world: World, index: int) -> tuple[World, EndOutcome]:
+        """EndTxn(commit) of the first transaction that a driver has still to end."""
+        driver = world.drivers[index]
+        world, code = broker.commit(world, driver.todo[0], self.scenario.version)
+        outcome = self.rules.commit_outcome(code)
+        return with_driver(world, index, driver._replace(todo=driver.todo[1:])), outcome
+
+    def roll_forward(
+        self, world: World, transactions: tuple[Transaction, ...]
+    ) -> tuple[World, str | None]:
+        """EndTxn(commit) of all that an earlier call has decided; what is torn, if anything is.
+
+        All in one step: how far an interrupted one has come is seen where a driver ends its own.
+        """
+        for each in transactions:
+            world, code = broker.commit(world, each, self.scenario.version)
+            outcome = self.rules.commit_outcome(code)
+            if outcome is not EndOutcome.COMMITTED:
+                return world, f"EndTxn(commit) of {each.name}: {outcome.name}"
+        return world, None
+
+    def orphans(self, world: World, index: int, *, given_up: bool) -> tuple[Transaction, ...]:
+        """What ListTransactions shows and may be aborted, as the driver has read the log."""
+        driver = world.drivers[index]
+        state = driver.seen
+        if state is None:
+            raise ValueError("the log is read before transactions are listed")
+        nonces = frozenset({driver.nonce}) if given_up else frozenset()
+        return tuple(
+            [
+                each
+                for each, status in world.transactions
+                if status in broker.UNFINISHED
+                and self.rules.is_orphan(state, candidate_of(each), nonces)
+            ]
+        )
+
+    def may_append(self, world: World, index: int) -> bool:
+        """Whether the log takes a record of the driver: its epoch is the newest one."""
+        return world.holder == index or not self.rules.new_epoch
+
+
+def candidate_of(each: Transaction) -> Candidate:
+    """A transaction as its id describes it."""
+    return Candidate(
+        transactional_id=each.name, query=each.query, batch=each.batch, nonce=each.nonce
+    )
+
+
+def stopped(driver: Driver) -> Driver:
+    """A driver that is not running any more and can be started again, unless it is a ghost."""
+    return Driver(Pc.FINISHED if driver.ghost else Pc.DOWN)

@@ -1,0 +1,61 @@
+"""A micro-batch begins: Spark's commit log names it, and the log is read without a fence."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.protocol import finished, next_planning_step
+from tools.model.world import Driver, Pc, with_driver
+
+if TYPE_CHECKING:
+    from tools.model.context import Context, Successors
+    from tools.model.world import World
+
+
+def start(context: Context, world: World, index: int) -> Successors:
+    """Spark starts the query at what its commit log lacks; also while another driver runs."""
+    runner = context.scenario.runners[index]
+    batch = world.spark[runner.checkpoint]
+    if batch == context.scenario.batches:
+        return [
+            (
+                "finds all batches in Spark's commit log",
+                with_driver(world, index, Driver(Pc.FINISHED)),
+            )
+        ]
+    driver = Driver(Pc.PLAN_READ, batch=batch)
+    return [(f"is started with batch {batch}", with_driver(world, index, driver))]
+
+
+def read(context: Context, world: World, index: int) -> Successors:
+    """The log is read to its end."""
+    driver = world.drivers[index]
+    step = next_planning_step(world.log)
+    if step is not None:
+        driver = driver._replace(pc=Pc.PLAN_END, decided=step.decided)
+        return [("planning reads the log", with_driver(world, index, driver))]
+    driver = driver._replace(seen=world.log)
+    return [("planning reads the log", _tasks(world, index, driver))]
+
+
+def end(context: Context, world: World, index: int) -> Successors:
+    """What is decided is committed."""
+    driver = world.drivers[index]
+    if driver.decided is None:
+        raise ValueError("nothing is decided")
+    world, torn = context.roll_forward(world, driver.decided.transactions)
+    if torn is not None and not context.scenario.runners[index].reset:
+        return [(f"planning stops at {torn}", with_driver(world, index, Driver(Pc.TORN)))]
+    driver = driver._replace(seen=finished(driver.decided))
+    return [("planning commits what is decided", _tasks(world, index, driver))]
+
+
+def _tasks(world: World, index: int, driver: Driver) -> World:
+    """The tasks start, with a nonce that no transaction has."""
+    used = {each.nonce for each, _ in world.transactions}
+    used.update(each.nonce for each in world.zombies)
+    names = (f"d{index + 1}.{planning}" for planning in count())
+    nonce = next(name for name in names if name not in used)
+    driver = driver._replace(pc=Pc.TASKS, nonce=nonce, decided=None)
+    return with_driver(world, index, driver)

@@ -1,0 +1,168 @@
+"""Bugs that the search must find, each a protocol with one decision or step replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.protocol import (
+    AlreadyDone,
+    Caller,
+    Decide,
+    Refusal,
+    Refuse,
+    RollForward,
+    Verdict,
+    judge,
+    next_commit_step,
+)
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+from tools.model.rules import Rules
+from tools.model.scenario import Goal, Runner, Scenario, Version
+from tools.model.world import Pc, State, Transaction
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.exactly_once.orphans import Candidate
+
+CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A bug, where it shows, and the word that the violation begins with."""
+
+    name: str
+    rules: Rules
+    scenario: Scenario
+    sign: str
+
+
+def _never_checked(state: State, caller: Caller) -> Verdict | Refusal:
+    return Verdict.WRITE
+
+
+def _decides_always(
+    state: State, caller: Caller, transactions: tuple[Transaction, ...]
+) -> CommitStep:
+    return Decide(Decided(caller.query, caller.batch, transactions))
+
+
+def _same_query(state: State, caller: Caller) -> Caller:
+    return caller if isinstance(state, Nothing) else replace(caller, query=state.query)
+
+
+def _judges_any_query(state: State, caller: Caller) -> Verdict | Refusal:
+    return judge(state, _same_query(state, caller))
+
+
+def _commits_any_query(
+    state: State, caller: Caller, transactions: tuple[Transaction, ...]
+) -> CommitStep:
+    step = next_commit_step(state, _same_query(state, caller), transactions)
+    if isinstance(step, Decide):
+        return Decide(replace(step.decided, query=caller.query))
+    return step
+
+
+def _without_retired(state: State) -> State:
+    if isinstance(state, Done):
+        return Done(state.query, state.batch)
+    return replace(state, retired=()) if isinstance(state, Decided) else state
+
+
+def _judges_replaced(state: State, caller: Caller) -> Verdict | Refusal:
+    return judge(_without_retired(state), caller)
+
+
+def _commits_replaced(
+    state: State, caller: Caller, transactions: tuple[Transaction, ...]
+) -> CommitStep:
+    return next_commit_step(_without_retired(state), caller, transactions)
+
+
+def _fenced_is_committed(code: int) -> EndOutcome:
+    return EndOutcome.COMMITTED if code == ErrorCode.producer_fenced else commit_outcome(code)
+
+
+def _any_other(state: State, candidate: Candidate, given_up: frozenset[str]) -> bool:
+    decided = state.transactional_ids if isinstance(state, Decided) else frozenset()
+    return candidate.transactional_id not in decided
+
+
+_ONE = (Runner(),)
+_DIES = Scenario(name="one driver that dies", runners=_ONE, batches=1, crashes=1)
+_TWO = Scenario(name="two drivers", batches=1)
+_QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
+
+PLANTED = (
+    Planted(
+        name="marker not checked",
+        rules=Rules(judge=_never_checked, commit_step=_decides_always),
+        scenario=_DIES,
+        sign="DOUBLED",
+    ),
+    Planted(
+        name="queryId not compared",
+        rules=Rules(judge=_judges_any_query, commit_step=_commits_any_query),
+        scenario=Scenario(name="two queries", runners=_QUERIES, batches=1, goal=Goal.ANY),
+        sign="LOST",
+    ),
+    Planted(
+        name="read before fence", rules=Rules(fence_first=False), scenario=_TWO, sign="DOUBLED"
+    ),
+    Planted(
+        name="abort() does not read the log",
+        rules=Rules(abort_reads=False),
+        scenario=_DIES,
+        sign="HARMED",
+    ),
+    Planted(
+        name="decision written after EndTxn",
+        rules=Rules(deciding=(Pc.END, Pc.APPEND, Pc.DONE)),
+        scenario=_DIES,
+        sign="DOUBLED",
+    ),
+    Planted(name="epoch reused", rules=Rules(new_epoch=False), scenario=_TWO, sign="DOUBLED"),
+    Planted(
+        name="attempt left out of the transactional id",
+        rules=Rules(attempt_in_id=False),
+        scenario=Scenario(name="a lost attempt", runners=_ONE, batches=1, lost=(1, 0)),
+        sign="HARMED",
+    ),
+    Planted(
+        name="90 taken for success",
+        rules=Rules(commit_outcome=_fenced_is_committed),
+        scenario=Scenario(
+            name="a timeout", runners=_ONE, batches=1, version=Version.V1, timeouts=1
+        ),
+        sign="LOST",
+    ),
+    Planted(
+        name="empty transactions committed",
+        rules=Rules(commits_empty=True),
+        scenario=Scenario(
+            name="a task without rows", runners=_ONE, batches=1, empty=frozenset({(0, 1)})
+        ),
+        sign="HARMED",
+    ),
+    Planted(
+        name="every open transaction taken for an orphan",
+        rules=Rules(is_orphan=_any_other),
+        scenario=replace(_TWO, batches=2),
+        sign="HARMED",
+    ),
+    Planted(
+        name="a query that was replaced comes back",
+        rules=Rules(judge=_judges_replaced, commit_step=_commits_replaced),
+        scenario=Scenario(
+            name="two queries that both reset",
+            runners=tuple(replace(runner, reset=True) for runner in _QUERIES),
+            batches=1,
+            goal=Goal.ANY,
+            crashes=1,
+        ),
+        sign="DOUBLED",
+    ),
+)

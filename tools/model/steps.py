@@ -1,0 +1,53 @@
+"""The table of the drivers' steps, and everything that can happen in a world."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tools.model import abort, commit, planning, tasks
+from tools.model.faults import faults
+from tools.model.normal import normalised
+from tools.model.world import Pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tools.model.context import Context, Successors
+    from tools.model.world import World
+
+Step = tuple[str, str, "World"]
+"""Who, what, and the world behind it."""
+
+
+STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
+    Pc.DOWN: planning.start,
+    Pc.PLAN_READ: planning.read,
+    Pc.PLAN_END: planning.end,
+    Pc.TASKS: tasks.run,
+    Pc.COMMIT_FIRST: commit.first,
+    Pc.COMMIT_SECOND: commit.second,
+    Pc.APPEND: commit.append,
+    Pc.ROLL: commit.roll_forward,
+    Pc.END: commit.end,
+    Pc.DONE: commit.done,
+    Pc.LIST: commit.list_orphans,
+    Pc.SWEEP: commit.sweep,
+    Pc.SPARK_LOG: commit.spark_log,
+    Pc.RAISED: abort.start,
+    Pc.ABORT_READ: abort.read,
+    Pc.ABORT_END: abort.end,
+    Pc.ABORT_DONE: abort.done,
+    Pc.ABORT_OURS: abort.ours,
+}
+"""What a driver does next, by where it is; where it has ended it does nothing."""
+
+
+def successors(context: Context, world: World) -> Iterator[Step]:
+    """Every step that any party can take now."""
+    for index, driver in enumerate(world.drivers):
+        step = STEPS.get(driver.pc)
+        if step is not None:
+            for what, after in step(context, world, index):
+                yield f"driver {index + 1}", what, normalised(after)
+    for who, what, after in faults(world):
+        yield who, what, normalised(after)
