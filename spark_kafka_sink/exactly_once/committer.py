@@ -10,6 +10,7 @@ from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
 
 if TYPE_CHECKING:
@@ -67,11 +68,10 @@ class BatchCommitter:
             BrokerUnavailableError: max.block.ms has passed before the batch was decided for
                 certain; `abort` finds out.
         """
-        single = self._scope.kind is not ScopeKind.STREAM
-        query = _query_of(results)
-        caller = Caller(query=query, batch=batch, reset=self._reset, single=single)
+        tasks = _transactions(results)
+        caller = self._caller(_query_of(results), batch, nonces_of(tasks))
         with connected_driver(self._config, self._scope) as driver:
-            return commit_batch(driver, caller, _transactions(results))
+            return commit_batch(driver, caller, tasks)
 
     def abort(
         self,
@@ -97,8 +97,14 @@ class BatchCommitter:
         nonces = frozenset(() if nonce is None else (nonce,))
         with connected_driver(self._config, self._scope) as driver:
             if abort_needs_fence(complete=complete):
-                return abort_batch(driver, batch, transactions, nonces)
+                query = results[0].query_id if results else None
+                caller = self._caller(query, batch, nonces | nonces_of(transactions))
+                return abort_batch(driver, caller, transactions)
             return abort_undecided(driver, batch, transactions, nonces)
+
+    def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:
+        single = self._scope.kind is not ScopeKind.STREAM
+        return Caller(query=query, batch=batch, reset=self._reset, single=single, nonces=nonces)
 
     @property
     def _reset(self) -> bool:

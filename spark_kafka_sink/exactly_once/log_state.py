@@ -26,7 +26,10 @@ T_co = TypeVar("T_co", bound=Transaction, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """The log has no record of the scope."""
+    """Nothing is decided yet."""
+
+    given_up: tuple[str, ...] = ()
+    """Nonces of plannings that abort() has given up since the last decision: never decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Done:
     query: str | None
     batch: str
     retired: tuple[str | None, ...] = ()
+    given_up: tuple[str, ...] = ()
+    """As `Nothing` has it."""
 
 
 LogState = Nothing | Decided[T_co] | Done

@@ -11,6 +11,7 @@ Where the log stands, and a caller that comes with (query, batch):
     another query                       refuse, but for batch 0 with resetTransactionalState=true
     another query that took over        refuse
     the one batch of a batch job        skip, unless two queries have foreachBatch write it: refuse
+    abort() has given the tasks up      refuse
 
 `judge` is this table. Tasks ask it with what planning has read, so that they need not write; the
 driver asks it again behind its fence (`next_commit_step`), and that alone decides. A decision that
@@ -24,7 +25,7 @@ InitProducerId. Where the outcome of an append is unclear, begin again with Init
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Generic
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FIRST_BATCH = "0"
+MAX_GIVEN_UP = 100
+"""Nonces that are remembered; more failed runs of one batch do not wake up again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class Caller:
     """A stream's batch number; otherwise the name of the scope."""
     reset: bool = False
     single: bool = False
+    nonces: frozenset[str] = frozenset()
+    """Of the plannings that the tasks' transactions are of: one, or none without transactions."""
 
 
 class Refusal(StrEnum):
@@ -60,6 +65,7 @@ class Refusal(StrEnum):
     OTHER_QUERY = "another query writes with this transactionalIdPrefix"
     RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "the foreachBatch of another query has written this batchId"
+    GIVEN_UP = "abort() was called for it before commit() had decided"
 
 
 class Verdict(Enum):
@@ -133,6 +139,18 @@ class AlreadyDone:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Append `state`, then ask again; where the append is fenced or unclear, abort nothing.
+
+    A commit() of the same tasks may still run although Spark has been told that it raised, and
+    InitProducerId fences whoever came before, not whoever comes later. So what is to be aborted is
+    marked first: a commit() with a newer epoch reads the mark and is refused.
+    """
+
+    state: Nothing | Done
+
+
+@dataclass(frozen=True, slots=True)
 class AbortOurs:
     """Nobody can decide the batch any more as our tasks wrote it: abort what they left open."""
 
@@ -155,16 +173,25 @@ def next_commit_step(
         return Refuse(verdict)
     if verdict is Verdict.SKIP:
         return AlreadyDone()
+    if not caller.nonces.isdisjoint(state.given_up):
+        return Refuse(Refusal.GIVEN_UP)
     return Decide(_decided(state, caller, transactions))
 
 
-def next_abort_step(state: LogState[T_co]) -> RollForward[T_co] | AbortOurs:
+def next_abort_step(
+    state: LogState[T_co], caller: Caller
+) -> RollForward[T_co] | GiveUp | AbortOurs:
     """What abort() does next. `state` was read after the caller's last InitProducerId.
 
     A decision that is found is rolled forward, as Spark calls abort() after a commit() that raised
     behind it.
     """
-    return RollForward(state) if isinstance(state, Decided) else AbortOurs()
+    if isinstance(state, Decided):
+        return RollForward(state)
+    new = sorted(caller.nonces.difference(state.given_up))
+    if not new or judge(state, caller) is Verdict.SKIP:
+        return AbortOurs()
+    return GiveUp(replace(state, given_up=(*state.given_up, *new)[-MAX_GIVEN_UP:]))
 
 
 def abort_needs_fence(*, complete: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
@@ -28,7 +28,9 @@ class Context:
 
     def caller(self, world: World, index: int) -> Caller:
         """Who a driver is, for the product's decisions."""
-        return self.scenario.caller(index, world.drivers[index].batch)
+        driver = world.drivers[index]
+        caller = self.scenario.caller(index, driver.batch)
+        return replace(caller, nonces=frozenset({driver.nonce})) if driver.ours else caller
 
     def attempt(self, world: World, index: int, partition: int, attempt: int) -> Transaction:
         """The transaction of an attempt of a task in a driver's newest planning."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.exactly_once.log_state import Decided
 from tools.model.broker import awaited
 from tools.model.world import Pc
 
 if TYPE_CHECKING:
-    from tools.model.world import World
+    from tools.model.world import State, World
 
 _IN_EPOCH = frozenset(
     {
@@ -21,21 +23,44 @@ _IN_EPOCH = frozenset(
         Pc.ABORT_READ,
         Pc.ABORT_END,
         Pc.ABORT_DONE,
+        Pc.GIVE_UP,
     }
 )
 """Where a driver may still append in the epoch that it has."""
 
 
 def normalised(world: World) -> World:
-    """Without an epoch that is not used any more, and without transactions that nobody awaits.
+    """Without an epoch or a mark of no use any more, and without transactions that nobody awaits.
 
     What stands in no message and in no decision can't be decided any more. It holds back readers
     until it is aborted, and changes nothing else.
     """
     if world.holder is not None and world.drivers[world.holder].pc not in _IN_EPOCH:
         world = world._replace(holder=None)
+    world = _without_dead_marks(world)
     known = awaited(world)
     if len(known) >= len(world.transactions):
         return world
     kept = tuple([(each, status) for each, status in world.transactions if each in known])
     return world._replace(transactions=kept)
+
+
+def _without_dead_marks(world: World) -> World:
+    """A mark counts as long as a driver has the nonce that it gives up."""
+    states = (world.log, *[driver.seen for driver in world.drivers])
+    if all(state is None or isinstance(state, Decided) or not state.given_up for state in states):
+        return world
+    nonces = {driver.nonce for driver in world.drivers}
+    drivers = tuple(
+        [
+            driver if driver.seen is None else driver._replace(seen=_marked(driver.seen, nonces))
+            for driver in world.drivers
+        ]
+    )
+    return world._replace(log=_marked(world.log, nonces), drivers=drivers)
+
+
+def _marked(state: State, nonces: set[str]) -> State:
+    if isinstance(state, Decided):
+        return state
+    return replace(state, given_up=tuple(sorted(nonces.intersection(state.given_up))))

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import (
+    AbortOurs,
     AlreadyDone,
     Caller,
     Decide,
+    GiveUp,
     Refusal,
     Refuse,
     RollForward,
     Verdict,
     judge,
+    next_abort_step,
     next_commit_step,
 )
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.orphans import Candidate
 
 CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | Refuse
+AbortStep = RollForward[Transaction] | GiveUp | AbortOurs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,11 @@ def _any_other(state: State, candidate: Candidate, given_up: frozenset[str]) -> 
     return candidate.transactional_id not in decided
 
 
+def _leaves_no_mark(state: State, caller: Caller) -> AbortStep:
+    step = next_abort_step(state, caller)
+    return AbortOurs() if isinstance(step, GiveUp) else step
+
+
 _ONE = (Runner(),)
 _DIES = Scenario(name="one driver that dies", runners=_ONE, batches=1, crashes=1)
 _TWO = Scenario(name="two drivers", batches=1)
@@ -151,6 +160,17 @@ PLANTED = (
         name="every open transaction taken for an orphan",
         rules=Rules(is_orphan=_any_other),
         scenario=replace(_TWO, batches=2),
+        sign="HARMED",
+    ),
+    Planted(
+        name="abort() leaves no mark for a commit() that still runs",
+        rules=Rules(abort_step=_leaves_no_mark),
+        scenario=Scenario(
+            name="an interrupted commit()",
+            runners=(Runner(), Runner(starts=False)),
+            batches=1,
+            interrupts=1,
+        ),
         sign="HARMED",
     ),
     Planted(

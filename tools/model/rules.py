@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AlreadyDone,
         Caller,
         Decide,
+        GiveUp,
         Refusal,
         Refuse,
         RollForward,
@@ -40,7 +41,9 @@ class Rules:
     ] = protocol.next_commit_step
     abort_reads: bool = True
     """abort() fences and reads the log where commit() may have run."""
-    abort_step: Callable[[State], RollForward[Transaction] | AbortOurs] = protocol.next_abort_step
+    abort_step: Callable[[State, Caller], RollForward[Transaction] | GiveUp | AbortOurs] = (
+        protocol.next_abort_step
+    )
     commit_outcome: Callable[[int], end_outcome.EndOutcome] = end_outcome.commit_outcome
     is_orphan: Callable[[State, Candidate, frozenset[str]], bool] = _is_orphan
     attempt_in_id: bool = True

@@ -55,7 +55,12 @@ class Scenario:
     def caller(self, runner: int, batch: int) -> Caller:
         """Who asks when a driver runs a batch."""
         who = self.runners[runner]
-        return Caller(query=who.query, batch=self.batch_name(runner, batch), reset=who.reset)
+        return Caller(
+            query=who.query,
+            batch=self.batch_name(runner, batch),
+            reset=who.reset,
+            single=who.query is None,
+        )
 
     def batch_name(self, runner: int, batch: int) -> str:
         """A stream's batch number, or the batchId."""

@@ -49,6 +49,13 @@ SCENARIOS = (
     ),
     Scenario(name="two queries on a prefix", runners=_QUERIES, goal=Goal.ANY, crashes=1),
     Scenario(name="two queries that both reset", runners=_RESETTING, goal=Goal.ANY),
+    Scenario(
+        name="commit() goes on while abort() runs",
+        runners=(Runner(), Runner(starts=False)),
+        crashes=1,
+        timeouts=1,
+        interrupts=1,
+    ),
 )
 
 FULL = Scenario(

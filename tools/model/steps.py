@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.model import abort, commit, planning, tasks
-from tools.model.faults import faults
 from tools.model.normal import normalised
+from tools.model.parties import abort, commit, planning, tasks
+from tools.model.parties.faults import faults
 from tools.model.world import Pc
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
     Pc.ABORT_READ: abort.read,
     Pc.ABORT_END: abort.end,
     Pc.ABORT_DONE: abort.done,
+    Pc.GIVE_UP: abort.give_up,
     Pc.ABORT_OURS: abort.ours,
 }
 """What a driver does next, by where it is; where it has ended it does nothing."""

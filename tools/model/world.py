@@ -67,6 +67,7 @@ class Pc(StrEnum):
     ABORT_READ = "abort: read the log"
     ABORT_END = "abort: roll forward"
     ABORT_DONE = "abort: append done"
+    GIVE_UP = "abort: mark what is given up"
     ABORT_OURS = "abort: abort ours"
     FINISHED = "all batches are done"
     TORN = "stopped: torn"
@@ -149,7 +150,11 @@ def with_driver(world: World, index: int, driver: Driver) -> World:
 def describe_log(state: State) -> str:
     """For traces."""
     if isinstance(state, Nothing):
-        return "nothing"
+        return f"nothing{_marks(state)}"
     if isinstance(state, Done):
-        return f"done {state.query or 'job'}/{state.batch}"
+        return f"done {state.query or 'job'}/{state.batch}{_marks(state)}"
     return f"decided {' + '.join(sorted(state.transactional_ids)) or state.batch}"
+
+
+def _marks(state: Nothing | Done) -> str:
+    return f", given up {' '.join(state.given_up)}" if state.given_up else ""

@@ -50,7 +50,7 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
         fates = record.fates or commit_all(driver.of(scope), record.state)
         if fates:
             raise torn_error(scope, record.state, fates)
-        finished.append(_finished(str(scope), record, fates))
+        finished.append(_finished(str(scope), record, record.state.batch, fates))
     return finished
 
 
@@ -74,7 +74,7 @@ def accept_loss(driver: Driver) -> Finished:
         )
     done = Record.done(record.state, driver.client.wall_ms())
     driver.append(owner, done, "done", APPEND_SECONDS)
-    return _finished(str(driver.scope), record, fates)
+    return _finished(str(driver.scope), record, record.state.batch, fates)
 
 
 def abort_chosen(
@@ -121,10 +121,10 @@ def _refusal(name: str, standing: Standing) -> TransactionError:
     return TransactionError(f"{name} is {standing.value}", hint=hints.get(standing))
 
 
-def _finished(scope: str, record: Record, fates: tuple[Fate, ...]) -> Finished:
+def _finished(scope: str, record: Record, batch: str, fates: tuple[Fate, ...]) -> Finished:
     return Finished(
         scope=scope,
-        batch=record.state.batch,
+        batch=batch,
         transactions=record.transactions,
         records=record.records,
         lost=sum(fate is not Fate.COMMITTED for fate in fates),

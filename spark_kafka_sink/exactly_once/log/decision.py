@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState
+from spark_kafka_sink.exactly_once.log_state import Decided, LogState
 from spark_kafka_sink.exactly_once.protocol import finished
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
@@ -29,7 +29,7 @@ class Fate(StrEnum):
 class Record:
     """A state of a scope as the log keeps it, with what a person wants to know of it."""
 
-    state: DecidedBatch | Done
+    state: ScopeState
     at_ms: int
     """When it was written, by the driver's clock, milliseconds since 1970."""
     transactions: int

@@ -9,9 +9,12 @@ Version 1, one object per record, without line breaks::
     {"version": 1, "type": "done", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
      "transactions": 8, "records": 41877}
 
+    {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
+
 A partition is its number, its records, and its first and last offset or null. A torn decision has
-"fates", one for each transaction. A newer version is refused: to take a decision for something else
-could lose or double a batch.
+"fates", one for each transaction. "given_up" has the nonces of plannings that abort() has given up
+since the last decision. A newer version is refused: to take a decision for something else could
+lose or double a batch.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from spark_kafka_sink.exactly_once.log.json_object import (
     parse_object,
     text_of,
 )
-from spark_kafka_sink.exactly_once.log_state import Decided, Done
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
@@ -55,6 +58,8 @@ def from_text(text: str) -> Record:
 
 def _to_json(record: Record) -> dict[str, object]:
     state = record.state
+    if isinstance(state, Nothing):
+        return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
     common = {
         "query": state.query,
         "batch": state.batch,
@@ -63,7 +68,8 @@ def _to_json(record: Record) -> dict[str, object]:
     }
     if isinstance(state, Done):
         counts = {"transactions": record.transactions, "records": record.records}
-        return {"type": "done", **common, **counts}
+        marks = {"given_up": state.given_up} if state.given_up else {}
+        return {"type": "done", **common, **counts, **marks}
     fates = {"fates": [fate.value for fate in record.fates]} if record.fates else {}
     transactions = [_transaction_to_json(each) for each in state.transactions]
     return {"type": "decided", **common, **fates, "transactions": transactions}
@@ -87,11 +93,16 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
 
 def _from_json(fields: JsonObject) -> Record:
     kind = fields.text("type")
+    marks = fields.array("given_up") if fields.has("given_up") else ()
+    given_up = tuple(text_of(each, "a nonce") for each in marks)
+    if kind == "nothing":
+        at_ms = fields.number("at")
+        return Record(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(each) for each in fields.array("retired"))
     if kind == "done":
         return Record(
-            state=Done(query, batch, retired),
+            state=Done(query, batch, retired, given_up),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),

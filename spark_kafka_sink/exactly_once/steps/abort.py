@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
-from spark_kafka_sink.exactly_once.protocol import RollForward, never_decided, next_abort_step
+from spark_kafka_sink.exactly_once.protocol import (
+    AbortOurs,
+    GiveUp,
+    RollForward,
+    finished,
+    never_decided,
+    next_abort_step,
+)
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans, abort_ours, nonces_of
 from spark_kafka_sink.exactly_once.steps.roll_forward import roll_forward
 
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
+    from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
@@ -28,30 +37,48 @@ def abort_undecided(
     return _outcome(driver, CommitStatus.ABORTED, batch, aborted)
 
 
-def abort_batch(
-    driver: Driver, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
-) -> CommitOutcome:
+def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
+
+    Args:
+        driver: of the scope.
+        caller: which batch of which query, with the nonce of its planning.
+        tasks: the transactions that its tasks have left open.
 
     Raises:
         TornTransactionError: it was, and rows of it are lost.
-        FencedError: a newer driver has taken over.
+        FencedError: a newer driver has taken over; nothing is aborted.
     """
     owner = driver.fence()
     record = driver.read().latest(driver.scope)
     state: ScopeState = Nothing() if record is None else record.state
-    step = next_abort_step(state)
-    if isinstance(step, RollForward):
-        known = () if record is None else record.fates
-        roll_forward(driver, owner, step.decided, None, known)
+    read = state
+    while not isinstance(step := next_abort_step(state, caller), AbortOurs):
+        if isinstance(step, RollForward):
+            known = () if record is None else record.fates
+            owner = roll_forward(driver, owner, step.decided, None, known)
+            state = finished(step.decided)
+        else:
+            state = step.state
+            owner = driver.append(owner, _marked(step, record, driver), "give up")
     ours = [each.transactional_id for each in tasks]
-    decided = state.transactional_ids if isinstance(state, Decided) else frozenset()
-    aborted = abort_ours(driver, tasks, never_decided(state, ours))
-    given_up = nonces | nonces_of(tasks)
-    aborted += abort_orphans(driver, state, given_up)
+    decided = read.transactional_ids if isinstance(read, Decided) else frozenset()
+    aborted = abort_ours(driver, tasks, never_decided(read, ours))
+    aborted += abort_orphans(driver, read, caller.nonces)
     rolled = not decided.isdisjoint(ours)
     status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ABORTED
-    return _outcome(driver, status, batch, aborted)
+    return _outcome(driver, status, caller.batch, aborted)
+
+
+def _marked(step: GiveUp, record: Record | None, driver: Driver) -> Record:
+    """The scope's record with the marks that `step` adds."""
+    transactions, records = (0, 0) if record is None else (record.transactions, record.records)
+    return Record(
+        state=step.state,
+        at_ms=driver.client.wall_ms(),
+        transactions=transactions,
+        records=records,
+    )
 
 
 def _outcome(driver: Driver, status: CommitStatus, batch: str, aborted: int) -> CommitOutcome:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, LogState, Nothing
 from spark_kafka_sink.exactly_once.protocol import (
+    MAX_GIVEN_UP,
     AbortOurs,
     AlreadyDone,
     Caller,
     Decide,
+    GiveUp,
     Refusal,
     Refuse,
     RollForward,
@@ -40,6 +42,10 @@ DECIDED = Decided(QUERY, "7", OURS)
 
 def caller(batch: str, query: str | None = QUERY, *, reset: bool = False) -> Caller:
     return Caller(query=query, batch=batch, reset=reset)
+
+
+def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp | AbortOurs:
+    return next_abort_step(state, who)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_judge(
 def test_a_decision_is_finished_before_anything_else_whoever_made_it() -> None:
     for who in (caller("7"), caller("8"), caller("3"), caller("0", OTHER, reset=True)):
         assert next_commit_step(DECIDED, who, ()) == RollForward(DECIDED)
-    assert next_abort_step(DECIDED) == RollForward(DECIDED)
+    assert next_abort_step(DECIDED, caller("7")) == RollForward(DECIDED)
     assert next_planning_step(DECIDED) == RollForward(DECIDED)
     assert finished(DECIDED) == Done(QUERY, "7")
 
@@ -113,9 +119,40 @@ def test_taking_over_needs_the_option_a_new_query_and_its_first_batch() -> None:
 def test_abort_leaves_what_is_decided() -> None:
     assert never_decided(DECIDED, ["a", "b", "c"]) == {"c"}
     assert never_decided(Done(QUERY, "7"), ["c"]) == {"c"}
-    assert next_abort_step(Nothing()) == AbortOurs()
-    assert next_abort_step(Done(QUERY, "6")) == AbortOurs()
+    assert next_abort_step(Nothing(), caller("0")) == AbortOurs()
     assert next_planning_step(Done(QUERY, "6")) is None
+
+
+def test_abort_marks_what_it_gives_up_and_commit_refuses_what_is_marked() -> None:
+    ours = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}))
+    states: tuple[Nothing | Done, ...] = (
+        Nothing(("m",)),
+        Done(QUERY, "6", (OTHER,), ("m",)),
+        Done(OTHER, "3"),
+    )
+    for state in states:
+        step = abort_step(state, ours)
+        assert isinstance(step, GiveUp)
+        assert step.state == replace(state, given_up=(*state.given_up, "n"))
+        assert next_abort_step(step.state, ours) == AbortOurs()
+    marked = Done(QUERY, "6", (), ("n", "m"))
+    assert next_commit_step(marked, ours, OURS) == Refuse(Refusal.GIVEN_UP)
+
+
+def test_a_decision_forgets_the_marks_as_its_batch_is_never_decided_again() -> None:
+    another = Caller(query=QUERY, batch="7", nonces=frozenset({"o"}))
+    step = next_commit_step(Done(QUERY, "6", (), ("n",)), another, OURS)
+    assert step == Decide(DECIDED)
+    late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}))
+    assert next_commit_step(finished(DECIDED), late, ()) == AlreadyDone()
+    assert next_abort_step(finished(DECIDED), late) == AbortOurs()
+
+
+def test_so_many_marks_are_kept() -> None:
+    state = Nothing(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
+    step = abort_step(state, Caller(query=QUERY, batch="0", nonces=frozenset({"n"})))
+    assert isinstance(step, GiveUp)
+    assert step.state.given_up == (*state.given_up[1:], "n")
 
 
 def test_only_a_commit_that_may_have_run_makes_abort_fence() -> None:

@@ -82,10 +82,10 @@ def _read_once(original: Function) -> Function:
 def _always_abort(original: Function) -> Function:
     del original
 
-    def next_abort_step(state: Any) -> Any:
+    def next_abort_step(state: Any, caller: Any) -> Any:
         from spark_kafka_sink.exactly_once.protocol import AbortOurs
 
-        del state
+        del state, caller
         return AbortOurs()
 
     return next_abort_step

@@ -55,6 +55,7 @@ def _tasks(world: World, index: int, driver: Driver) -> World:
     """The tasks start, with a nonce that no transaction has."""
     used = {each.nonce for each, _ in world.transactions}
     used.update(each.nonce for each in world.zombies)
+    used.update(each.nonce for each in world.drivers)
     names = (f"d{index + 1}.{planning}" for planning in count())
     nonce = next(name for name in names if name not in used)
     driver = driver._replace(pc=Pc.TASKS, nonce=nonce, decided=None)

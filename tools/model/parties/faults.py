@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.model import broker, tasks
-from tools.model.commit import raised
+from tools.model import broker
 from tools.model.context import stopped
+from tools.model.parties import tasks
+from tools.model.parties.commit import raised
 from tools.model.world import ENDED, Pc, Status, with_driver
 
 if TYPE_CHECKING:

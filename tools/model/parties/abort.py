@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.exactly_once.log_state import Decided
 from spark_kafka_sink.exactly_once.protocol import (
+    GiveUp,
     RollForward,
     abort_needs_fence,
     finished,
@@ -31,13 +33,9 @@ def start(context: Context, world: World, index: int) -> Successors:
 
 def read(context: Context, world: World, index: int) -> Successors:
     """The log is read, and the next step follows from it."""
-    driver = world.drivers[index]
-    step = context.rules.abort_step(world.log)
-    if isinstance(step, RollForward):
-        driver = driver._replace(pc=Pc.ABORT_END, decided=step.decided)
-    else:
-        driver = driver._replace(pc=Pc.ABORT_OURS)
-    return [("abort() reads the log", with_driver(world, index, driver))]
+    driver = world.drivers[index]._replace(seen=world.log)
+    world = _ask(context, with_driver(world, index, driver), index)
+    return [("abort() reads the log", world)]
 
 
 def end(context: Context, world: World, index: int) -> Successors:
@@ -57,10 +55,22 @@ def done(context: Context, world: World, index: int) -> Successors:
     driver = world.drivers[index]
     if driver.decided is None:
         raise ValueError("nothing is decided")
-    if context.may_append(world, index):
-        world = world._replace(log=finished(driver.decided))
-    world = with_driver(world, index, driver._replace(pc=Pc.ABORT_OURS))
-    return [("abort() appends done", world)]
+    if not context.may_append(world, index):
+        return [_fenced(world, index)]
+    state = finished(driver.decided)
+    world = with_driver(world._replace(log=state), index, driver._replace(seen=state))
+    return [("abort() appends done", _ask(context, world, index))]
+
+
+def give_up(context: Context, world: World, index: int) -> Successors:
+    """The mark is appended by which a commit() that still runs is refused."""
+    driver = world.drivers[index]
+    if driver.seen is None or isinstance(driver.seen, Decided):
+        raise ValueError("nothing is given up")
+    if not context.may_append(world, index):
+        return [_fenced(world, index)]
+    world = with_driver(world._replace(log=driver.seen), index, driver)
+    return [("abort() appends that the tasks are given up", _ask(context, world, index))]
 
 
 def ours(context: Context, world: World, index: int) -> Successors:
@@ -70,3 +80,21 @@ def ours(context: Context, world: World, index: int) -> Successors:
     world = broker.abort(world, [each for each in driver.ours if each not in kept])
     failed = with_driver(world, index, stopped(driver))
     return [("abort() aborts the transactions of its tasks; the query fails", failed)]
+
+
+def _ask(context: Context, world: World, index: int) -> World:
+    driver = world.drivers[index]
+    if driver.seen is None:
+        raise ValueError("the log has been read")
+    step = context.rules.abort_step(driver.seen, context.caller(world, index))
+    if isinstance(step, RollForward):
+        driver = driver._replace(pc=Pc.ABORT_END, decided=step.decided, seen=None)
+    elif isinstance(step, GiveUp):
+        driver = driver._replace(pc=Pc.GIVE_UP, seen=step.state)
+    else:
+        driver = driver._replace(pc=Pc.ABORT_OURS, seen=None)
+    return with_driver(world, index, driver)
+
+
+def _fenced(world: World, index: int) -> tuple[str, World]:
+    return "abort() is fenced", with_driver(world, index, stopped(world.drivers[index]))

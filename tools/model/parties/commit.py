@@ -112,8 +112,9 @@ def sweep(context: Context, world: World, index: int) -> Successors:
     """EndTxn(abort) of what was listed."""
     driver = world.drivers[index]
     world = broker.abort(world, driver.todo)
+    label = f"aborts {_names(driver.todo)}"
     driver = driver._replace(pc=Pc.SPARK_LOG, todo=())
-    return [(f"aborts {_names(driver.todo)}", with_driver(world, index, driver))]
+    return [(label, with_driver(world, index, driver))]
 
 
 def spark_log(context: Context, world: World, index: int) -> Successors:
