@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing
-from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,11 +76,12 @@ def records_table(records: Mapping[str, Record]) -> Table:
     for name in ("transactions", "records"):
         table.add_column(name, justify="right")
     for scope, record in records.items():
+        state = record.state
         table.add_row(
             scope,
-            record.state.batch,
+            "" if isinstance(state, Nothing) else state.batch,
             _what_it_is(record),
-            record.state.query or "",
+            "" if isinstance(state, Nothing) else state.query or "",
             _moment(record.at_ms),
             f"{record.transactions:,}",
             f"{record.records:,}",
@@ -138,6 +139,8 @@ _MEANING = {
 def _what_it_is(record: Record) -> str:
     if record.is_torn:
         return "torn"
+    if isinstance(record.state, Nothing):
+        return "given up"
     return "decided" if isinstance(record.state, Decided) else "done"
 
 
