@@ -6,9 +6,18 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from tests.integration.support.producing import numbered, produce
+from tests.integration.support.transactions import settings, transaction
 from tests.support.clients.foreign import count
 from tests.support.clients.readers import by_confluent
 from tests.support.security.doors import TRUST, Door, password_options
@@ -27,6 +36,35 @@ def write(kafka: SecuredKafka, user: User, topic: str, **options: str) -> None:
     door = Door(name=user, listener=Listener.SASL_SSL, options=login)
     chunk = numbered(topic, 0, 10, 1)
     produce(kafka.servers(door.listener), chunk, **door.java_options(kafka), **options)
+
+
+def grant_write(kafka: SecuredKafka, user: User, transactional_id: str) -> None:
+    """Let the user use a transactional id, and wait until the broker goes by that."""
+    right = AclBinding(
+        ResourceType.TRANSACTIONAL_ID,
+        transactional_id,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )
+    client = kafka.admin.client()
+    for added in client.create_acls([right]).values():
+        added.result(SOON_S)
+    asked = AclBindingFilter(
+        ResourceType.TRANSACTIONAL_ID,
+        transactional_id,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    deadline = time.monotonic() + SOON_S
+    while right not in client.describe_acls(asked).result(SOON_S):
+        assert time.monotonic() < deadline, "the broker does not learn of the right"
+        time.sleep(0.05)
 
 
 def refused(kafka: SecuredKafka, user: User, topic: str, **options: str) -> KafkaProdError:
@@ -81,3 +119,27 @@ def test_a_user_without_idempotent_write_on_the_cluster_who_may_write(
     kafka.admin.create_topic(unique_topic)
     write(kafka, User.CAROL, unique_topic)
     assert len(by_confluent(kafka.bootstrap_servers, unique_topic)) == 10
+
+
+def test_a_user_without_a_right_to_transactions(kafka: SecuredKafka, unique_topic: str) -> None:
+    """The right that the error names is all that is missing."""
+    kafka.admin.create_topic(unique_topic)
+    wanted = settings()
+    login = {**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)}
+    door = Door(name=User.CAROL, listener=Listener.SASL_SSL, options=login)
+    servers, options = kafka.servers(door.listener), door.java_options(kafka)
+    began = time.monotonic()
+    with transaction(servers, wanted, None, **options) as producer:
+        producer.append(numbered(unique_topic, 0, 10, 1))
+        with pytest.raises(AuthorizationError, match="TRANSACTIONAL_ID_AUTHORIZATION") as caught:
+            producer.flush()
+    assert time.monotonic() - began < SOON_S
+    right = f"--operation Write --transactional-id {wanted.transactional_id}"
+    assert right in str(caught.value)
+    assert f"--allow-principal User:{User.CAROL}" in str(caught.value)
+    grant_write(kafka, User.CAROL, wanted.transactional_id)
+    with transaction(servers, wanted, None, **options) as producer:
+        producer.append(numbered(unique_topic, 0, 10, 1))
+        producer.flush()
+        assert producer.transaction is not None
+        assert producer.abort_transaction(SOON_S)
