@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.produce import PartitionResponse
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
+_ENDED = (
+    "a newer producer has taken over, or the coordinator has ended the transaction, as it does "
+    "after transaction.timeout.ms: run the write again"
+)
 _HINTS: Mapping[int, str] = {
+    ErrorCode.invalid_producer_epoch: _ENDED,
+    ErrorCode.producer_fenced: _ENDED,
+    ErrorCode.invalid_txn_state: _ENDED,
+    ErrorCode.transaction_abortable: _ENDED,
     ClientErrorCode.disconnected: _RECONNECT,
     ClientErrorCode.not_sent: _RECONNECT,
     ErrorCode.corrupt_message: (

@@ -79,6 +79,21 @@ def test_what_is_committed_is_seen(kafka: AnyKafka, unique_topic: str) -> None:
     check_committed(kafka, unique_topic, expected)
 
 
+def test_rows_without_a_key(kafka: AnyKafka, unique_topic: str) -> None:
+    """Their partitions are added to the transaction as they are drawn."""
+    Admin(kafka.bootstrap_servers).create_topic(unique_topic, 5, 1)
+    with transaction(kafka.bootstrap_servers, batch_size=1_000) as producer:
+        producer.append(rows(unique_topic, values(range(2_000))))
+        producer.flush()
+        opened = producer.transaction
+    end(kafka.bootstrap_servers, opened)
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < 2_000 and time.monotonic() < deadline:
+        found = [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)]
+    assert sorted(int(value or b"-1") for value in found) == list(range(2_000))
+
+
 def test_what_is_aborted_is_not_seen(kafka: AnyKafka, unique_topic: str) -> None:
     Admin(kafka.bootstrap_servers).create_topic(unique_topic, 2, 1)
     with transaction(kafka.bootstrap_servers) as producer:

@@ -71,6 +71,16 @@ def test_the_rest_follows_without_a_gap(one: World, position: int, refusal: Faul
     )
 
 
+def test_the_first_batch_of_a_transaction_is_refused() -> None:
+    cluster = FakeCluster(topics={"t": 1, "dead": 1})
+    with world(cluster, TOLERANT, transaction=TRANSACTION) as one:
+        one.fault(REFUSED)
+        values = one.send_batches(4)
+        one.finish()
+        assert cluster.logs["t", 0].values() == [values[0], *values[2:]]
+        assert [sequence for _, sequence, _ in sequences(one)] == [0, 2, 5, 8]
+
+
 def test_several_refusals_in_flight_at_once(one: World) -> None:
     one.fault(None, REFUSED, None, ALL_REFUSED, REFUSED)
     values = one.send_batches(9)
