@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jars import OLD_KAFKA
@@ -25,6 +26,11 @@ _numbers = itertools.count(1)
 def pytest_configure(config: pytest.Config) -> None:
     """kafka-python reads its schemas in a way that the standard library wants changed."""
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
+
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("spark-kafka-sink", deadline=None)
+settings.load_profile("spark-kafka-sink")
 
 
 @pytest.fixture(scope="session")
