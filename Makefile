@@ -44,7 +44,7 @@ torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200
 torture-eos: java install jars ## RUNS streams under faults, read back by a foreign client (RUNS=300, SINK=exactly-once, PLANTED=1)
 	@$(PY) -m tools.torture_eos$(if $(PLANTED),.planted) $(if $(RUNS),--runs $(RUNS)) $(if $(SINK),--sink $(SINK))
 
-model: install ## search every run of the model of exactly once (FULL=1: millions of states)
+model: install ## search every run of the model of exactly once (FULL=1: minutes)
 	@$(PY) -m tools.model $(if $(FULL),--full)
 
 fuzz: install ## a million frames of garbage for the protocol and records decoders

@@ -11,6 +11,7 @@ from tools.docs.errors import (
     render_row_errors,
     render_unclear_errors,
 )
+from tools.docs.model import render_planted_bugs, render_searches
 from tools.docs.options import (
     render_main_options,
     render_options,
@@ -43,6 +44,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "broker-options": render_broker_options,
     "fault-effects": render_fault_effects,
     "phases": render_phases,
+    "model-searches": render_searches,
+    "planted-bugs": render_planted_bugs,
 }
 """By the block's name; each is on one page."""
 
