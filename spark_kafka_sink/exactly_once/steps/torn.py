@@ -8,6 +8,8 @@ from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.common.errors import TornTransactionError
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.scope import ScopeKind
+from spark_kafka_sink.exactly_once.transactional_id import driver_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,13 +28,13 @@ _ABORTED: Final = frozenset(
         TransactionState.PREPARE_EPOCH_FENCE,
     }
 )
-_HINT: Final = (
+_LOST: Final = (
     "The lost rows have to be written again by hand: consumers with "
-    "isolation.level=read_uncommitted still find them at these offsets until retention removes "
-    "them. Then `kafkaprod transactions commit --accept-loss SCOPE` lets the query go on behind "
-    "this batch; or start it with a new checkpoint and resetTransactionalState=true. Raise "
-    "transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that it "
-    "does not happen again"
+    "isolation.level=read_uncommitted still find them at these offsets until retention removes them"
+)
+_AGAIN: Final = (
+    "Raise transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that "
+    "it does not happen again"
 )
 
 
@@ -67,7 +69,23 @@ def torn_error(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of {len(fates)} transactions that "
         f"were decided are not committed, and can't be any more",
         details=tuple(shown),
-        hint=_HINT,
+        hint=f"{_LOST}. {_go_on(scope)}{_AGAIN}",
+    )
+
+
+def _go_on(scope: Scope) -> str:
+    """What lets the scope go on; a run without a batchId never does."""
+    if scope.kind is ScopeKind.RUN:
+        return ""
+    command = (
+        f"Then `kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
+        f"'{driver_id(scope)}'` lets"
+    )
+    if scope.kind is ScopeKind.BATCH:
+        return f"{command} it count as written. "
+    return (
+        f"{command} the query go on behind this batch; or start it with a new checkpoint and "
+        "resetTransactionalState=true. "
     )
 
 

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
-from tests.integration.exactly_once.writing import PARTITIONS, rows_of, stream
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from tests.integration.exactly_once.writing import Writes
 
 APIS = (
@@ -79,8 +85,37 @@ def test_each_end_txn_is_asked_again(
     assert query.visible() == rows_of("0", "1", "2")
 
 
+class _Unheard(TransactionAdmin):
+    """Hears of no EndTxn at first."""
+
+    deaf = True
+
+    def end(
+        self, transactions: Sequence[OpenTransaction], *, commit: bool, deadline: float | None
+    ) -> dict[str, int]:
+        """See `TransactionAdmin`."""
+        if self.deaf:
+            self.deaf = False
+            late = ErrorCode.coordinator_load_in_progress
+            return {each.transactional_id: late for each in transactions}
+        return super().end(transactions, commit=commit, deadline=deadline)
+
+
+def test_what_a_decision_waits_for_is_said(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
+    tasks = [each.transaction for each in query.tasks("1") if each.transaction is not None]
+    with connected_driver(query.config, query.scope) as driver:
+        driver.admin = _Unheard(driver.client)
+        commit_batch(driver, Caller(query=QUERY, batch="1"), tasks)
+    assert (
+        f"batch 1 of {query.scope} is decided; EndTxn of 3 of 3 transactions is not answered yet: "
+        "COORDINATOR_LOAD_IN_PROGRESS (3), such as p-"
+    ) in caplog.text
+    assert query.visible() == rows_of("0", "1")
+
+
+@pytest.mark.parametrize("effect", ["lose-response", "lose-request"])
 def test_a_decision_of_which_nothing_is_heard_is_found_by_the_abort(
-    broker: EmbeddedBroker, query: Writes
+    broker: EmbeddedBroker, query: Writes, effect: str
 ) -> None:
     impatient = stream(
         query.bootstrap_servers,
@@ -89,10 +124,13 @@ def test_a_decision_of_which_nothing_is_heard_is_found_by_the_abort(
         **QUICK | {"kafka.max.block.ms": "1500"},
     )
     results = impatient.tasks("1")
-    broker.faults.add("end_txn:lose-response:next=20")
+    broker.faults.add(f"end_txn:{effect}:next=20")
     with pytest.raises(BrokerUnavailableError):
         impatient.committer.commit("1", results)
     broker.faults.clear()
-    outcome = impatient.committer.abort("1", results, complete=True)
-    assert outcome.status is CommitStatus.ROLLED_FORWARD
+    outcome = query.committer.abort("1", results, complete=True)
+    decided = effect == "lose-response"
+    assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.ABORTED)
+    assert query.visible() == (rows_of("0", "1") if decided else rows_of("0"))
+    query.committer.commit("1", query.tasks("1"))
     assert query.visible() == rows_of("0", "1")

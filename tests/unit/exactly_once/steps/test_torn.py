@@ -7,6 +7,7 @@ import pytest
 from spark_kafka_sink.admin.transaction_states import TransactionDescription, TransactionState
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.steps.torn import fates_of, torn_error
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from tests.unit.exactly_once.log.decisions import ORDERS, task_transactions
@@ -71,3 +72,15 @@ def test_a_long_list_is_cut() -> None:
     many = Decided("q", "17", task_transactions(100))
     lines = str(torn_error(ORDERS, many, (Fate.LOST,) * 100)).splitlines()
     assert lines[51] == "  and 150 more lines, which the decision log has"
+
+
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [
+        (ORDERS, "--prefix orders --accept-loss 'orders/stream'` lets the query go on"),
+        (Scope.batch("a", "b c"), "--prefix a --accept-loss 'a/batch/b%20c'` lets it count"),
+        (Scope.run("a"), "removes them. Raise transaction.timeout.ms"),
+    ],
+)
+def test_the_error_says_how_to_go_on(scope: Scope, words: str) -> None:
+    assert words in str(torn_error(scope, DECIDED, (Fate.COMMITTED, Fate.LOST)))
