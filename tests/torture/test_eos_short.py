@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tools.torture_eos.kafka.cluster import EosCluster
-from tools.torture_eos.ledger import OK
+from tools.torture_eos.ledger import OK, TORN
 from tools.torture_eos.plans.kinds import Kind, Sink
 from tools.torture_eos.plans.plan import Choice, draw
 from tools.torture_eos.plans.steps import Step
@@ -54,3 +54,25 @@ def test_sparks_own_sink_doubles_too(torture: Runner) -> None:
     assert result.outcome == OK
     assert result.found.lost == 0
     assert result.found.doubled > 0
+
+
+SHORT = (
+    (Kind.NONE, None),
+    (Kind.WORKER_KILLED, Step.TASK_OPENED),
+    (Kind.WORKER_KILLED, Step.TASK_ENDED),
+    (Kind.COMMIT_KILLED, Step.APPENDING),
+    (Kind.COMMIT_KILLED, Step.APPENDED),
+    (Kind.COMMIT_RAISES, Step.APPENDED),
+    (Kind.QUERY_STOPPED, Step.COMMIT_ENDED),
+    (Kind.BROKER_KILLED_ENDING, Step.END_TXN),
+    (Kind.OTHER_CHECKPOINT, None),
+    (Kind.TORN_BY_OTHERS, Step.APPENDED),
+)
+"""Kinds that leave the driver alive, so that one serves all of them."""
+
+
+@pytest.mark.parametrize(("kind", "step"), SHORT)
+def test_exactly_once(torture: Runner, kind: Kind, step: Step | None) -> None:
+    """Every number is there once, in each partition in order; or it is told what is torn."""
+    result = torture(900_003, Sink.EXACTLY_ONCE, kind, step)
+    assert result.outcome == (TORN if kind is Kind.TORN_BY_OTHERS else OK)

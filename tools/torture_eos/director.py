@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tools.torture_eos.deeds import Deeds
+from tools.torture_eos.plans.kinds import TWO_DRIVERS
 from tools.torture_eos.stage import Stage, StuckError
 from tools.torture_eos.stops import Stops
 
@@ -20,6 +21,7 @@ TORN = "TornTransactionError"
 OTHER_QUERY = "another query"
 _POLL_S = 0.01
 _SETTLE_S = 25.0
+_REFUSED_S = 120.0
 
 
 class Director:
@@ -35,6 +37,7 @@ class Director:
     ) -> None:
         self.stage = Stage(drivers, plan.profile, folder, spec)
         self.stops = Stops(cluster, plan, folder, spec["topic"])
+        self._drivers_wanted = 2 if any(fault.deed in TWO_DRIVERS for fault in plan.faults) else 1
         self._deeds = Deeds(cluster, self.stage, self.stops, folder)
 
     def run(self, seconds: float) -> None:
@@ -45,6 +48,7 @@ class Director:
         """
         stage = self.stage
         stage.ended = 0.0
+        stage.prepare(self._drivers_wanted)
         stage.start()
         deadline = time.monotonic() + seconds
         while not self._is_over():
@@ -83,7 +87,7 @@ class Director:
         """Whether the same stream with another checkpoint is not written."""
         stage = self.stage
         stage.start(checkpoint=checkpoint)
-        before, deadline = len(stage.failures), time.monotonic() + _SETTLE_S
+        before, deadline = len(stage.failures), time.monotonic() + _REFUSED_S
         while stage.running and time.monotonic() < deadline:
             stage.listen()
             time.sleep(_POLL_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,13 +44,13 @@ class Planted:
             slow=frozenset(),
         )
         faults = tuple(
-            replace(fault, stop=stop) for fault, stop in zip(plan.faults, self.steps, strict=True)
+            replace(fault, stop=stop) for fault, stop in zip(plan.faults, self.steps, strict=False)
         )
-        return replace(plan, source=source, faults=faults)
+        return replace(plan, source=source, faults=faults, bug=self.bug)
 
 
-def _at(step: Step, hit: int = 1) -> Stop:
-    return Stop(step=step, batch=0, hit=hit)
+def _at(step: Step, hit: int = 1, after: int | None = None) -> Stop:
+    return Stop(step=step, batch=0, hit=hit, after=after)
 
 
 PLANTED = (
@@ -63,7 +64,7 @@ PLANTED = (
     Planted(
         Bug.READ_BEFORE_FENCE,
         Kind.DRIVERS_INTERLEAVED,
-        (_at(Step.FENCING), _at(Step.APPENDED, 2)),
+        (_at(Step.FENCING), _at(Step.APPENDED, 2, after=0)),
         ("DOUBLED",),
     ),
     Planted(Bug.ABORT_DOES_NOT_READ, Kind.COMMIT_RAISES, (_at(Step.APPENDED),), ("torn:", "LOST")),
@@ -73,13 +74,13 @@ PLANTED = (
     Planted(
         Bug.EPOCH_REUSED,
         Kind.DRIVERS_INTERLEAVED,
-        (_at(Step.ENDING), _at(Step.APPENDED)),
+        (_at(Step.APPENDED_UNCOMMITTED), _at(Step.APPENDED, after=0)),
         ("DOUBLED", "LOST", "torn:"),
     ),
     Planted(
         Bug.ATTEMPT_LEFT_OUT,
         Kind.TASK_WAKES_LATE,
-        (_at(Step.TASK_OPENING), _at(Step.APPENDED)),
+        (_at(Step.TASK_OPENING), _at(Step.APPENDED, after=0)),
         ("torn:", "LOST"),
     ),
     Planted(
@@ -87,15 +88,6 @@ PLANTED = (
     ),
     Planted(Bug.EMPTY_COMMITTED, Kind.NONE, (), ("not ended", "started", "torn:")),
 )
-
-
-def reveal(cluster: EosCluster, planted: Planted, folder: Path) -> Result:
-    """The run of its plan, with the bug in all processes of the sink."""
-    drivers = Drivers(folder / "drivers", planted.bug)
-    try:
-        return run(cluster, drivers, planted.plan(), folder / "run")
-    finally:
-        drivers.close()
 
 
 def is_revealed(planted: Planted, result: Result) -> bool:
@@ -108,10 +100,10 @@ def main(names: Iterable[str]) -> None:
     missed = 0
     wanted = set(names) or set(Bug)
     folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))
-    with EosCluster(1) as cluster:
+    with EosCluster(1) as cluster, closing(Drivers(folder / "drivers")) as drivers:
         for planted in PLANTED:
             if planted.bug in wanted:
-                result = reveal(cluster, planted, folder / planted.bug.name)
+                result = run(cluster, drivers, planted.plan(), folder / planted.bug.name)
                 found = is_revealed(planted, result)
                 missed += not found
                 word = "found" if found else "MISSED"

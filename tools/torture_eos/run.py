@@ -18,7 +18,7 @@ from tools.torture_eos.director import Director
 from tools.torture_eos.kafka.reading import UNCOMMITTED, await_stable, read
 from tools.torture_eos.ledger import OK, TORN
 from tools.torture_eos.plans.kinds import ONCE, TEARING, Kind, Sink
-from tools.torture_eos.seam.reporting import trace
+from tools.torture_eos.seam.reporting import BUG, trace
 from tools.torture_eos.spark.driver import ROOT
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _STABLE_S = 10.0
 _OPTIONS = {
     "kafka.request.timeout.ms": "3000",
     "kafka.delivery.timeout.ms": "30000",
-    "kafka.max.block.ms": "30000",
+    "kafka.max.block.ms": "120000",  # A step may last until another driver has started.
     "kafka.reconnect.backoff.max.ms": "300",
     "kafka.linger.ms": "0",
 }
@@ -87,6 +87,8 @@ def run(cluster: EosCluster, drivers: Drivers, plan: Plan, folder: Path) -> Resu
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "plan.txt").write_text(f"{plan}\n")
+    if plan.bug:
+        (folder / BUG).write_text(plan.bug)
     _lead(drivers, folder)
     try:
         _run(cluster, drivers, result, folder)

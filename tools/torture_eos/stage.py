@@ -42,6 +42,11 @@ class Stage:
         self.failures: list[str] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
 
+    def prepare(self, count: int) -> None:
+        """Have so many drivers at rest, for what must not wait until one has started."""
+        while len(self.used) < count:
+            self.used.append(self._drivers.take(self._profile))
+
     def start(self, **changes: Any) -> Driver:
         """Start the stream on its checkpoint, by a driver at rest if there is one.
 

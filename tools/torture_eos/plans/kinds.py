@@ -64,6 +64,9 @@ class Deed(StrEnum):
     NOTHING = "nothing"
 
 
+TWO_DRIVERS = frozenset({Deed.PAUSE_DRIVER, Deed.SECOND_DRIVER, Deed.START_SECOND})
+
+
 class Kind(StrEnum):
     """A row of the table of results."""
 
@@ -201,7 +204,7 @@ RECIPES: dict[Kind, Recipe] = {
         steps=DECIDING,
         deed=Deed.START_SECOND,
         sinks=ONCE,
-        until=(Step.FENCED, Step.LOG_READ, Step.APPENDING, Step.ENDING, Step.APPENDED),
+        until=(*DECIDING[1:], Step.COMMIT_ENDED),
         often=4,
     ),
     Kind.OTHER_CHECKPOINT: Recipe(steps=(), deed=Deed.NOTHING, sinks=ONCE),

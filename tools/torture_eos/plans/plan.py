@@ -75,6 +75,8 @@ class Plan:
     source: Source
     faults: tuple[Fault, ...]
     timeout_ms: int | None
+    bug: str = ""
+    """What is planted into the sink, see `seam.bugs`."""
 
     @property
     def where(self) -> str:
@@ -149,7 +151,7 @@ def _faults(
         hit = random.choice((1, 2))
     deed = Deed.LET_FIRST_GO if recipe.deed is Deed.START_SECOND else Deed.WAKE
     until = Fault(
-        stop=Stop(step=end, batch=batch, hit=hit),
+        stop=Stop(step=end, batch=batch, hit=hit, after=0),
         deed=deed,
         node=fault.node,
         seconds=2.0,

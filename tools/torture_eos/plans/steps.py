@@ -43,8 +43,10 @@ class Step(StrEnum):
     APPENDING = "driver.appending"
     """Before a record of the decision log: the first is the decision, the second says done."""
     APPENDED = "driver.appended"
+    APPENDED_UNCOMMITTED = "driver.appended-uncommitted"
+    """The record is in the log, and the transaction that it is in is open."""
     ENDING = "driver.ending"
-    """Before EndTxn: first of the decision, then of the tasks' transactions."""
+    """Before EndTxn of the tasks' transactions."""
     END_TXN = "net.end-txn"
     """A commit of a task's transaction, on its way to the broker."""
 
@@ -61,12 +63,21 @@ DECIDING = (
     Step.FENCED,
     Step.LOG_READ,
     Step.APPENDING,
-    Step.ENDING,
+    Step.APPENDED_UNCOMMITTED,
     Step.APPENDED,
+    Step.ENDING,
 )
 EXACTLY_ONCE = frozenset({*OPENING, *DECIDING, Step.END_TXN})
 """What only a sink with transactions comes to."""
-TWICE = frozenset({Step.TASK_APPENDED, Step.APPENDING, Step.ENDING, Step.APPENDED, Step.END_TXN})
+TWICE = frozenset(
+    {
+        Step.TASK_APPENDED,
+        Step.APPENDING,
+        Step.APPENDED_UNCOMMITTED,
+        Step.APPENDED,
+        Step.END_TXN,
+    }
+)
 """What a task, or a commit, comes to at least twice."""
 
 
@@ -74,16 +85,18 @@ TWICE = frozenset({Step.TASK_APPENDED, Step.APPENDING, Step.ENDING, Step.APPENDE
 class Stop:
     """The `hit`th time that a process reaches `step` in micro-batch `batch` (None: in any).
 
-    Hits are counted for each task attempt, or each commit, by itself.
+    Hits are counted for each task attempt, or each commit, by itself. `after`: the number of the
+    plan's stop that somebody must have reached before.
     """
 
     step: Step
     batch: int | None
     hit: int = 1
+    after: int | None = None
 
     def __str__(self) -> str:
         hit = f" #{self.hit}" if self.step in TWICE else ""
         return f"{self.step}{hit}"
 
     def as_json(self) -> dict[str, Any]:
-        return {"step": str(self.step), "batch": self.batch, "hit": self.hit}
+        return {"step": str(self.step), "batch": self.batch, "hit": self.hit, "after": self.after}

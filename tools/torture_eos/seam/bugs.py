@@ -1,4 +1,6 @@
-"""Bugs that the harness must find: patches that the processes of a run plant into the sink.
+"""Bugs that the harness must find: patches that the processes plant into the sink.
+
+They are there from the beginning, and take effect in runs that have the bug.
 
 What is not known until the sink is loaded is imported where it is needed, as this module is loaded
 at every process's start.
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
-BUG = "TORTURE_EOS_BUG"
-"""The environment variable with the bug that a driver's processes have."""
 _EXACTLY_ONCE = "spark_kafka_sink.exactly_once"
 _PROTOCOL = f"{_EXACTLY_ONCE}.protocol"
 _ADMIN = "spark_kafka_sink.admin.transaction_admin"
@@ -170,7 +170,7 @@ def _open_without_rows(original: Function) -> Function:
     return write
 
 
-PATCHES: dict[str, tuple[Patch, ...]] = {
+PATCHES: dict[Bug, tuple[Patch, ...]] = {
     Bug.MARKER_NOT_CHECKED: (Patch(_PROTOCOL, "judge", _never_skip),),
     Bug.QUERY_NOT_COMPARED: (Patch(_PROTOCOL, "judge", _any_query),),
     Bug.READ_BEFORE_FENCE: (

@@ -79,6 +79,11 @@ POINTS = (
         scope="batchId",
     ),
     Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
+    Point(
+        "spark_kafka_sink.admin.appender",
+        "TransactionalAppender._commit",
+        before=Step.APPENDED_UNCOMMITTED,
+    ),
     Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
     Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
     Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),

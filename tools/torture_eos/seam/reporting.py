@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CONTROL = "TORTURE_EOS_CONTROL"
 """The environment variable with the folder in which `run` leads to the folder of the run."""
+BUG = "bug"
+"""The file in the folder of the run that names a bug, where the run has one."""
 RAISE = "raise"
 """What a `stop-N.go` says that makes the step fail."""
 _POLL_S = 0.005
@@ -38,6 +40,14 @@ class Reporter:
         self._where: dict[str, Any] = {}
         self._hits: Counter[tuple[Step, str]] = Counter()
 
+    @property
+    def bug(self) -> str:
+        """The bug of the run; empty when it has none."""
+        try:
+            return (self._run / BUG).read_text()
+        except OSError:
+            return ""
+
     @contextmanager
     def scope(
         self, kind: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -47,7 +57,10 @@ class Reporter:
             yield
             return
         before = self._where
-        self._where = _task() if kind == "task" else {"batch": kwargs.get(kind, args[-1])}
+        if kind == "task":
+            self._where = _task()
+        else:
+            self._where = {"batch": kwargs[kind] if kind in kwargs else args[-1]}
         self._hits.clear()
         try:
             yield
@@ -69,6 +82,8 @@ class Reporter:
         trace(run, f"{step} #{hit} {json.dumps(self._where)} {told}")
         for number, stop in enumerate(_stops(run)):
             if stop["step"] != step or stop["hit"] != hit:
+                continue
+            if stop["after"] is not None and not at_file(run, stop["after"]).exists():
                 continue
             if stop["batch"] in (None, self._where.get("batch")) and _claim(run, number):
                 _wait(run, number, step)

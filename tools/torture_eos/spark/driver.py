@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from tools.torture_eos.seam.bugs import BUG
 from tools.torture_eos.seam.reporting import CONTROL
 
 if TYPE_CHECKING:
@@ -34,9 +33,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 class Driver:
     """A driver process and all that it starts; `folder` is its own."""
 
-    def __init__(
-        self, profile: Profile, folder: Path, control: Path, bug: str | None = None
-    ) -> None:
+    def __init__(self, profile: Profile, folder: Path, control: Path) -> None:
         self.profile = profile
         self.log = folder / "driver.log"
         folder.mkdir(parents=True)
@@ -45,7 +42,6 @@ class Driver:
             **os.environ,
             "PYTHONPATH": f"{ROOT}{os.pathsep}{_SEAM}",
             CONTROL: str(control),
-            **({BUG: bug} if bug else {}),
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -140,13 +136,9 @@ class Driver:
 
 
 class Drivers:
-    """Drivers that are at rest are used again by the next run of their profile.
+    """Drivers that are at rest are used again by the next run of their profile."""
 
-    All of them have the `bug`.
-    """
-
-    def __init__(self, folder: Path, bug: str | None = None) -> None:
-        self._bug = bug
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.control = folder / "control"
         self.control.mkdir(parents=True)
@@ -162,7 +154,7 @@ class Drivers:
         while self._idle:
             self._idle.pop().kill()
         self._count += 1
-        driver = Driver(profile, self._folder / f"driver-{self._count}", self.control, self._bug)
+        driver = Driver(profile, self._folder / f"driver-{self._count}", self.control)
         try:
             driver.wait_ready()
         except BaseException:

@@ -28,7 +28,7 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "600m",
     "spark.executor.memory": "512m",
-    "spark.task.maxFailures": "8",
+    "spark.task.maxFailures": "4",
     "spark.stage.maxConsecutiveAttempts": "8",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
@@ -66,7 +66,7 @@ def main(profile: dict[str, Any], folder: str) -> None:
 
 
 def _session(profile: dict[str, Any], folder: str) -> SparkSession:
-    master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,8]"
+    master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
     settings = {
         **_SETTINGS,
         **(_SPECULATION if profile["speculation"] else {}),
