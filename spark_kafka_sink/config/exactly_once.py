@@ -98,7 +98,8 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     _option(
         "twoPhaseCommit",
         False,
-        "Transactions without a timeout (KIP-939), where brokers allow that. Not in this version.",
+        "Transactions without a timeout (KIP-939), so that none can be lost behind a decision, on "
+        "brokers that allow them.",
     ),
     _option(
         "atomicBatch",
@@ -151,9 +152,14 @@ class ExactlyOnceConfig:
         check_prefix(prefix)
         check_batch_id(batch_id)
         _check_decision_log(values["decisionLogTopic"], values)
-        for name in ("atomicBatch", "twoPhaseCommit"):
-            if values[name]:
-                raise ConfigError(f"option {name} is not supported by this version")
+        if values["atomicBatch"]:
+            raise ConfigError("option atomicBatch is not supported by this version")
+        if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
+            raise ConfigError(
+                f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} contradict each other: "
+                "such a transaction has no timeout",
+                hint="Leave one of them out.",
+            )
         return cls(
             guarantee=DeliveryGuarantee.EXACTLY_ONCE,
             transactional_id_prefix=prefix,

@@ -103,9 +103,16 @@ def test_what_promises_exactly_once_is_refused_without_it(options: dict[str, str
     assert f"option {name} is set, but deliveryGuarantee is at-least-once" in text
 
 
-@pytest.mark.parametrize("name", ["atomicBatch", "twoPhaseCommit"])
-def test_what_is_not_there_yet_is_refused(name: str) -> None:
-    assert f"option {name} is not supported" in _failure(EXACTLY_ONCE | {name: "true"})
+def test_one_transaction_for_a_whole_batch_is_not_there_yet() -> None:
+    assert "atomicBatch is not supported" in _failure(EXACTLY_ONCE | {"atomicBatch": "true"})
+
+
+def test_two_phase_commit_has_no_timeout() -> None:
+    assert _parse(EXACTLY_ONCE | {"twoPhaseCommit": "true"}).two_phase_commit
+    text = _failure(
+        EXACTLY_ONCE | {"twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "90000"}
+    )
+    assert "twoPhaseCommit and kafka.transaction.timeout.ms contradict each other" in text
 
 
 @pytest.mark.parametrize("topic", ["a b", "..", ""])
