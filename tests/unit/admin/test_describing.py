@@ -166,6 +166,24 @@ def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
     assert [one.transactional_id for one in found] == ["p/1", "p/3"]
 
 
+def test_a_broker_that_joins_meanwhile_is_asked_too() -> None:
+    cluster = Coordination(nodes=3)
+    cluster.alive.discard(3)
+    listing(cluster)
+    usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
+
+    def list_or_move(node: int, request: Any) -> dict[str, Any] | None:
+        if 3 in cluster.alive:
+            return usual(node, request)
+        cluster.alive.add(3)
+        return None
+
+    cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_move
+    with blocking_client(cluster) as client:
+        found = TransactionAdmin(client).list("p/.*", client.deadline(10))
+    assert [one.transactional_id for one in found] == ["p/1", "p/2", "p/3"]
+
+
 def test_a_broker_that_cannot_be_reached_is_told_after_the_deadline() -> None:
     cluster = Coordination(nodes=2)
     listing(cluster)

@@ -133,6 +133,17 @@ def test_a_topic_that_was_made_anew_begins_anew(version: int, offset: int) -> No
     assert found.position.topic_id == cluster.ids["t"] != before.topic_id
 
 
+@pytest.mark.parametrize("version", [12, 17])
+def test_a_position_in_another_topic_of_the_name_begins_anew(version: int) -> None:
+    cluster = leader()
+    cluster.limit(ApiKey.FETCH, VersionRange(4, version))
+    before = at(cluster, 2)
+    cluster.create("t", 1)
+    found = read(cluster, before)
+    assert (values(found), found.restarted) == (ALL, True)
+    assert [asked.fetch_offset for asked in cluster.fetched()] == [0, 2, 3]
+
+
 @pytest.mark.parametrize("code", [NOT_LEADER, FENCED_EPOCH, 75, 9])
 def test_a_leader_that_has_moved_is_looked_up(code: int) -> None:
     cluster = leader()
