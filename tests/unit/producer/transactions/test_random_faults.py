@@ -1,0 +1,114 @@
+"""Seeded runs of random faults: what can be committed has every record once and in order."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.record_batch import BatchHeader
+from tests.support.harness.coordinator import Trouble
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.world import World, world
+
+SEEDS = 40
+CLEAR = (19, 51, 45)
+UNCLEAR = (3, 6, 7, 20)
+TOLERANT = SessionSettings(
+    dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
+)
+COORDINATOR_APIS = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+)
+
+
+def fault(rng: random.Random) -> Fault | None:
+    """What happens to a Produce request; half of the time nothing does."""
+    kind = rng.choice(
+        ["none"] * 5 + ["refused", "too large", "clear", "unclear", "appended", "lost"]
+    )
+    match kind:
+        case "refused":
+            bad = rng.sample(range(3), rng.randint(1, 3))
+            errors = [{"batch_index": n, "batch_index_error_message": "no"} for n in sorted(bad)]
+            return Fault(error=rng.choice([87, 32]), extra={"record_errors": errors})
+        case "too large":
+            return Fault(error=10)
+        case "clear":
+            return Fault(error=rng.choice(CLEAR))
+        case "unclear":
+            return Fault(error=rng.choice(UNCLEAR))
+        case "appended":
+            return Fault(error=rng.choice(UNCLEAR), append=True)
+        case "lost":
+            return Fault(lose=True)
+    return None
+
+
+def disturb(one: World, rng: random.Random) -> None:
+    for api in COORDINATOR_APIS:
+        for _ in range(rng.randint(0, 2)):
+            error = rng.choice([14, 15, 16, 51, None])
+            trouble = Trouble(error=error, lose=rng.random() < 0.5)
+            one.cluster.coordinator.trouble[api].append(trouble)
+    one.fault(*[fault(rng) for _ in range(rng.randint(2, 12))])
+
+
+def check(one: World, sent: dict[int, list[bytes]]) -> None:
+    """Each log is what was sent to it, in order and once; what it lacks are the dead letters.
+
+    One that is too large itself leaves out its value, so that these are counted.
+    """
+    missing = 0
+    for partition, values in sent.items():
+        log = one.cluster.logs["t", partition]
+        there = set(log.values())
+        assert log.values() == [value for value in values if value in there]
+        missing += len(values) - len(there)
+        expected = 0
+        for header in map(BatchHeader.parse, log.batches):
+            assert header.is_transactional
+            assert header.base_sequence == expected
+            expected += header.record_count
+    assert one.cluster.logs["dead", 0].end == missing
+
+
+def run(seed: int, version: int) -> bool:
+    """One run; returns whether it left a transaction that can be committed."""
+    rng = random.Random(seed)
+    cluster = FakeCluster(topics={"t": 3, "dead": 1})
+    cluster.coordinator.version = version
+    settings = TransactionSettings(transactional_id=f"seed-{seed}", timeout_ms=600_000)
+    with world(cluster, TOLERANT, transaction=settings, request_timeout_ms=1_000) as one:
+        sent: dict[int, list[bytes]] = {0: [], 1: []}
+        disturb(one, rng)
+        try:
+            for burst in range(3):
+                for partition in sent:
+                    count = 3 * rng.randint(1, 5)
+                    name = f"{seed}-{burst}-{partition}".encode()
+                    values = [b"%s-%03d" % (name, n) + b"." * 265 for n in range(count)]
+                    one.send(values, partition)
+                    sent[partition] += values
+                one.steps(rng.randint(0, 20))
+            one.finish(0.02)
+        except DeliveryError:
+            with pytest.raises(DeliveryError):
+                _ = one.session.transaction
+            return False
+        assert one.session.transaction is not None
+        check(one, sent)
+        return True
+
+
+@pytest.mark.parametrize("version", [0, 2], ids=["V1", "V2"])
+def test_nothing_is_lost_doubled_or_out_of_order(version: int) -> None:
+    succeeded = sum(run(seed, version) for seed in range(SEEDS))
+    assert SEEDS // 4 < succeeded < SEEDS
