@@ -3,5 +3,6 @@
 Reading order: datasource, on the driver, makes a writer from the options (table has those of SQL)
 and the schema (contract); writer runs in the tasks and commits on the driver. In a task, columns
 turns Arrow batches into rows, with one file per kind of column. On the driver, commit_messages
-merges what the tasks report, and publication shows and keeps it.
+merges what the tasks report, and publication shows and keeps it. exactly_once has the writers of
+deliveryGuarantee=exactly-once.
 """

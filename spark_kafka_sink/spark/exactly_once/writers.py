@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
 
 _LOG = logging.getLogger("spark_kafka_sink")
-_STRAGGLERS_S = 3.0
+STRAGGLERS_S = 3.0
 """Spark aborts a job while it kills its tasks, and gives their Python workers two seconds to end
 (spark.python.task.killTimeout): so long they may begin transactions."""
 NOT_VISIBLE = (
@@ -164,7 +164,7 @@ class _DriverSide:
         committer = self._committer()
         outcome = committer.abort(self._batch, results, complete=complete, nonce=nonce)
         if not complete and nonce is not None:
-            time.sleep(_STRAGGLERS_S)
+            time.sleep(STRAGGLERS_S)
             committer.abort(self._batch, results, complete=complete, nonce=nonce)
         return outcome
 

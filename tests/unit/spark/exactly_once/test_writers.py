@@ -1,0 +1,137 @@
+"""Commit and abort on the driver, with a committer that says what the test wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError, FencedError, TransactionError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
+from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
+from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.spark.exactly_once import writers
+from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
+from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spark_kafka_sink.exactly_once.scope import Scope
+
+EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
+DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")
+
+
+@dataclass
+class Committer:
+    """Notes what it is asked, and answers with `answer`, or raises it."""
+
+    answer: CommitStatus | Exception = CommitStatus.COMMITTED
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __call__(self, config: SinkConfig, scope: Scope) -> Committer:
+        assert config.exactly_once.exactly_once
+        self.calls.append((str(scope),))
+        return self
+
+    def commit(self, batch: str, results: Sequence[TaskResult]) -> CommitOutcome:
+        return self._answer(batch, len(results))
+
+    def abort(
+        self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None
+    ) -> CommitOutcome:
+        return self._answer(batch, len(results), complete, nonce)
+
+    def _answer(self, batch: str, *asked: object) -> CommitOutcome:
+        self.calls.append((batch, *asked))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return CommitOutcome(status=self.answer, batch=batch)
+
+
+@pytest.fixture
+def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
+    made = Committer()
+    monkeypatch.setattr(writers, "BatchCommitter", made)
+    monkeypatch.setattr(writers, "STRAGGLERS_S", 0.0)
+    return made
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> ExactlyOnceStreamWriter:
+    options = {
+        "kafka.bootstrap.servers": "localhost:1",
+        "deliveryGuarantee": "exactly-once",
+        "transactionalIdPrefix": "orders",
+        "reportPath": str(tmp_path),
+    }
+    return ExactlyOnceStreamWriter(SinkConfig.parse(options), None)
+
+
+def _report(folder: Path) -> tuple[WriteStatus, str]:
+    report = DeliveryReport.from_json(read_report(str(folder / "batch-7.json")))
+    return report.status, report.transaction_outcome
+
+
+def test_a_commit_is_reported(
+    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+) -> None:
+    writer.commit([DONE, DONE], 7)
+    assert committer.calls == [("stream orders",), ("7", 2)]
+    assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
+
+
+def test_a_commit_that_fails_is_sparks_business(
+    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+) -> None:
+    committer.answer = FencedError("a newer driver")
+    with pytest.raises(FencedError):
+        writer.commit([DONE], 7)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_without_a_transaction_are_not_committed(
+    writer: ExactlyOnceStreamWriter, committer: Committer
+) -> None:
+    with pytest.raises(TransactionError, match="1 of 2 tasks have written without"):
+        writer.commit([DONE, DeliveryMessage(DeliveryReport())], 7)
+    with pytest.raises(DeliveryError, match="no delivery report"):
+        writer.commit([DONE, None], 7)
+    assert not committer.calls
+
+
+def test_an_abort_looks_again_for_tasks_that_were_killed(
+    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+) -> None:
+    committer.answer = CommitStatus.ABORTED
+    writer.abort([DONE, None], 7)
+    assert committer.calls[1:] == [("7", 1, False, "nonce")] * 2
+    assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
+
+
+def test_an_abort_behind_a_decision_is_a_success(
+    writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
+) -> None:
+    committer.answer = CommitStatus.ROLLED_FORWARD
+    writer.abort([DONE, DONE], 7)
+    assert committer.calls[1:] == [("7", 2, True, "nonce")]
+    assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "rolled forward")
+
+
+def test_an_abort_that_fails_hides_nothing(
+    writer: ExactlyOnceStreamWriter,
+    committer: Committer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    committer.answer = FencedError("a newer driver has taken over")
+    writer.abort([DONE, None], 7)
+    assert _report(tmp_path) == (WriteStatus.FAILED, "")
+    assert "micro-batch 7: a newer driver has taken over" in caplog.text
+    assert "its transactions could not be ended" in caplog.text
