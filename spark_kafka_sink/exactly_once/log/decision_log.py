@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
 DEFAULT_REPLICATION: Final = 3
+MAX_MESSAGE_BYTES: Final = 1_048_588
+"""Kafka's default, also where a cluster has set a lower one: chunks are half of it."""
 SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Compaction leaves the segment alone that is written to, and a new driver reads it."""
 
@@ -112,6 +114,7 @@ class DecisionLog:
             replication,
             {
                 **(forever if retention < 0 else limited),
+                "max.message.bytes": str(MAX_MESSAGE_BYTES),
                 "min.insync.replicas": str(max(1, replication - 1)),
                 "segment.bytes": str(SEGMENT_BYTES),
                 "unclean.leader.election.enable": "false",

@@ -51,13 +51,17 @@ class Driver:
         self.admin = TransactionAdmin(client, scope.prefix)
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
-        self._deadline = client.deadline(config.producer.max_block_ms / 1000)
+        self._deadline = self._new_deadline()
         """Of all that comes before a decision, in the client's seconds."""
 
     @property
     def is_late(self) -> bool:
         """Whether max.block.ms has passed."""
         return self.client.now() >= self._deadline
+
+    def restart(self) -> None:
+        """Give max.block.ms anew to what comes next, as what came before could not be limited."""
+        self._deadline = self._new_deadline()
 
     def of(self, scope: Scope) -> Driver:
         """A driver of another scope, on the same client."""
@@ -125,6 +129,9 @@ class Driver:
         except ProtocolError as error:
             _LOG.debug("transactions can't be described: %s", error)
             return None
+
+    def _new_deadline(self) -> float:
+        return self.client.deadline(self._config.producer.max_block_ms / 1000)
 
     def _append(
         self, owner: OpenTransaction, messages: Sequence[Message], deadline: float

@@ -53,6 +53,7 @@ def roll_forward(
         len(decided.transactions),
     )
     fates = known or commit_all(driver, decided)
+    driver.restart()
     if fates and caller is not None and takes_over(decided, caller):
         _LOG.warning("%s", torn_error(driver.scope, decided, fates))
         return owner

@@ -32,6 +32,10 @@ _LOST: Final = (
     "The lost rows have to be written again by hand: consumers with "
     "isolation.level=read_uncommitted still find them at these offsets until retention removes them"
 )
+_UNCLEAR: Final = (
+    "Of an unknown transaction the topic alone can tell: a consumer with "
+    "isolation.level=read_committed finds its records at these offsets, or they are lost. "
+)
 _AGAIN: Final = (
     "Raise transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that "
     "it does not happen again"
@@ -69,7 +73,7 @@ def torn_error(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of {len(fates)} transactions that "
         f"were decided are not committed, and can't be any more",
         details=tuple(shown),
-        hint=f"{_LOST}. {_go_on(scope)}{_AGAIN}",
+        hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST}. {_go_on(scope)}{_AGAIN}",
     )
 
 

@@ -84,3 +84,9 @@ def test_a_long_list_is_cut() -> None:
 )
 def test_the_error_says_how_to_go_on(scope: Scope, words: str) -> None:
     assert words in str(torn_error(scope, DECIDED, (Fate.COMMITTED, Fate.LOST)))
+
+
+def test_the_topic_is_asked_where_brokers_do_not_know() -> None:
+    for fate in Fate:
+        text = str(torn_error(ORDERS, DECIDED, (Fate.LOST, fate)))
+        assert ("the topic alone can tell" in text) == (fate is Fate.UNKNOWN)
