@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test durations torture torture-eos model fuzz bench bench-tiny-tasks lint format docs clean
+.PHONY: help venv install java needs jars demo test durations torture torture-eos torture-commits model fuzz bench bench-tiny-tasks lint format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -43,6 +43,9 @@ torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200
 
 torture-eos: java install jars ## RUNS streams under faults, read back by a foreign client (RUNS=300, SINK=exactly-once, PLANTED=1)
 	@$(PY) -m tools.torture_eos$(if $(PLANTED),.planted) $(if $(RUNS),--runs $(RUNS)) $(if $(SINK),--sink $(SINK))
+
+torture-commits: install ## RUNS seeded runs of tasks and drivers on the embedded broker, losing requests and dying
+	@$(PY) -m tests.integration.exactly_once.seeded $(or $(RUNS),2000) $(SEED)
 
 model: install ## search every run of the model of exactly once (FULL=1: minutes)
 	@$(PY) -m tools.model $(if $(FULL),--full)

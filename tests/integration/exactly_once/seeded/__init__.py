@@ -1,0 +1,1 @@
+"""Seeded runs of real tasks and drivers on an embedded broker that fails, in one process."""

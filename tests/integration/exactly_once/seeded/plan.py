@@ -1,0 +1,99 @@
+"""What goes wrong in a run, all of it drawn from its seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from tests.integration.exactly_once.crashing import STEPS
+
+BATCHES = 3
+TASKS = 3
+TASK_APIS = ("find_coordinator", "init_producer_id", "produce", "metadata")
+DRIVER_APIS = (
+    "find_coordinator",
+    "init_producer_id",
+    "list_offsets",
+    "fetch",
+    "describe_transactions",
+    "produce",
+    "end_txn",
+    "list_transactions",
+)
+QUICK_EFFECTS = ("close", "cut=1", "error=NOT_COORDINATOR", "error=COORDINATOR_LOAD_IN_PROGRESS")
+"""The first is a lost request, the second a lost response, both noticed at once."""
+COORDINATED = frozenset({"init_producer_id", "end_txn"})
+"""Whose answers may have the errors above."""
+SLOW_EFFECTS = ("lose-request", "lose-response")
+"""Noticed when request.timeout.ms is over."""
+SLOW_SHARE = 0.05
+
+
+class Then(Enum):
+    """What follows a commit() that has raised, or that waits at a step."""
+
+    RESTART = "the query is started again"
+    ABORT = "Spark calls abort(), and the query is started again"
+    RIVAL = "another driver runs the batch meanwhile"
+    GHOST = "Spark calls abort() while commit() goes on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of one micro-batch by one driver."""
+
+    lost: tuple[int, ...] = ()
+    """Tasks whose first attempt is lost, with its transaction open."""
+    empty: tuple[int, ...] = ()
+    """Tasks without rows."""
+    task_fault: str | None = None
+    commit_fault: str | None = None
+    step: str | None = None
+    """Where the driver dies, or where `then` happens while it waits."""
+    then: Then = Then.RESTART
+    comes_late: bool = False
+    """Its messages are committed once more, batches later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The attempts of each batch before one in which nothing goes wrong."""
+
+    batches: tuple[tuple[Attempt, ...], ...]
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed; seeds that follow each other have all steps and APIs in turn."""
+    rng = Random(seed)
+    batches = []
+    for batch in range(BATCHES):
+        empty = tuple(task for task in range(TASKS) if rng.random() < 0.2)
+        count = rng.choice((0, 1, 1, 2))
+        batches.append(
+            tuple(_attempt(rng, seed + batch + number, empty) for number in range(count))
+            + (Attempt(empty=empty),)
+        )
+    return Plan(tuple(batches))
+
+
+def _attempt(rng: Random, turn: int, empty: tuple[int, ...]) -> Attempt:
+    return Attempt(
+        lost=tuple(task for task in range(TASKS) if rng.random() < 0.2),
+        empty=empty,
+        task_fault=_fault(rng, TASK_APIS[turn % len(TASK_APIS)], 3) if rng.random() < 0.3 else None,
+        commit_fault=(
+            _fault(rng, DRIVER_APIS[turn % len(DRIVER_APIS)], 6) if rng.random() < 0.6 else None
+        ),
+        step=STEPS[turn % len(STEPS)] if rng.random() < 0.8 else None,
+        then=rng.choice(tuple(Then)),
+        comes_late=rng.random() < 0.2,
+    )
+
+
+def _fault(rng: Random, api: str, most: int) -> str:
+    if rng.random() < SLOW_SHARE:
+        effect = rng.choice(SLOW_EFFECTS)
+    else:
+        effect = rng.choice(QUICK_EFFECTS if api in COORDINATED else QUICK_EFFECTS[:2])
+    return f"{api}:{effect}:next={rng.randint(1, 2)}:after={rng.randrange(most)}"
