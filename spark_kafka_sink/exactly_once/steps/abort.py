@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
@@ -11,10 +12,13 @@ from spark_kafka_sink.exactly_once.protocol import (
     AbortOurs,
     GiveUp,
     RollForward,
+    Verdict,
     finished,
+    judge,
     never_decided,
     next_abort_step,
 )
+from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans, abort_ours, nonces_of
 from spark_kafka_sink.exactly_once.steps.roll_forward import roll_forward
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+
+_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 
 
 def abort_undecided(
@@ -53,6 +59,8 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
     record = driver.read().latest(driver.scope)
     state: ScopeState = Nothing() if record is None else record.state
     read = state
+    if isinstance(state, Nothing) and _is_forgotten(driver, tasks):
+        return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, 0)
     while not isinstance(step := next_abort_step(state, caller), AbortOurs):
         if isinstance(step, RollForward):
             known = () if record is None else record.fates
@@ -62,12 +70,27 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
             state = step.state
             owner = driver.append(owner, _marked(step, record, driver), "give up")
     ours = [each.transactional_id for each in tasks]
-    decided = read.transactional_ids if isinstance(read, Decided) else frozenset()
     aborted = abort_ours(driver, tasks, never_decided(read, ours))
     aborted += abort_orphans(driver, read, caller.nonces)
-    rolled = not decided.isdisjoint(ours)
-    status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ABORTED
+    status = CommitStatus.ABORTED
+    if judge(state, caller) is Verdict.SKIP:
+        rolled = isinstance(read, Decided)
+        status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     return _outcome(driver, status, caller.batch, aborted)
+
+
+def _is_forgotten(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
+    """Whether it is a run whose commit() has finished, which takes its record out of the log.
+
+    Nothing but a decision commits a task's transaction.
+    """
+    if driver.scope.kind is not ScopeKind.RUN or not tasks:
+        return False
+    ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
+    told = driver.described(ours)
+    return any(
+        each.state in _COMMITTED and each.producer_id == ours[name] for name, each in told.items()
+    )
 
 
 def _marked(step: GiveUp, record: Record | None, driver: Driver) -> Record:

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import driver_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_states import TransactionDescription
@@ -132,6 +132,10 @@ class Driver:
 
     def _new_deadline(self) -> float:
         return self.client.deadline(self._config.producer.max_block_ms / 1000)
+
+    def described(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
+        """What coordinators say of these ids, by max.block.ms; nothing where they are too old."""
+        return self.describe(ids, self._deadline) or {}
 
     def _append(
         self, owner: OpenTransaction, messages: Sequence[Message], deadline: float

@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log_state import Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import Caller
-from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from tests.integration.exactly_once.crashing import (
@@ -125,6 +125,28 @@ def test_an_abort_after_a_commit_that_raised_finishes_what_is_decided(
     decided = step in DECIDED
     assert outcome.status is (CommitStatus.ROLLED_FORWARD if decided else CommitStatus.ABORTED)
     assert query.visible() == (rows_of("0") if decided else NOTHING)
+
+
+@pytest.mark.parametrize("kind", ScopeKind)
+def test_an_abort_after_a_commit_that_was_done_says_that_it_is_written(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, kind: ScopeKind
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    prefix = f"p-{unique_topic}"
+    scopes = {ScopeKind.BATCH: Scope.batch(prefix, "0"), ScopeKind.RUN: Scope.run(prefix)}
+    write = (
+        batch_job(any_kafka.bootstrap_servers, unique_topic, scopes[kind])
+        if kind in scopes
+        else stream(any_kafka.bootstrap_servers, unique_topic, prefix)
+    )
+    batch = write.scope.name or "0"
+    results = write.tasks(batch)
+    write.committer.commit(batch, results)
+    state = write.committer.recover()
+    aborted = write.committer.abort(batch, results, complete=True)
+    assert aborted.status is CommitStatus.ALREADY_WRITTEN
+    assert write.committer.recover() == state
+    assert write.visible() == rows_of(batch)
 
 
 LATE = {
