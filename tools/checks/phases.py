@@ -54,7 +54,7 @@ PHASES = (
         shards=6,
     ),
     Phase(name="security", tests=(SECURITY,), shards=2),
-    Phase(name="torture", tests=("tests/torture",)),
+    Phase(name="torture", tests=("tests/torture",), shards=2),
     Phase(name="spark-newest", tests=("tests/spark",), without=(SPARK_SECURITY,), shards=4),
     Phase(name="spark-security", tests=(SPARK_SECURITY,)),
     Phase(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from tests.support.kafka.node import NodeError
 from tools.torture_eos.kafka.cluster import EosCluster
-from tools.torture_eos.ledger import Ledger, table
-from tools.torture_eos.plans.kinds import RECIPES, Kind, Sink
+from tools.torture_eos.kafka.reading import open_transactions
+from tools.torture_eos.ledger import OK, Ledger, table
+from tools.torture_eos.plans.kinds import ONCE, RECIPES, Kind, Sink
 from tools.torture_eos.plans.plan import Choice, Plan, draw
 from tools.torture_eos.plans.steps import Step
 from tools.torture_eos.run import Result, run
@@ -88,6 +89,7 @@ def _on_one_cluster(
 ) -> int:
     """As many as one cluster survives; what is done is taken from `todo`."""
     bad = 0
+    good: list[Result] = []
     with ExitStack() as stack:
         cluster = stack.enter_context(EosCluster(nodes))
         drivers = Drivers(Path(tempfile.mkdtemp(prefix="drivers-", dir=folder)))
@@ -99,9 +101,20 @@ def _on_one_cluster(
             ledger.append(result.line())
             _show(result, folder)
             bad += bool(result.wrong)
+            good += [result] if result.outcome == OK else []
             if not result.wrong and not keep:
                 shutil.rmtree(own, ignore_errors=True)
-    return bad
+        return bad + _left_open(cluster, good)
+
+
+def _left_open(cluster: EosCluster, good: list[Result]) -> int:
+    """How many transactions of runs that were ok are open still; each is told."""
+    topics = {result.topic for result in good if result.plan.sink in ONCE}
+    found = open_transactions(cluster.bootstrap_servers) if topics else []
+    left = [name for name in found if name.split("/")[0] in topics]
+    for name in left:
+        _say(f"left open: {name}")
+    return len(left)
 
 
 def _show(result: Result, folder: Path) -> None:

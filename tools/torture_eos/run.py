@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tools.torture_eos.plans.plan import Plan
     from tools.torture_eos.spark.driver import Drivers
 
+_DECISIONS = "__kafkaprod_decisions"
 _PATIENCE_S = 240.0
 _STABLE_S = 10.0
 _OPTIONS = {
@@ -46,6 +47,7 @@ class Result:
 
     plan: Plan
     commit: str
+    topic: str = ""
     seconds: float = 0.0
     starts: int = 0
     aborted: int = 0
@@ -119,7 +121,7 @@ def _lead(drivers: Drivers, folder: Path) -> None:
 def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) -> None:
     plan, source = result.plan, result.plan.source
     stamp = time.time_ns() // 1_000_000 % 1_000_000
-    topic = f"eos-{plan.seed}-{stamp}"
+    topic = result.topic = f"eos-{plan.seed}-{stamp}"
     dead = f"{topic}-dead"
     cluster.admin.create_topics(
         NewTopic(topic, source.partitions, plan.nodes), NewTopic(dead, 1, plan.nodes)
@@ -175,7 +177,7 @@ def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str
 
 def _check(cluster: EosCluster, result: Result, topic: str, dead: str) -> None:
     servers, plan = cluster.bootstrap_servers, result.plan
-    for name in (topic, dead):
+    for name in (topic, dead, *([_DECISIONS] if plan.sink in ONCE else [])):
         if held := await_stable(servers, name, _STABLE_S):
             result.wrong.append(f"{name}: a transaction is open: from {held} on nobody reads")
     found = read(servers, topic)

@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 
 from tests.support.clients.foreign import ReaderError
+from tests.support.kafka.java import run_tool
 from tools.torture_eos.check import Found
 from tools.torture_eos.plans.source import number_of
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60
 _ASK_S = 5.0
+_TRANSACTIONS_TOOL = "org.apache.kafka.tools.TransactionsCommand"
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
@@ -46,6 +49,13 @@ def held_back(servers: str, topic: str) -> dict[int, int]:
         if (stable := ends[COMMITTED][partition]) < end:
             found[partition] = stable
     return found
+
+
+def open_transactions(servers: str) -> list[str]:
+    """The transactional ids that Kafka's own kafka-transactions lists as open."""
+    printed = run_tool(_TRANSACTIONS_TOOL, "--bootstrap-server", servers, "list").decode()
+    lines = (line.split() for line in printed.splitlines())
+    return sorted(words[0] for words in lines if words and words[-1] in _OPEN)
 
 
 def await_stable(servers: str, topic: str, seconds: float) -> dict[int, int]:
