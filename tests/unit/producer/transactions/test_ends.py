@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from threading import Event
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.producer_state import ProducerState
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import Trouble
 from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.offline import config
 from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 ID = "prefix-7-00ff-0-3"
 SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
 INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
+SOON = 10.0
+"""Seconds in which a wait must end; what is waited for would never come."""
 LOST, UNDONE = Trouble(lose=True), Trouble(lose=True, error=14)
 
 
@@ -87,6 +96,26 @@ def test_an_abort_that_nobody_answers_is_given_up(one: World) -> None:
     one.finish()
     one.cluster.mute.update({END, INIT})
     assert not one.stepping(lambda: one.session.abort_transaction(0.5), 0.05)
+
+
+def test_nobody_waits_for_a_sender_that_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing = Event()
+
+    def crash(*_: object) -> NoReturn:
+        crashing.set()
+        raise RuntimeError("crashed")
+
+    client = Client(config(linger_ms=0))
+    monkeypatch.setattr(client.network, "poll", crash)
+    state = ProducerState(transactional_id=ID)
+    session = ProducerSession(client, state, transaction=SETTINGS)
+    assert crashing.wait(SOON)
+    began = time.monotonic()
+    assert not session.abort_transaction(600.0)
+    assert time.monotonic() - began < SOON
+    with pytest.raises(DeliveryError, match="the sender thread stopped"):
+        _ = session.transaction
+    discard_session(session)
 
 
 # Time.
