@@ -17,6 +17,7 @@ from tests.support.kafka.broker import KafkaCluster
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
     from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceWriter
+    from tests.support.kafka.zookeeper import ZooKeeperCluster
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
 TWO_PHASES = {
@@ -56,6 +57,17 @@ def test_a_batch_is_visible_once_it_is_committed(
     again = _plan(servers, unique_topic, batchId="1")
     again.commit([again.write(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
+    """Transactions V1."""
+    servers = old_kafka.bootstrap_servers
+    failed = _plan(servers, unique_topic, batchId="1")
+    failed.abort([failed.write(iter([ROWS])), None])
+    for _ in range(2):
+        writer = _plan(servers, unique_topic, batchId="1")
+        writer.commit([writer.write(iter([ROWS]))])
+        assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
 def test_an_aborted_batch_holds_nobody_back(
