@@ -144,12 +144,18 @@ class FetchHandler(ApiHandler[TopicPartition, Fetched]):
         response: Any = answer.response
         if code := int(getattr(response, "error_code", 0)):
             return {keys[0]: KeyResult(code=code, node=answer.node)}
+        if not response.responses:
+            # What a quota throttles is answered with nothing, and is to be asked for again.
+            code = int(ErrorCode.throttling_quota_exceeded)
+            return {keys[0]: KeyResult(code=code, node=answer.node)}
         told = _only_partition(answer)
         fetched = _fetched(told, answer.version)
         return {keys[0]: KeyResult(code=int(told.error_code), value=fetched, node=answer.node)}
 
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
+        if code == ErrorCode.throttling_quota_exceeded:
+            return Action.RETRY
         return Action.DONE if code in _OTHER_TOPIC else leader_action(code)
 
 

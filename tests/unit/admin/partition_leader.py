@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from datetime import timedelta
 from typing import Any
 
 from spark_kafka_sink.protocol.versions import ApiKey
@@ -22,6 +23,8 @@ class PartitionLeader(Coordination):
         self.offset_codes: deque[int] = deque()
         """For the next ListOffsets; then 0."""
         self.fetch_codes: deque[int] = deque()
+        self.throttled = 0
+        """Fetches that are answered with nothing, as a quota has it."""
         self.diverging = -1
         """Where the log was cut off, as the next answers say."""
         self.fetched_at_once = 1
@@ -58,6 +61,9 @@ class PartitionLeader(Coordination):
         failed = self.fetch_codes.popleft() if self.fetch_codes else 0
         if failed == LOST:
             return None
+        if self.throttled:
+            self.throttled -= 1
+            return {"throttle_time": timedelta(milliseconds=5), "responses": []}
         (topic,) = request.topics
         asked = topic.partitions[0]
         topic_id = getattr(topic, "topic_id", None)

@@ -54,6 +54,12 @@ def test_a_log_is_read_to_its_end_in_every_version(version: int) -> None:
     assert cluster.versions_of(ApiKey.FETCH) == {version}
 
 
+def test_a_fetch_that_a_quota_throttles_is_sent_again() -> None:
+    cluster = leader()
+    cluster.throttled = 2
+    assert values(read(cluster)) == ALL
+
+
 def test_reading_goes_on_behind_a_position() -> None:
     cluster = leader()
     found = read(cluster, at(cluster, 2))
