@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
@@ -12,6 +13,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +71,10 @@ class BatchCommitter:
                 certain; `abort` finds out.
         """
         tasks = _transactions(results)
-        caller = self._caller(_query_of(results), batch, nonces_of(tasks))
+        caller = replace(
+            self._caller(_query_of(results), batch, nonces_of(tasks)),
+            skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
+        )
         with connected_driver(self._config, self._scope) as driver:
             return commit_batch(driver, caller, tasks)
 

@@ -12,6 +12,7 @@ Where the log stands, and a caller that comes with (query, batch):
     another query that took over        refuse
     the one batch of a batch job        skip, unless two queries have foreachBatch write it: refuse
     abort() has given the tasks up      refuse
+    tasks that skipped a batch to write refuse
 
 `judge` is this table. Tasks ask it with what planning has read, so that they need not write; the
 driver asks it again behind its fence (`next_commit_step`), and that alone decides. A decision that
@@ -52,6 +53,8 @@ class Caller:
     """A stream's batch number; otherwise the name of the scope."""
     reset: bool = False
     single: bool = False
+    skipped: bool = False
+    """Tasks have not written their rows, as planning had found them there."""
     nonces: frozenset[str] = frozenset()
     """Of the plannings that the tasks' transactions are of: one, or none without transactions."""
 
@@ -65,6 +68,7 @@ class Refusal(StrEnum):
     OTHER_QUERY = "another query writes with this transactionalIdPrefix"
     RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "the foreachBatch of another query has written this batchId"
+    SKIPPED = "its tasks have skipped it as written, and the decision log does not say so any more"
     GIVEN_UP = "abort() was called for it before commit() had decided"
 
 
@@ -173,6 +177,8 @@ def next_commit_step(
         return Refuse(verdict)
     if verdict is Verdict.SKIP:
         return AlreadyDone()
+    if caller.skipped:
+        return Refuse(Refusal.SKIPPED)
     if not caller.nonces.isdisjoint(state.given_up):
         return Refuse(Refusal.GIVEN_UP)
     return Decide(_decided(state, caller, transactions))

@@ -27,6 +27,7 @@ _HINTS: Final = {
     "query, or use a new checkpoint",
     Refusal.OTHER_QUERYS_BATCH: "A new checkpoint counts its batches from 0 again: use another "
     "transactionalIdPrefix with it, or a batchId with more than the number",
+    Refusal.SKIPPED: "Nothing is decided: find out who has deleted records of the decision log",
     Refusal.GIVEN_UP: "Nothing of it is visible. The query's next start writes the batch again",
 }
 

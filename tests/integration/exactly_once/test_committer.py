@@ -99,6 +99,13 @@ def test_a_batch_without_rows_counts_as_done(query: Writes) -> None:
     assert query.visible() == rows_of("1")
 
 
+def test_what_tasks_have_skipped_is_not_decided_as_a_batch_without_rows(query: Writes) -> None:
+    skipped = [query.result(TaskOutcome.SKIPPED, "0")]  # before the log was deleted
+    with pytest.raises(TransactionError, match="its tasks have skipped it"):
+        query.committer.commit("0", skipped)
+    assert query.committer.recover() == Nothing()
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str) -> None:
     query.committer.commit("0", query.tasks("0"))
