@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.common.errors import TornTransactionError
     from spark_kafka_sink.exactly_once.by_hand.overview import OpenTransactionView
     from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
     from spark_kafka_sink.exactly_once.steps.driver import Driver
@@ -40,17 +41,21 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
     Nothing is fenced, and nothing is harmed where a live driver does the same.
 
     Raises:
-        TornTransactionError: rows of a decided batch are lost.
+        TornTransactionError: rows of a decided batch are lost; the others are committed.
     """
     finished = []
+    torn: TornTransactionError | None = None
     for scope in sorted(records.scopes(driver.scope.prefix), key=str):
         record = records.latest(scope)
         if record is None or not isinstance(record.state, Decided):
             continue
         fates = record.fates or commit_all(driver.of(scope), record.state)
         if fates:
-            raise torn_error(scope, record.state, fates)
-        finished.append(_finished(str(scope), record, record.state.batch, fates))
+            torn = torn or torn_error(scope, record.state, fates)
+        else:
+            finished.append(_finished(str(scope), record, record.state.batch, fates))
+    if torn is not None:
+        raise torn
     return finished
 
 

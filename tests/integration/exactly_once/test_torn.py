@@ -12,10 +12,12 @@ from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.by_hand.actions import accept_loss
+from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.log_state import Done
 from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
@@ -24,6 +26,7 @@ from tests.integration.exactly_once.writing import (
     PARTITIONS,
     QUERY,
     SETTLE_SECONDS,
+    batch_job,
     rows_of,
     stream,
 )
@@ -103,6 +106,18 @@ def test_who_has_seen_to_the_lost_rows_lets_the_query_go_on(query: Writes) -> No
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.committer.commit("1", query.tasks("1")).status is CommitStatus.COMMITTED
     assert query.visible() - rows_of("1") == rows_of("0", tasks=1)
+
+
+def test_by_hand_a_torn_batch_keeps_no_other_from_being_committed(query: Writes) -> None:
+    tear(query)
+    scope = Scope.batch(query.scope.prefix, "9")
+    job = batch_job(query.bootstrap_servers, query.topic, scope)
+    tasks = tuple(each.transaction for each in job.tasks("9") if each.transaction is not None)
+    with pytest.raises(CrashError), crashing_driver(job, "after decide") as driver:
+        commit_batch(driver, Caller(query=None, batch="9", single=True), tasks)
+    with pytest.raises(TornTransactionError, match="batch 0 of stream"):
+        TransactionOperator(query.config).commit()
+    assert query.visible() == rows_of("0", tasks=1) + rows_of("9")
 
 
 def test_transactions_without_time_left_fail_before_the_decision(query: Writes) -> None:
