@@ -97,6 +97,19 @@ def events_file(rows: int) -> Path:
     return path
 
 
+def events_folder(rows: int, files: int) -> Path:
+    """A folder of Parquet files with `rows` events between them; made when missing."""
+    path = FOLDER / f"events-{rows}-in-{files}"
+    if not path.exists():
+        temporary = path.with_suffix(".part")
+        temporary.mkdir(parents=True, exist_ok=True)
+        for number in range(files):
+            table = pa.table({"value": events(rows // files, seed=number)})
+            pq.write_table(table, temporary / f"{number:05}.parquet", use_dictionary=False)
+        temporary.rename(path)
+    return path
+
+
 def _numbers(values: np.ndarray) -> pa.StringArray:
     return cast("pa.StringArray", pa.array(values).cast(pa.string()))
 

@@ -1,11 +1,11 @@
 """Measures this sink and its peers side by side: `python -m tools.benchmarks [--quick]`.
 
-Six parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level and
-the thread that compresses beside other threads that could, the core's latency at a fixed rate
-beside librdkafka's, whole Spark writes beside Spark's own sink, and what encryption costs each of
-them; all but the first on a real Kafka that is started for it. A contestant that fails is reported
-in its place, and the others go on. The figures hold for the machine and the moment: compare the
-ratios, and run it on a quiet machine.
+Seven parts: the encoder alone, the producer core beside librdkafka and Java, the codecs by level
+and the thread that compresses beside other threads that could, the core's latency at a fixed rate
+beside librdkafka's, whole Spark writes beside Spark's own sink, what encryption costs each of them,
+and what exactly-once costs; all but the first on a real Kafka that is started for it. A contestant
+that fails is reported in its place, and the others go on. The figures hold for the machine and the
+moment: compare the ratios, and run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from tools.benchmarks.codec_cost import CodecCost, cost_table
 from tools.benchmarks.codec_place import codec_table
 from tools.benchmarks.core import CorePlan
 from tools.benchmarks.encryption import Cost, EncryptionPlan, encryption_table
+from tools.benchmarks.exactly_once import measuring as exactly_once
+from tools.benchmarks.exactly_once.figures import ExactlyOnceFigures, ExactlyOncePlan
+from tools.benchmarks.exactly_once.tables import exactly_once_tables, exactly_once_targets
 from tools.benchmarks.latency import LatencyPlan, LatencySeries, latency_table
 from tools.benchmarks.machine import describe, one_line
 from tools.benchmarks.payload import FOLDER
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from tools.benchmarks.sample import Series
 
 _JSON = FOLDER / "figures.json"
-PARTS = ("encoder", "core", "codec", "latency", "spark", "encryption")
+PARTS = ("encoder", "core", "codec", "latency", "spark", "encryption", "exactly-once")
 _OWN_KAFKA = {"encoder", "encryption"}
 """Parts that need none, or another one than the others share."""
 _TITLES = {
@@ -62,6 +65,7 @@ class Size:
     latency: LatencyPlan
     spark: SparkPlan
     encryption: EncryptionPlan
+    exactly_once: ExactlyOncePlan
 
 
 FULL = Size(
@@ -75,6 +79,14 @@ FULL = Size(
         core=CorePlan(records=4_000_000, warmup=500_000, rounds=3),
         spark=SparkPlan(records=4_000_000, rounds=3),
     ),
+    exactly_once=ExactlyOncePlan(
+        records=4_000_000,
+        rounds=5,
+        stream_rounds=3,
+        micro_batches=10,
+        transactions=1_000,
+        endings=3,
+    ),
 )
 QUICK = Size(
     encoder_rounds=15,
@@ -86,6 +98,14 @@ QUICK = Size(
     encryption=EncryptionPlan(
         core=CorePlan(records=500_000, warmup=100_000, rounds=1),
         spark=SparkPlan(records=200_000, rounds=1),
+    ),
+    exactly_once=ExactlyOncePlan(
+        records=400_000,
+        rounds=2,
+        stream_rounds=1,
+        micro_batches=10,
+        transactions=200,
+        endings=1,
     ),
 )
 
@@ -102,13 +122,15 @@ class Figures:
     latency: list[LatencySeries] = field(default_factory=list)
     spark: list[Series] = field(default_factory=list)
     encryption: list[Cost] = field(default_factory=list)
+    exactly_once: ExactlyOnceFigures | None = None
 
     def targets(self) -> list[Target]:
         """Judged where the part was measured."""
         met = list(encoder_targets(self.encoder))
         if self.core:
             met += core_targets(self.core[core.RANDOM])
-        return [*met, *spark_targets(self.spark)]
+        met += spark_targets(self.spark)
+        return [*met, *(exactly_once_targets(self.exactly_once) if self.exactly_once else [])]
 
     def tables(self) -> list[Table]:
         """One for each part, and the targets."""
@@ -119,6 +141,7 @@ class Figures:
         tables += [latency_table(self.latency)] if self.latency else []
         tables += [spark_table(self.spark)] if self.spark else []
         tables += [encryption_table(self.encryption)] if self.encryption else []
+        tables += exactly_once_tables(self.exactly_once) if self.exactly_once else []
         return [*tables, target_table(self.targets())]
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,6 +155,7 @@ class Figures:
             "latency": [one.to_dict() for one in self.latency],
             "spark": [one.to_dict() for one in self.spark],
             "encryption": [cost.to_dict() for cost in self.encryption],
+            "exactly_once": self.exactly_once.to_dict() if self.exactly_once else None,
             "targets": [asdict(target) for target in self.targets()],
         }
 
@@ -163,6 +187,10 @@ def measure(parts: list[str], size: Size, tell: Console) -> Figures:
                 figures.latency = latency.measure(kafka.bootstrap_servers, size.latency, tell.log)
             if "spark" in parts:
                 figures.spark = spark.measure(kafka.bootstrap_servers, size.spark, tell.log)
+            if "exactly-once" in parts:
+                figures.exactly_once = exactly_once.measure(
+                    kafka.bootstrap_servers, size.exactly_once, tell.log
+                )
     if "encryption" in parts:
         figures.encryption = encryption.measure(size.encryption, tell.log)
     return figures

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -82,12 +82,12 @@ class SparkPlan:
 
 
 class WarmSpark:
-    """A `spark_child` process, as a context manager."""
+    """A `spark_child` process, or another that serves orders, as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "tools.benchmarks.spark_child") -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            python("tools.benchmarks.spark_child"),
+            python(module),
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -105,7 +105,8 @@ class WarmSpark:
         trace: TracebackType | None,
     ) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
@@ -115,6 +116,10 @@ class WarmSpark:
 
     def order(self, order: dict[str, Any]) -> Sample:
         """Let it write; raises ContestantError with the end of its log when it fails."""
+        return Sample(**self.ask(order))
+
+    def ask(self, order: dict[str, Any]) -> Any:
+        """What it answers, from JSON; raises ContestantError as `order` does."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -127,8 +132,10 @@ class WarmSpark:
         if not answer:
             self._errors.seek(0)
             log = self._errors.read().decode(errors="replace")
-            raise ContestantError(f"Spark with {order['writer']} failed:\n{log[-4000:]}")
-        return Sample(**json.loads(answer))
+            raise ContestantError(
+                f"Spark with {order.get('writer', 'kafkaprod')} failed:\n{log[-4000:]}"
+            )
+        return json.loads(answer)
 
 
 def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]) -> list[Series]:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -17,11 +17,15 @@ from tests.support.kafka.jars import ROOT, SPARK_SINK, ensure
 from tools.benchmarks.processes import tree_cpu_s
 from tools.benchmarks.spark_writers import WRITERS
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_UNLIMITED = "2147483647"
+UNLIMITED = "2147483647"
 
 
-def _session() -> SparkSession:
+def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
+    """A local Spark with these settings besides its own."""
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
@@ -33,15 +37,15 @@ def _session() -> SparkSession:
         "spark.log.level": "ERROR",
         "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
     }
-    builder = SparkSession.builder.master("local[1]").appName("benchmark")
-    for name, value in settings.items():
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("benchmark")
+    for name, value in (*settings.items(), *more.items()):
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
 def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     if order["recommended_conf"]:
-        spark.conf.set(ARROW_BYTES, _UNLIMITED)
+        spark.conf.set(ARROW_BYTES, UNLIMITED)
     else:
         spark.conf.unset(ARROW_BYTES)
     frame = spark.read.parquet(order["events"])
@@ -52,16 +56,20 @@ def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     return {"records": order["records"], "seconds": seconds, "cpu_s": cpu_s}
 
 
-def main() -> None:
+def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:
     """Answer orders until the input ends."""
     # Spark and its workers may print what they like: answers have a channel of their own.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
-        spark = _session()
         for line in sys.stdin:
-            answers.write(json.dumps(_run(spark, json.loads(line))) + "\n")
+            answers.write(json.dumps(answer(spark, json.loads(line))) + "\n")
             answers.flush()
         spark.stop()
+
+
+def main() -> None:
+    """Answer orders until the input ends."""
+    serve(start_session(1, {}), _run)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""All rounds: batch jobs and streams of both guarantees in turns, then many transactions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tools.benchmarks.exactly_once.ending import end_all
+from tools.benchmarks.exactly_once.figures import EXACTLY_ONCE, ExactlyOnceFigures
+from tools.benchmarks.exactly_once.spark_child import TASKS
+from tools.benchmarks.payload import events_folder
+from tools.benchmarks.sample import Sample, attempt
+from tools.benchmarks.spark import WarmSpark
+from tools.benchmarks.topics import PARTITIONS, fresh_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
+    from tools.benchmarks.exactly_once.figures import ExactlyOncePlan
+
+CHILD = "tools.benchmarks.exactly_once.spark_child"
+_FIRST_WARM_UP = 400_000
+_WARM_UP_BATCHES = 3
+"""Of every stream: its Python processes start in the first."""
+_ROWS = 100
+"""Of a task of a micro-batch."""
+_MARKERS = TASKS * PARTITIONS
+"""Most that a batch of exactly-once leaves in its topic."""
+
+
+def measure(
+    bootstrap_servers: str, plan: ExactlyOncePlan, tell: Callable[[str], None]
+) -> ExactlyOnceFigures:
+    """All of the part."""
+    figures = ExactlyOnceFigures.of(plan.transactions)
+    tell(f"exactly-once: making {plan.records:,} events")
+    micro_batches = plan.micro_batches + _WARM_UP_BATCHES
+    for records, files in (
+        (_FIRST_WARM_UP, TASKS),
+        (plan.records, TASKS),
+        (micro_batches * TASKS * _ROWS, micro_batches * TASKS),
+    ):
+        events_folder(records, files)
+    with WarmSpark(CHILD) as spark:
+        for guarantee, series in figures.jobs.items():
+            tell(f"exactly-once: warming up, {guarantee}")
+            warm_up = partial(_job, spark, bootstrap_servers, guarantee, _FIRST_WARM_UP)
+            attempt(warm_up, series.failures, tell)
+        for number in range(plan.rounds):
+            for guarantee, series in figures.jobs.items():
+                tell(f"exactly-once, job {number + 1} of {plan.rounds}: {guarantee}")
+                write = partial(_job, spark, bootstrap_servers, guarantee, plan.records)
+                series.add(write, tell)
+        for number in range(plan.stream_rounds):
+            for guarantee, stream in figures.streams.items():
+                tell(f"exactly-once, stream {number + 1} of {plan.stream_rounds}: {guarantee}")
+                run = partial(_stream, spark, bootstrap_servers, guarantee, micro_batches)
+                durations = attempt(run, stream.failures, tell)
+                stream.durations += (durations or [])[_WARM_UP_BATCHES:]
+    endings = figures.endings
+    for number in range(plan.endings):
+        tell(f"exactly-once, {plan.transactions:,} transactions, {number + 1} of {plan.endings}")
+        run_ending = partial(end_all, bootstrap_servers, plan.transactions)
+        if (seconds := attempt(run_ending, endings.failures, tell)) is not None:
+            endings.seconds.append(seconds)
+    return figures
+
+
+def _job(
+    spark: WarmSpark, bootstrap_servers: str, guarantee: DeliveryGuarantee, records: int
+) -> Sample:
+    with fresh_topic(bootstrap_servers, records, _markers(guarantee)) as topic:
+        options = _options(bootstrap_servers, topic, guarantee)
+        folder = str(events_folder(records, TASKS))
+        return spark.order({"options": options, "job": folder, "records": records})
+
+
+def _stream(
+    spark: WarmSpark,
+    bootstrap_servers: str,
+    guarantee: DeliveryGuarantee,
+    micro_batches: int,
+) -> list[dict[str, int]]:
+    expected, markers = micro_batches * TASKS * _ROWS, micro_batches * _markers(guarantee)
+    with fresh_topic(bootstrap_servers, expected, markers) as topic:
+        options = _options(bootstrap_servers, topic, guarantee)
+        folder = str(events_folder(expected, micro_batches * TASKS))
+        answer: list[dict[str, int]] = spark.ask({"options": options, "stream": folder})
+        return answer
+
+
+def _markers(guarantee: DeliveryGuarantee) -> int:
+    return _MARKERS if guarantee is EXACTLY_ONCE else 0
+
+
+def _options(bootstrap_servers: str, topic: str, guarantee: DeliveryGuarantee) -> dict[str, Any]:
+    shared = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
+    if guarantee is not EXACTLY_ONCE:
+        return shared
+    return shared | {"deliveryGuarantee": guarantee.value, "transactionalIdPrefix": topic}
