@@ -8,6 +8,8 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import psutil
+
 from tools.torture_eos.kafka.reading import take_over
 from tools.torture_eos.plans.kinds import Deed
 from tools.torture_eos.seam.reporting import RAISE
@@ -41,6 +43,7 @@ class Deeds:
             Deed.KILL_PROCESS: self._kill_process,
             Deed.PAUSE_PROCESS: self._pause_process,
             Deed.KILL_DRIVER: self._kill_driver,
+            Deed.KILL_DRIVERS: self._kill_drivers,
             Deed.KILL_JVM: self._kill_jvm,
             Deed.PAUSE_DRIVER: self._pause_driver,
             Deed.SECOND_DRIVER: self._second_driver,
@@ -54,6 +57,7 @@ class Deeds:
             Deed.WAKE: self._wake,
             Deed.START_SECOND: self._start_second,
             Deed.LET_FIRST_GO: self._let_first_go,
+            Deed.TAKE_TURNS: self._take_turns,
             Deed.FENCE_TASKS: self._fence_tasks,
             Deed.OUTLAST: lambda at: self._let_go_later(at, at.fault.seconds),
         }
@@ -82,6 +86,10 @@ class Deeds:
 
     def _kill_driver(self, at: Reached) -> None:
         self._stage.kill(self._stage.running[0])
+        self._stops.let_go(at.number)
+
+    def _kill_drivers(self, at: Reached) -> None:
+        self._stage.kill(*self._stage.running)
         self._stops.let_go(at.number)
 
     def _kill_jvm(self, at: Reached) -> None:
@@ -140,6 +148,7 @@ class Deeds:
     def _wake_late(self, at: Reached) -> None:
         _signal(at.process, signal.SIGSTOP)
         self._asleep.append(at.process)
+        psutil.Process(at.process).parent().kill()
         self._stops.let_go(at.number)
 
     def _start_second(self, at: Reached) -> None:
@@ -149,6 +158,10 @@ class Deeds:
     def _let_first_go(self, at: Reached) -> None:
         self.release()
         self._let_go_later(at, at.fault.seconds)
+
+    def _take_turns(self, at: Reached) -> None:
+        self.release()
+        self._held.append(at.number)
 
     def release(self) -> None:
         """Steps that last until another driver is at its own end."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.torture_eos.kafka.cluster import EosCluster
-from tools.torture_eos.plans.kinds import Kind, Sink
+from tools.torture_eos.plans.kinds import Deed, Kind, Sink
 from tools.torture_eos.plans.plan import Choice, Plan, draw
 from tools.torture_eos.plans.steps import Step, Stop
 from tools.torture_eos.run import Result, run
@@ -31,6 +31,8 @@ class Planted:
     kind: Kind
     steps: tuple[Stop, ...]
     signs: tuple[str, ...]
+    deeds: tuple[Deed, ...] = ()
+    """What is done at the steps, where it is not what the kind says."""
 
     def plan(self) -> Plan:
         """Small, and always the same."""
@@ -43,8 +45,11 @@ class Planted:
             dead=frozenset(),
             slow=frozenset(),
         )
+        faults = plan.faults[: len(self.steps)]
+        if self.deeds:
+            faults = tuple(replace(plan.faults[0], deed=deed) for deed in self.deeds)
         faults = tuple(
-            replace(fault, stop=stop) for fault, stop in zip(plan.faults, self.steps, strict=False)
+            replace(fault, stop=stop) for fault, stop in zip(faults, self.steps, strict=True)
         )
         return replace(plan, source=source, faults=faults, bug=self.bug)
 
@@ -74,8 +79,14 @@ PLANTED = (
     Planted(
         Bug.EPOCH_REUSED,
         Kind.DRIVERS_INTERLEAVED,
-        (_at(Step.APPENDED_UNCOMMITTED), _at(Step.APPENDED, after=0)),
+        (
+            _at(Step.COMMIT_BEGUN),
+            _at(Step.COMMIT_BEGUN, after=0),
+            _at(Step.APPENDED_UNCOMMITTED, after=1),
+            _at(Step.APPENDING, 2, after=2),
+        ),
         ("DOUBLED", "LOST", "torn:"),
+        (Deed.START_SECOND, Deed.TAKE_TURNS, Deed.TAKE_TURNS, Deed.KILL_DRIVERS),
     ),
     Planted(
         Bug.ATTEMPT_LEFT_OUT,

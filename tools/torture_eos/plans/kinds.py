@@ -30,6 +30,8 @@ class Deed(StrEnum):
     """SIGSTOP for it, and SIGCONT after a while."""
     KILL_DRIVER = "kill-driver"
     """SIGKILL for the driver and everything that it has started."""
+    KILL_DRIVERS = "kill-drivers"
+    """SIGKILL for all drivers that run."""
     KILL_JVM = "kill-jvm"
     """SIGKILL for the driver alone; its Python processes find out by themselves."""
     PAUSE_DRIVER = "pause-driver"
@@ -49,8 +51,8 @@ class Deed(StrEnum):
     MOVE_COORDINATORS = "move-coordinators"
     """Other brokers lead the transactions' log."""
     WAKE_LATE = "wake-late"
-    """SIGSTOP for a task's process; SIGCONT when the batch, which another attempt has written, is
-    decided."""
+    """SIGSTOP for a task's process, and SIGKILL for its executor, so that another attempt is made;
+    SIGCONT when the batch is decided."""
     OUTLAST = "outlast"
     """The step lasts longer than transaction.timeout.ms."""
     WAKE = "wake"
@@ -59,6 +61,8 @@ class Deed(StrEnum):
     """Another driver starts on the checkpoint, and this step lasts until that one is at its own."""
     LET_FIRST_GO = "let-first-go"
     """The first driver goes on, and after a while the second."""
+    TAKE_TURNS = "take-turns"
+    """The other driver goes on, and this step lasts until that one is at its own."""
     FENCE_TASKS = "fence-tasks"
     """A foreign producer takes over the transactional ids of the batch's tasks."""
     NOTHING = "nothing"
@@ -83,7 +87,6 @@ class Kind(StrEnum):
     QUERY_STOPPED = "query stopped"
     EXECUTOR_KILLED = "executor killed"
     STAGE_RETRIED = "stage retried"
-    SPECULATION = "speculation"
     BROKER_KILLED = "broker killed"
     BROKER_PAUSED = "broker paused"
     NETWORK_CUT = "network cut"
@@ -105,10 +108,11 @@ class Recipe:
     """How a run of a kind is drawn; the steps that a sink doesn't have are left out.
 
     `seconds`: how long a pause lasts, at least and at most. `executors`: on a cluster of two
-    executors, else in the driver's process. `shuffled`: the tasks that write read what others have
-    left with the executors. `slow`: the batch of the fault takes some seconds, so that the fault
-    comes amid it. `timeout_ms`: transaction.timeout.ms. `until`: steps at one of which
-    the deed ends. `often`: how many runs of all.
+    executors, else in the driver's process. `lone_workers`: Python workers outlive their executor.
+    `shuffled`: the tasks that write read what others have left with the executors. `slow`: the
+    batch of the fault takes some seconds, so that the fault comes amid it. `timeout_ms`:
+    transaction.timeout.ms. `until`: steps at one of which the deed ends. `often`: how many runs of
+    all.
     """
 
     steps: tuple[Step, ...]
@@ -118,7 +122,7 @@ class Recipe:
     seconds: tuple[float, float] = (0.0, 0.0)
     executors: bool = False
     shuffled: bool = False
-    speculation: bool = False
+    lone_workers: bool = False
     slow: bool = False
     timeout_ms: int | None = None
     until: tuple[Step, ...] = ()
@@ -152,9 +156,6 @@ RECIPES: dict[Kind, Recipe] = {
     Kind.STAGE_RETRIED: Recipe(
         steps=(*LOG, *_TASK), deed=Deed.KILL_EXECUTOR, executors=True, shuffled=True, slow=True
     ),
-    Kind.SPECULATION: Recipe(
-        steps=(Step.LOG_HALF,), deed=Deed.NOTHING, executors=True, speculation=True, slow=True
-    ),
     Kind.BROKER_KILLED: Recipe(
         steps=_ANY, deed=Deed.KILL_BROKER, seconds=(0.0, 3.0), slow=True, often=3
     ),
@@ -185,7 +186,7 @@ RECIPES: dict[Kind, Recipe] = {
         deed=Deed.WAKE_LATE,
         sinks=ONCE,
         executors=True,
-        speculation=True,
+        lone_workers=True,
         until=(Step.APPENDED,),
     ),
     Kind.TIMEOUT_BEFORE_DECISION: Recipe(

@@ -35,7 +35,7 @@ _ACCOMPANYING = (
 )
 _FURTHER = 0.35
 """How many of the runs have another fault beside that of their kind."""
-_NAP_MS, _LONG_NAP_MS = 12, 60
+_NAP_MS = 12
 _MANY_ROWS = (45, 80, 110)
 _ROWS = (0, 1, 3, 30, 70, 150)
 
@@ -59,7 +59,7 @@ class Profile:
     """What a driver is started with: runs of one profile may share it, one after the other."""
 
     executors: bool = False
-    speculation: bool = False
+    lone_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
         kind=kind,
         sink=sink,
         nodes=nodes,
-        profile=Profile(executors=recipe.executors, speculation=recipe.speculation),
+        profile=Profile(executors=recipe.executors, lone_workers=recipe.lone_workers),
         shuffled=recipe.shuffled,
         source=_source(random, seed, sink, recipe, batch),
         faults=faults,
@@ -182,7 +182,7 @@ def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -
     ]
     total = sum(rows)
     first = batch * per_batch
-    slow = range(first, first + (1 if recipe.speculation else per_batch)) if recipe.slow else ()
+    slow = range(first, first + per_batch) if recipe.slow else ()
     can_refuse = explicit and sink is not Sink.SPARK
     dead = random.sample(range(total), min(total, 5)) if can_refuse else []
     return Source(
@@ -194,7 +194,7 @@ def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -
         explicit=explicit,
         dead=frozenset(dead),
         slow=frozenset(slow),
-        nap_ms=_LONG_NAP_MS if recipe.speculation else _NAP_MS,
+        nap_ms=_NAP_MS,
     )
 
 

@@ -40,13 +40,6 @@ _SETTINGS = {
     "spark.executor.extraJavaOptions": _QUICK,
     "spark.network.timeoutInterval": "2s",
 }
-_SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.3",
-    "spark.speculation.minTaskRuntime": "100ms",
-}
 _SCHEMA = "value string, key string, place int, nap bigint"
 _NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
 
@@ -69,7 +62,8 @@ def _session(profile: dict[str, Any], folder: str) -> SparkSession:
     master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
     settings = {
         **_SETTINGS,
-        **(_SPECULATION if profile["speculation"] else {}),
+        # A daemon would end its workers with the executor.
+        "spark.python.use.daemon": str(not profile["lone_workers"]).lower(),
         "spark.driver.extraJavaOptions": f"{_QUICK} -Dderby.system.home={folder}",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": f"{folder}/local",
