@@ -60,12 +60,16 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
     ]
 
 
-def forgetting(scope: Scope) -> list[Message]:
-    """What has to be appended for the scope to have no record any more.
+def forgetting(scope: Scope, chunks: int = 0) -> list[Message]:
+    """What has to be appended, in one transaction, for the scope to have no record any more.
 
-    Its chunks, if there were any, stay: they are older, so that they never count again.
+    Args:
+        scope: which to forget.
+        chunks: how many chunks its records have had at most. Each key is taken back, or they would
+            count again when compaction has removed the null under the scope's own key.
     """
-    return [(driver_id(scope).encode(), None)]
+    key = driver_id(scope)
+    return [(name.encode(), None) for name in (key, *(f"{key}#{each}" for each in range(chunks)))]
 
 
 @dataclass(slots=True)
@@ -93,12 +97,13 @@ class DecisionRecords:
     error for that scope, until a readable record follows.
     """
 
-    __slots__ = ("_chunks", "_latest", "_topic")
+    __slots__ = ("_chunks", "_latest", "_most_chunks", "_topic")
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._latest: dict[Scope, _Latest] = {}
         self._chunks: dict[Scope, _Chunks] = {}
+        self._most_chunks: dict[Scope, int] = {}
 
     def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
         """Take the messages that follow those taken before: offset, key, value."""
@@ -133,11 +138,17 @@ class DecisionRecords:
                 hint=error.hint,
             ) from error
 
+    def most_chunks(self, scope: Scope) -> int:
+        """How many keys of chunks the scope may have in the log."""
+        return self._most_chunks.get(scope, 0)
+
     def scopes(self, prefix: str) -> Iterator[Scope]:
         """The scopes under a prefix that have a record."""
         return (scope for scope in self._latest if scope.prefix == prefix)
 
     def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
+        if chunk is not None:
+            self._most_chunks[scope] = max(self.most_chunks(scope), chunk + 1)
         if value is None:
             self._chunks.pop(scope, None)
             if chunk is None:

@@ -51,6 +51,8 @@ class Driver:
         self.admin = TransactionAdmin(client, scope.prefix)
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
+        self._chunks = 0
+        """How many keys of chunks the scope has in the log, as far as this driver knows."""
         self._deadline = self._new_deadline()
         """Of all that comes before a decision, in the client's seconds."""
 
@@ -76,7 +78,9 @@ class Driver:
     def read(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, to its end; a missing topic is made, or else it counts as empty."""
         with self.watch.step("read"):
-            return self._log.read(self._deadline, create=create)
+            records = self._log.read(self._deadline, create=create)
+        self._chunks = max(self._chunks, records.most_chunks(self.scope))
+        return records
 
     def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, as far as it goes without ending what its drivers are about.
@@ -108,7 +112,11 @@ class Driver:
             FencedError: a newer driver has taken over.
             BrokerUnavailableError: too late, and it may be appended or not.
         """
-        messages = forgetting(self.scope) if record is None else messages_of(self.scope, record)
+        if record is None:
+            messages = forgetting(self.scope, self._chunks)
+        else:
+            messages = messages_of(self.scope, record)
+            self._chunks = max(self._chunks, len(messages))
         deadline = self.client.deadline(seconds) if seconds else self._deadline
         with self.watch.step(step):
             return self._append(owner, messages, deadline)

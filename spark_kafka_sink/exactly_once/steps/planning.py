@@ -65,6 +65,7 @@ def recover_runs(driver: Driver) -> None:
 def _recover_run(driver: Driver, decided: DecidedBatch) -> None:
     """As far as it goes: another run's trouble is said loudly, and stops nothing."""
     try:
+        driver.read()
         fates = commit_all(driver, decided)
         torn = Record.of(decided, driver.client.wall_ms(), fates) if fates else None
         driver.append(driver.fence(), torn, "done", APPEND_SECONDS)

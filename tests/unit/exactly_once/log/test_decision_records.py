@@ -12,6 +12,7 @@ from spark_kafka_sink.exactly_once.log.decision_records import (
     MAX_VALUE,
     DecisionRecords,
     Message,
+    forgetting,
     messages_of,
 )
 from spark_kafka_sink.exactly_once.scope import Scope
@@ -29,6 +30,16 @@ def read(*batches: list[Message]) -> DecisionRecords:
     messages = [message for batch in batches for message in batch]
     found.add((offset, key, value) for offset, (key, value) in enumerate(messages))
     return found
+
+
+def test_a_forgotten_scope_stays_so_when_compaction_has_removed_the_nulls() -> None:
+    chunks = messages_of(ORDERS, decided(9), SMALL)
+    log = read(chunks)
+    assert log.most_chunks(ORDERS) == len(chunks)
+    nulls = forgetting(ORDERS, log.most_chunks(ORDERS))
+    assert all(value is None for _, value in nulls)
+    assert {key for key, _ in chunks} <= {key for key, _ in nulls}
+    assert read(chunks, nulls).latest(ORDERS) is None
 
 
 @settings(max_examples=60, deadline=None)
