@@ -146,17 +146,16 @@ def _fenced_is_none(original: Function) -> Function:
 
 
 def _open_without_rows(original: Function) -> Function:
-    def write(self: Any, batches: Any, batch: Any, *rest: Any) -> Any:
+    def write(self: Any, batches: Any, query_id: Any, batch: str) -> Any:
         from spark_kafka_sink.admin.client_pool import borrowed_client
         from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
         from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-        from spark_kafka_sink.report.delivery_report import DeliveryReport
         from spark_kafka_sink.spark.writer import task_info
 
-        written = original(self, batches, batch, *rest)
-        if written is not None:
-            return written
-        settings = self.plan.transaction(*rest, batch, task_info())
+        report, transaction = original(self, batches, query_id, batch)
+        if transaction is not None:
+            return report, transaction
+        settings = self.plan.transaction(query_id, batch, task_info())
         with borrowed_client(self.config.producer) as client:
             opened = TransactionAdmin(client).init_producer_id(
                 settings.transactional_id, settings.timeout_ms, client.deadline(30)
@@ -165,7 +164,7 @@ def _open_without_rows(original: Function) -> Function:
         task = TaskTransaction(
             transaction=opened, started_ms=started, timeout_ms=settings.timeout_ms, partitions=()
         )
-        return DeliveryReport(), task
+        return report, task
 
     return write
 
