@@ -13,6 +13,7 @@ from tools.benchmarks.exactly_once.figures import (
     TRIGGER,
     ExactlyOnceFigures,
 )
+from tools.benchmarks.exactly_once.measuring import in_turns
 from tools.benchmarks.exactly_once.tables import exactly_once_tables, exactly_once_targets
 from tools.benchmarks.processes import ContestantError
 from tools.benchmarks.sample import Sample
@@ -81,3 +82,8 @@ def test_a_transaction_that_does_not_end_is_a_failure() -> None:
     check_ended([0, 0])
     with pytest.raises(EndingError, match=r"\[51\]"):
         check_ended([0, 51])
+
+
+def test_every_other_round_begins_with_the_other_guarantee() -> None:
+    firsts = [in_turns({AT_LEAST_ONCE: 1, EXACTLY_ONCE: 2}, number)[0] for number in range(3)]
+    assert firsts == [(AT_LEAST_ONCE, 1), (EXACTLY_ONCE, 2), (AT_LEAST_ONCE, 1)]
