@@ -33,7 +33,7 @@ from spark_kafka_sink.records.record_batch import TRANSACTIONAL, BatchHeader, ne
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -88,6 +88,7 @@ class TransactionalAppender:
         records: Sequence[KeyValue],
         deadline: float | None,
         partition: int = 0,
+        before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
         """Append all records, or none; returns what the owner's next transaction begins with.
 
@@ -101,6 +102,8 @@ class TransactionalAppender:
             records: one at least.
             deadline: when to give up, in seconds of the client's clock; None for never.
             partition: of the topic.
+            before_commit: called once all is written and nothing is committed; a KafkaProdError
+                that it raises ends the transaction, with nothing appended.
 
         Raises:
             FencedError: another producer has taken over, or the transaction was aborted.
@@ -118,6 +121,8 @@ class TransactionalAppender:
                 self._add_partition(owner, key, deadline)
             for batch in _in_batches(records):
                 self._produce(owner, key, batch, deadline)
+            if before_commit is not None:
+                before_commit()
         except (FencedError, BrokerUnavailableError):
             raise
         except KafkaProdError:

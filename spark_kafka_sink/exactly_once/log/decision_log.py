@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords, scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.committed_records import PendingTransaction
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.scope import Scope
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
+DRIVER_TIMEOUT_MS: Final = 15_000
+"""transaction.timeout.ms of the drivers, whose transactions last for one append.
+
+The coordinator looks for late ones every 10 s (transaction.abort.timed.out.transaction.cleanup
+.interval.ms), so that a decision is committed within 25 s of its beginning, or never.
+"""
 DEFAULT_REPLICATION: Final = 3
 MAX_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default, also where a cluster has set a lower one: chunks are half of it."""
@@ -50,7 +56,7 @@ class DecisionLog:
         self._config = config
         self._topics = TopicAdmin(client)
         self._reader = LogReader(client, config.decision_log_topic)
-        self._appender = TransactionalAppender(client, admin)
+        self._appender = TransactionalAppender(client, admin, DRIVER_TIMEOUT_MS)
         self._pending: tuple[PendingTransaction, ...] = ()
         self._key = (os.getpid(), client.config.bootstrap_servers, config.decision_log_topic)
 
@@ -90,9 +96,13 @@ class DecisionLog:
         return any(scope_of(key) == scope for key in keys)
 
     def append(
-        self, owner: OpenTransaction, messages: Sequence[Message], deadline: float
+        self,
+        owner: OpenTransaction,
+        messages: Sequence[Message],
+        deadline: float,
+        before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
-        """Append all messages in one transaction, or none.
+        """Append all messages in one transaction, or none; see `TransactionalAppender.append`.
 
         Returns:
             What the owner's next transaction begins with.
@@ -101,7 +111,8 @@ class DecisionLog:
             FencedError: a newer driver has taken over.
             BrokerUnavailableError: the deadline has passed, and it may be appended or not.
         """
-        return self._appender.append(owner, self._config.decision_log_topic, messages, deadline)
+        topic = self._config.decision_log_topic
+        return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
 
     def _create(self, deadline: float) -> None:
         """Make the topic; harmless where somebody else is faster."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
-from spark_kafka_sink.exactly_once.log.decision_log import DecisionLog
+from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
 from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import driver_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.transaction_states import TransactionDescription
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
-DRIVER_TIMEOUT_MS: Final = 60_000
-"""transaction.timeout.ms of the driver's own transactions, which last for one append."""
 MARKER_SECONDS: Final = 2.0
 """Within which brokers write the markers of a transaction that is committed."""
 MARKER_PAUSE: Final = 0.005
@@ -95,7 +93,12 @@ class Driver:
         return records
 
     def append(
-        self, owner: OpenTransaction, record: Record | None, step: str, seconds: float = 0.0
+        self,
+        owner: OpenTransaction,
+        record: Record | None,
+        step: str,
+        seconds: float = 0.0,
+        before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
         """Make `record` the scope's latest, or have the scope forgotten where it is None.
 
@@ -104,6 +107,7 @@ class Driver:
             record: what to append.
             step: the name under which it is timed.
             seconds: how long it may take where max.block.ms does not count any more.
+            before_commit: see `TransactionalAppender.append`.
 
         Returns:
             The driver at the epoch of its next append.
@@ -119,13 +123,21 @@ class Driver:
             self._chunks = max(self._chunks, len(messages))
         deadline = self.client.deadline(seconds) if seconds else self._deadline
         with self.watch.step(step):
-            return self._append(owner, messages, deadline)
+            return self._append(owner, messages, deadline, before_commit)
 
-    def check_alive(self, transactions: Sequence[TaskTransaction]) -> None:
-        """Raise a TransactionError unless all of them can still be committed."""
+    def check_alive(
+        self, transactions: Sequence[TaskTransaction], seconds: float | None = None
+    ) -> None:
+        """Raise a TransactionError unless all of them can still be committed.
+
+        `seconds`: how long that may take; None for what is left of max.block.ms.
+        """
+        deadline = self._deadline
+        if seconds is not None:
+            deadline = min(deadline, self.client.deadline(seconds))
         with self.watch.step("describe"):
             ids = [each.transactional_id for each in transactions]
-            told = self.describe(ids, self._deadline)
+            told = self.describe(ids, deadline)
             check_alive(transactions, told, self.client.wall_ms())
 
     def describe(
@@ -146,10 +158,14 @@ class Driver:
         return self.describe(ids, self._deadline) or {}
 
     def _append(
-        self, owner: OpenTransaction, messages: Sequence[Message], deadline: float
+        self,
+        owner: OpenTransaction,
+        messages: Sequence[Message],
+        deadline: float,
+        before_commit: Callable[[], None] | None,
     ) -> OpenTransaction:
         try:
-            return self._log.append(owner, messages, deadline)
+            return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
             raise FencedError(
                 f"a newer driver of {self.scope} has taken over, and this one must stop",

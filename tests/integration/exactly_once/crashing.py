@@ -60,17 +60,24 @@ class SteppedDriver(Driver):
         self.reach("after read")
         return records
 
-    def check_alive(self, transactions: Sequence[TaskTransaction]) -> None:
+    def check_alive(
+        self, transactions: Sequence[TaskTransaction], seconds: float | None = None
+    ) -> None:
         """See `Driver`."""
-        super().check_alive(transactions)
+        super().check_alive(transactions, seconds)
         self.reach("after describe")
 
     def append(
-        self, owner: OpenTransaction, record: Record | None, step: str, seconds: float = 0.0
+        self,
+        owner: OpenTransaction,
+        record: Record | None,
+        step: str,
+        seconds: float = 0.0,
+        before_commit: Callable[[], None] | None = None,
     ) -> OpenTransaction:
         """See `Driver`."""
         self.reach(f"before {step}")
-        owner = super().append(owner, record, step, seconds)
+        owner = super().append(owner, record, step, seconds, before_commit)
         self.reach(f"after {step}")
         return owner
 

@@ -260,6 +260,24 @@ def test_a_transaction_that_is_gone_fails_the_batch_before_the_decision(query: W
     assert query.visible() == rows_of("0")
 
 
+def test_a_transaction_that_ends_while_the_driver_sleeps_fails_the_batch_too(query: Writes) -> None:
+    """Behind the first look at it; a decision would tear the batch."""
+    results = query.tasks("0")
+    tasks = tuple(each.transaction for each in results if each.transaction is not None)
+
+    def end_one() -> None:
+        query.committer.abort("0", results[:1], complete=False)
+
+    with (
+        stepped_driver(query, "before decide", end_one) as driver,
+        pytest.raises(TransactionError, match="can't be committed safely"),
+    ):
+        commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
+    assert query.committer.recover() == Nothing()
+    query.committer.commit("0", query.tasks("0"))
+    assert query.visible() == rows_of("0")
+
+
 def test_a_batch_job_with_a_batch_id_is_written_once(query: Writes) -> None:
     for expected in (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN):
         job = batch_job(

@@ -43,13 +43,17 @@ def _abort_does_not_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(abort, "never_decided", never_decided)
 
 
+def _accept(*_: object) -> None:
+    """For checks that find nothing wrong."""
+
+
 def _decided_after_end(patch: pytest.MonkeyPatch) -> None:
     original = commit._decide
 
-    def decide(driver: Any, owner: Any, decided: Any) -> Any:
+    def decide(driver: Any, owner: Any, decided: Any, known: Any) -> Any:
         commit_all(driver, decided)
-        driver.check_alive = len  # they are ended
-        return original(driver, owner, decided)
+        driver.check_alive = _accept  # they are ended
+        return original(driver, owner, decided, known)
 
     patch.setattr(commit, "_decide", decide)
 
