@@ -66,7 +66,7 @@ def test_a_batch_is_visible_once_it_is_committed(query: Writes) -> None:
         60,
     )
     assert [name for name, _ in outcome.steps] == [
-        "fence", "read", "describe", "decide", "commit", "done", "orphans",
+        "fence", "read", "describe", "describe", "read", "decide", "commit", "done", "orphans",
     ]  # fmt: skip
     assert query.committer.recover() == Done(QUERY, "0")
 
