@@ -96,7 +96,7 @@ class KafkaProdDataSource(DataSource):
         if _planning():
             refuse_continuous()
             warn_of_shown_secrets(write_options(schema, self.options))
-            check_security(config.producer)
+            check_security(config.producer, of_stream=True)
             check_report_folder(config)
         if config.exactly_once.exactly_once:
             check_stream_options(config)

@@ -40,13 +40,18 @@ def with_shipped_files(config: ProducerConfig, session: str | None = None) -> Pr
     return replace(config, security=located(config.security, folders))
 
 
-def check_security(config: ProducerConfig) -> None:
+def check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     """Find on the driver what would fail every task: see `security.preflight`.
+
+    Args:
+        config: as the user gave it.
+        of_stream: a micro-batch is planned, see `StreamPreflight`.
 
     Raises:
         ConfigError: a key store does not open, or a library is missing.
     """
-    preflight.check_security(with_shipped_files(config).security)
+    check = preflight.STREAMS.check if of_stream else preflight.check_security
+    check(with_shipped_files(config).security)
 
 
 def _root() -> Path | None:

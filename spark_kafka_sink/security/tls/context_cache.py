@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.security.replaced_files import (
+    SETTLING_S,
+    Stamps,
+    change_follows,
+    stamps_of,
+)
 from spark_kafka_sink.security.tls.context import client_context
 from spark_kafka_sink.security.tls.store_files import files_of
 
@@ -31,15 +37,12 @@ context from before, if there is one. Less than the time that a connection has."
 
 _LOG = logging.getLogger(__name__)
 
-FileStamp = tuple[int, int, int, int]
-"""Device, inode, size in bytes, time of the last change in nanoseconds."""
-
 
 @dataclass(slots=True)
 class _Entry:
     """What is known of one configuration; guarded by the cache's lock."""
 
-    stamps: tuple[FileStamp | None, ...] = ()
+    stamps: Stamps = ()
     context: ssl.SSLContext | None = None
     is_busy: bool = False
     """A thread looks at the files; it alone changes the others."""
@@ -51,15 +54,18 @@ class ContextCache:
     Args:
         make: a context from what the files hold now.
         patience: see `PATIENCE`.
+        settling: seconds that the first context waits for files that are being replaced.
     """
 
     def __init__(
         self,
         make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
         patience: float = PATIENCE,
+        settling: float = SETTLING_S,
     ) -> None:
         self._make = make
         self._patience = patience
+        self._settling = settling
         self._changed = threading.Condition()
         """Guards `_entries` and what they hold; never held while a file is looked at."""
         self._entries: dict[TlsConfig, _Entry] = {}
@@ -68,7 +74,7 @@ class ContextCache:
         """The context for a new connection.
 
         While files are being replaced they may not fit each other: then the last context goes on
-        being used, until they change again.
+        being used, until they change again. Where there is none, they have a few seconds.
 
         Raises:
             ConfigError: a store can't be read or does not open, and none was made before.
@@ -91,10 +97,19 @@ class ContextCache:
 
     def _look(self, config: TlsConfig, entry: _Entry) -> ssl.SSLContext:
         """The context from the files as they are now; on the thread that has marked the entry."""
-        stamps = tuple(map(_stamp, files_of(config)))
+        files = files_of(config)
+        stamps = stamps_of(files)
         if entry.context is not None and entry.stamps == stamps:
             return entry.context
-        made = self._made(config, entry.context)
+        deadline = time.monotonic() + self._settling
+        while True:
+            try:
+                made = self._made(config, entry.context)
+                break
+            except Exception:
+                if not change_follows(files, stamps, deadline):
+                    raise
+            stamps = stamps_of(files)
         with self._changed:
             entry.stamps, entry.context = stamps, made
         return made
@@ -113,14 +128,6 @@ class ContextCache:
     def _forget(self) -> None:
         while len(self._entries) > MAX_KEPT:
             del self._entries[next(iter(self._entries))]
-
-
-def _stamp(path: str) -> FileStamp | None:
-    try:
-        status = Path(path).stat()
-    except (OSError, ValueError):  # ValueError: no path
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 CONTEXTS = ContextCache()

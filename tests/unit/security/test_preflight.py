@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import ProducerConfig
-from spark_kafka_sink.security.preflight import check_security
+from spark_kafka_sink.security.preflight import StreamPreflight, check_security
 from tests.support.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from spark_kafka_sink.config.security.model import SecurityConfig
 
 KERBEROS = (
     'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka" useTicketCache=true;'
@@ -91,3 +94,43 @@ def test_a_library_that_is_missing_is_named(
     told = failure("SASL_PLAINTEXT", options)
     assert "kafka.sasl.mechanism needs a library" in told
     assert f"pip install 'spark-kafka-sink[{extra}]'" in told
+
+
+def settings(store: Path) -> SecurityConfig:
+    options = {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.ca.location": str(store),
+    }
+    return ProducerConfig.parse(options).security
+
+
+def test_a_stream_outlives_a_store_that_is_being_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "ca.pem"
+    security, preflight = settings(store), StreamPreflight(settling=0.0)
+    store.write_text(CertificateAuthority().certificate_pem)
+    preflight.check(security)
+    store.write_text("")
+    with caplog.at_level(logging.WARNING):
+        preflight.check(security)
+        preflight.check(security)
+    assert "option kafka.ssl.ca.location holds no certificate" in caplog.text
+    with pytest.raises(ConfigError, match="holds no certificate"):
+        StreamPreflight(settling=0.0).check(security)
+
+
+def test_the_first_look_of_a_stream_waits_for_a_store_that_is_being_replaced(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "ca.pem"
+    store.touch()
+
+    def check(security: SecurityConfig) -> None:
+        try:
+            check_security(security)
+        finally:
+            store.write_text(CertificateAuthority().certificate_pem)
+
+    StreamPreflight(check, settling=20.0).check(settings(store))

@@ -14,6 +14,8 @@ import pytest
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import KeyStore, StoreType, TlsConfig, TrustStore
+from spark_kafka_sink.security import replaced_files
+from spark_kafka_sink.security.tls.context import client_context
 from spark_kafka_sink.security.tls.context_cache import MAX_KEPT, ContextCache
 from tests.support.certificates import CertificateAuthority
 from tests.support.handshakes import demanding_context, handshake, server_context
@@ -135,6 +137,55 @@ def test_whatever_fails_leaves_the_last_context_and_no_secret_in_the_log(
     assert "hunter2" not in caplog.text
     with pytest.raises(LookupError):
         cache.context(trusting(tmp_path / "other.pem"))
+
+
+def renewed_while_making(files: dict[Path, str]) -> ContextCache:
+    """A cache whose first look finds the files as they are, and each later one the texts given."""
+
+    def make(config: TlsConfig) -> ssl.SSLContext:
+        try:
+            return client_context(config)
+        finally:
+            for path, text in files.items():
+                path.write_text(text)
+
+    return ContextCache(make, settling=PATIENCE_S)
+
+
+def test_a_certificate_that_comes_before_its_key_has_a_moment_in_a_new_process(
+    tmp_path: Path,
+) -> None:
+    old, new = AUTHORITY.client("alice"), AUTHORITY.client("alice")
+    chain, key = tmp_path / "live.crt", tmp_path / "live.key"
+    chain.write_text(new.certificate_pem)
+    key.write_text(old.key_pem())
+    config = replace(
+        trusting(AUTHORITY.write(tmp_path)),
+        keystore=KeyStore(
+            type=StoreType.PEM,
+            certificate_chain=Secret(f"file:{chain}", "kafka.ssl.keystore.certificate.chain"),
+            key=Secret(f"file:{key}", "kafka.ssl.keystore.key"),
+        ),
+    )
+    with pytest.raises(ConfigError, match="does not belong"):
+        ContextCache(settling=0.2).context(config)
+    renewed_while_making({key: new.key_pem()}).context(config)
+
+
+def test_a_store_that_is_empty_for_a_moment_is_read_when_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "live.pem"
+    path.touch()
+    renewed_while_making({path: AUTHORITY.certificate_pem}).context(trusting(path))
+
+
+def test_a_store_that_nobody_touches_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "live.pem"
+    path.touch()
+    monkeypatch.setattr(replaced_files, "JUST_NOW_S", 0.0)
+    with pytest.raises(ConfigError, match="holds no certificate"):
+        ContextCache(settling=3_600).context(trusting(path))
 
 
 def test_without_a_context_before_it_is_an_error(tmp_path: Path) -> None:
