@@ -22,6 +22,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.common.similarity import did_you_mean
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
     known = {*Context, ALL}
     for name in sorted(names - known):
         raise ConfigError(
-            f"option {key} has {name[:100]!r}; allowed: {', '.join(Context)}, {ALL}",
+            f"option {key} has {shown(name)}; allowed: {', '.join(Context)}, {ALL}",
             hint=did_you_mean(name, known),
         )
     return tuple(each for each in Context if each in names or ALL in names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.common.shown import shown_file, shown_variable
 
 ENVIRONMENT = "env:"
 """Before the name of an environment variable that holds the value."""
@@ -74,10 +74,10 @@ class Secret:
         value = os.environ.get(name)
         if value is None:
             raise ConfigError(
-                f"option {self.option} names the environment variable {name}, which is not set on "
+                f"option {self.option} names {shown_variable(name)}, which is not set on "
                 f"{socket.gethostname()}",
                 hint="Executors have an environment of their own: set it there too, with "
-                f"spark.executorEnv.{name}, or ship a file and use file:PATH.",
+                "spark.executorEnv, or ship a file and use file:PATH.",
             )
         return value
 
@@ -93,7 +93,7 @@ class Secret:
             reason = "that is no path"
         # No cause: that of what is not UTF-8 holds the file's bytes.
         raise ConfigError(
-            f"option {self.option} names the file {quoted(path)}, which can't be read on "
+            f"option {self.option} names {shown_file(path)}, which can't be read on "
             f"{socket.gethostname()}: {reason}",
             hint="The file must be on the driver and on every executor.",
         )

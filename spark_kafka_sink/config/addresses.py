@@ -6,6 +6,7 @@ import ipaddress
 import re
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 
 _ENTRY = re.compile(
     r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_.-]*)://)?
@@ -32,7 +33,7 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
         try:
             found[_address(entry)] = None
         except ValueError as error:
-            problems.append(f"{_shown(entry)!r} ({error})")
+            problems.append(f"{_shown(entry)} ({error})")
     if problems:
         raise ConfigError(f"option {key} has wrong addresses: {', '.join(problems)}", hint=_HINT)
     return tuple(found)
@@ -78,4 +79,4 @@ def _complaint(entry: str) -> str:
 def _shown(entry: str) -> str:
     """The entry without anything that could be a password."""
     head, at, tail = entry.rpartition("@")
-    return f"…@{tail}" if at and head else entry[:100]
+    return shown(f"…@{tail}" if at and head else entry)

@@ -10,6 +10,7 @@ from spark_kafka_sink.common.credentials import refuse_credentials
 from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import require_extra
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.config.addresses import secured_protocols
@@ -160,7 +161,7 @@ def _partitioner(word: str, java_class: str) -> dict[str, Any]:
         return {"partitioner": Partitioner(word), "partitioner_function": None}
     if not _FUNCTION.fullmatch(word):
         raise ConfigError(
-            f"option {PREFIX}partitioner is {word[:100]!r}; allowed: {', '.join(words)}, "
+            f"option {PREFIX}partitioner is {shown(word)}; allowed: {', '.join(words)}, "
             "or module:function",
             hint=did_you_mean(word, words),
         )
@@ -222,6 +223,6 @@ def check_topic(topic: str, option: str = "topic") -> None:
     """
     if not is_topic_name(topic):
         raise ConfigError(
-            f"option {option} is {topic[:300]!r}, which is no name for a topic",
+            f"option {option} is {shown(topic)}, which is no name for a topic",
             hint=TOPIC_NAMES,
         )

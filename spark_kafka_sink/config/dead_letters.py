@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.config.option import Importance, Kind, Option
 
 if TYPE_CHECKING:
@@ -104,5 +105,5 @@ def _ratio(text: str) -> float:
     except ValueError:
         ratio = -1.0
     if not 0.0 <= ratio <= 1.0:
-        raise ConfigError(f"option errors.maxRatio is {text[:50]!r}; allowed: a number from 0 to 1")
+        raise ConfigError(f"option errors.maxRatio is {shown(text)}; allowed: a number from 0 to 1")
     return ratio

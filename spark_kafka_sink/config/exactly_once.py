@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.common.topic_name import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.config.option import Importance, Kind, Option
 
@@ -189,7 +190,7 @@ def check_prefix(prefix: str | None) -> None:
         )
     if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
         raise ConfigError(
-            f"option transactionalIdPrefix is {prefix[:MAX_PREFIX]!r}; allowed: 1 to {MAX_PREFIX} "
+            f"option transactionalIdPrefix is {shown(prefix)}; allowed: 1 to {MAX_PREFIX} "
             "letters, digits, '.', '_' and '-'"
         )
 
@@ -204,7 +205,7 @@ def check_batch_id(batch_id: str | None) -> None:
         not 0 < len(batch_id) <= MAX_BATCH_ID or not batch_id.isprintable()
     ):
         raise ConfigError(
-            f"option batchId is {batch_id[:MAX_BATCH_ID]!r}; allowed: 1 to {MAX_BATCH_ID} "
+            f"option batchId is {shown(batch_id)}; allowed: 1 to {MAX_BATCH_ID} "
             "printable characters",
             hint="Use what names the rows for good, such as a date or the id of a scheduled run.",
         )
@@ -233,7 +234,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:
     if not is_topic_name(topic):
         raise ConfigError(
-            f"option decisionLogTopic is {topic[:300]!r}, which is no name for a topic",
+            f"option decisionLogTopic is {shown(topic)}, which is no name for a topic",
             hint=TOPIC_NAMES,
         )
     for other in ("topic", "errors.deadletterqueue.topic.name"):

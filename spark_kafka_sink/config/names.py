@@ -8,11 +8,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown_name
 from spark_kafka_sink.common.similarity import CLOSE, nearest
 from spark_kafka_sink.config import known_keys
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.security.misplaced import refuse_misplaced, refuse_secret_name
 from spark_kafka_sink.config.security.names import (
     IGNORED_SECURITY_KEYS,
     REFUSED_SECURITY_KEYS,
@@ -71,10 +73,12 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         {},
     )
     for key, value in options.items():
+        refuse_secret_name(key)
         name = key.lower()
         if name.startswith(PREFIX):
             _add(given, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
+            refuse_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
             given.sink[SINK_NAMES[name]] = value
         else:
             _check_foreign_name(name)
@@ -87,6 +91,10 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
     Raises:
         ConfigError: the name is unknown, or ignoring it would not be safe.
     """
+    alias = ALIASES.get(name) or SECURITY_ALIASES.get(name)
+    option = name if alias is None else alias.option
+    if option in PRODUCER_NAMES | SECURITY_NAMES:
+        refuse_misplaced(option, f"{PREFIX}{name}", value)
     if name in PRODUCER_NAMES or name in ALIASES:
         given.producer.add(name, value)
     elif name in SECURITY_NAMES or name in SECURITY_ALIASES:
@@ -94,7 +102,7 @@ def _add(given: GivenOptions, name: str, value: str) -> None:
     else:
         _refuse_unsafe(name)
         if name not in known_keys.IGNORED_KEYS | IGNORED_SECURITY_KEYS:
-            raise ConfigError(f"unknown option {PREFIX}{name}", hint=_hint(name))
+            raise ConfigError(f"unknown option {PREFIX}{shown_name(name)}", hint=_hint(name))
         warn_ignored(name)
 
 
@@ -134,7 +142,7 @@ def _refuse_unsafe(name: str) -> None:
         )
     if name.startswith(known_keys.UNSAFE_PREFIXES) or name in known_keys.UNSAFE_KEYS:
         raise ConfigError(
-            f"option {PREFIX}{name} is not supported by this version",
+            f"option {PREFIX}{shown_name(name)} is not supported by this version",
             hint=_use(name)
             or "It is refused because ignoring it would not be safe. Remove it to go without.",
         )
@@ -144,13 +152,14 @@ def _check_foreign_name(name: str) -> None:
     """Spark passes any option on, so only a likely typo of ours is an error."""
     if name in known_keys.SPARK_OPTIONS:
         return
+    unknown = f"unknown option {shown_name(name)}"
     if name in PRODUCER_NAMES or name in ALIASES or name.startswith(SECURITY_PREFIXES):
-        raise ConfigError(f"unknown option {name}", hint=f"Did you mean {PREFIX}{name}?")
+        raise ConfigError(unknown, hint=f"Did you mean {PREFIX}{shown_name(name)}?")
     match = nearest(name, SINK_NAMES, CLOSE)
     if match is not None:
-        raise ConfigError(f"unknown option {name}", hint=f"Did you mean {SINK_NAMES[match]}?")
+        raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):
-        raise ConfigError(f"unknown option {name}", hint=_like_kafka(name))
+        raise ConfigError(unknown, hint=_like_kafka(name))
 
 
 def _like_kafka(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.credentials import is_redacted
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import NOT_SHOWN, shown
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.config.addresses import parse_addresses
 from spark_kafka_sink.config.option import Kind
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 Parsed = str | int | bool | tuple[str, ...] | None
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_SHOWN = 100
+_LOGIN = ("security.", "sasl.")
+"""Options beside those of passwords: what is no typo of a choice may be meant for another."""
 
 
 def parse_value(option: Option, given: str, key: str) -> Parsed:
@@ -54,10 +56,10 @@ def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str)
 
 def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
     """The error for a value that is not allowed."""
-    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-    if is_redacted("", text):
-        shown, hint = "not what it should be", None
-    return ConfigError(f"option {key} is {shown}; allowed: {option.allowed}", hint=hint)
+    value = shown(text)
+    if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN)):
+        value, hint = NOT_SHOWN, None
+    return ConfigError(f"option {key} is {value}; allowed: {option.allowed}", hint=hint)
 
 
 def _choice(option: Option, text: str, key: str) -> str:

@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.common.shown import shown_file
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret
@@ -48,6 +48,6 @@ def utf8_text(secret: Secret) -> str:
 
 def _of_file(path: str) -> str:
     return (
-        f"names the file {quoted(path)}, which ends with more than one line break on "
+        f"names {shown_file(path)}, which ends with more than one line break on "
         f"{socket.gethostname()}"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import FILE, Secret
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.config.security.model import (
     KeyStore,
@@ -155,7 +156,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
     for name in names:
         if name not in known and name not in OLD_VERSIONS:
             raise ConfigError(
-                f"option {values.name(option)} has {name[:50]!r}; allowed: {', '.join(known)}",
+                f"option {values.name(option)} has {shown(name)}; allowed: {', '.join(known)}",
                 hint=did_you_mean(name, known),
             )
     found = tuple(version for version in TlsVersion if version.value in names)

@@ -14,6 +14,7 @@ from gssapi.exceptions import GSSError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.common.shown import shown_file
 from spark_kafka_sink.security.sasl.server_message import check_size
 
 if TYPE_CHECKING:
@@ -163,6 +164,6 @@ def _place_of(login: KerberosLogin) -> str:
 def _check_keytab(path: str | None) -> None:
     if path is not None and not os.access(Path(path), os.R_OK):
         raise ConfigError(
-            f"the keytab {path} is missing or can't be read on {socket.gethostname()}",
+            f"the keytab is {shown_file(path)}, which can't be read on {socket.gethostname()}",
             hint="Ship it with spark.files or --files, or put it on every executor.",
         )

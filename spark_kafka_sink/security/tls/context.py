@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown_name
 from spark_kafka_sink.config.security.model import TlsVersion
 from spark_kafka_sink.security.tls.ciphers import TLS_1_3_SUITES, cipher_suites
 from spark_kafka_sink.security.tls.client_ssl import ClientSslContext
@@ -107,7 +108,7 @@ def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
     except ssl.SSLError as error:
         raise ConfigError(
             "OpenSSL knows none of the suites in kafka.ssl.cipher.suites: "
-            f"{', '.join(suites.tls_1_2)}",
+            f"{', '.join(map(shown_name, suites.tls_1_2))}",
             hint="Name suites as Java does, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
         ) from error
 

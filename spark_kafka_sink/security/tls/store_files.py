@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown_file
 from spark_kafka_sink.config.security.model import KeyStore, TrustStore
 
 if TYPE_CHECKING:
@@ -61,16 +62,16 @@ def read_store(location: str, option: str) -> bytes:
         raise ConfigError(f"option {option} holds no path: it has a NUL character") from None
     except OSError as error:
         raise ConfigError(
-            f"option {option} names the file {location}, which can't be read on "
+            f"option {option} names {shown_file(location)}, which can't be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_hint(location, error),
-        ) from error
+        ) from None  # the cause repeats what is no path
 
 
 def _hint(location: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "Let the user that Spark's driver and executors run as read it."
-    if Path(location).is_absolute():
+    if Path(location).is_absolute() and location in shown_file(location):
         return (
             "The file must be on the driver and on every executor: put it there, or ship it with "
             f"--files {location} and give the option the name {Path(location).name}."

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.common.similarity import CLOSE, nearest
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | N
     found = known_class(name, known)
     if found is None:
         raise ConfigError(
-            f"option {values.name(option)} is {name[:200]!r}, a Java class that is not known here",
+            f"option {values.name(option)} is {shown(name)}, a Java class that is not known here",
             hint=did_you_mean_class(name, known) or f"Known are {', '.join(known)}.",
         )
     return found

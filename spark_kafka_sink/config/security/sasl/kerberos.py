@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.config.security.model import KerberosLogin
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     own, jaas = values.text(_SERVICE), options.text("serviceName")
     if own is not None and jaas is not None and own != jaas:
         raise ConfigError(
-            f"option {values.name(_SERVICE)} is {own!r}, and serviceName in {options.place} is "
-            "another one",
+            f"option {values.name(_SERVICE)} is {shown(own)}, and serviceName in {options.place} "
+            "is another one",
             hint="Leave one of them out.",
         )
     found = own or jaas

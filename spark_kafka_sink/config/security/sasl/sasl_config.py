@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
     RefreshPolicy,
@@ -66,6 +67,6 @@ def _fraction(values: SecurityValues, option: str, low: float, high: float) -> f
         number = -1.0
     if not low <= number <= high:
         raise ConfigError(
-            f"option {values.name(option)} is {text[:50]!r}; allowed: a number from {low} to {high}"
+            f"option {values.name(option)} is {shown(text)}; allowed: a number from {low} to {high}"
         )
     return number

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import traceback
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.config.aliases import ALIASES
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
+from spark_kafka_sink.config.security.names import SECURITY_ALIASES
+from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.security.preflight import check_security
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CANARY = "canary99"
+JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    f'username="alice" password="{CANARY}";'
+)
+KEY = f"-----BEGIN PRIVATE KEY-----\nMIGH{CANARY}\n-----END PRIVATE KEY-----\n"
+CERTIFICATE = KEY.replace("PRIVATE KEY", "CERTIFICATE")
+SECRETS = {"jaas": JAAS, "key": KEY, "one-line": KEY.replace("\n", "\\n"), "cert": CERTIFICATE}
+BASES: Mapping[str, Mapping[str, str]] = {
+    "plaintext": {},
+    "tls": {"kafka.security.protocol": "SSL"},
+    "login": {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "alice-secret",
+    },
+    "issuer": {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://issuer.test/token",
+        "kafka.sasl.oauthbearer.client.credentials.client.id": "alice",
+        "kafka.sasl.oauthbearer.client.credentials.client.secret": "alice-secret",
+    },
+}
+JAAS_PLACES = {"kafka.sasl.jaas.config"}
+PEM_PLACES = JAAS_PLACES | {
+    "kafka.ssl.truststore.certificates",
+    "kafka.ssl.keystore.certificate.chain",
+    "kafka.ssl.keystore.key",
+    "kafka.ssl.ca.pem",
+    "kafka.ssl.certificate.pem",
+    "kafka.ssl.key.pem",
+    "kafka.https.ca.pem",
+}
+OPTIONS = (
+    *(f"{PREFIX}{option.name}" for option in (*PRODUCER_OPTIONS, *SECURITY_OPTIONS)),
+    *(f"{PREFIX}{name}" for name in (*ALIASES, *SECURITY_ALIASES)),
+    *(option.name for option in SINK_OPTIONS),
+)
+
+
+def error_of(options: Mapping[str, str]) -> KafkaProdError | None:
+    """What parsing and preflight raise, if anything."""
+    try:
+        config = SinkConfig.parse({"kafka.bootstrap.servers": "broker:9092"} | dict(options))
+        assert CANARY not in repr(config).lower()
+        check_security(config.producer.security)
+    except KafkaProdError as error:
+        return error
+    return None
+
+
+def all_of(error: BaseException) -> str:
+    """Everything that a traceback shows of it."""
+    return f"{error!r}\n{''.join(traceback.format_exception(error))}".lower()
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_error_shows_a_secret_in_whichever_option(
+    option: str, base: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, secret in SECRETS.items():
+        forms = (secret, f"env:{secret}", f"file:{secret}", f"x {secret}")
+        for text in (*forms, secret.lower()):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                error = error_of({**BASES[base], option: text})
+            if option not in (JAAS_PLACES if name == "jaas" else PEM_PLACES):
+                assert error is not None, (option, name)
+                assert option in str(error)
+            if error is not None:
+                assert CANARY not in all_of(error), (option, name)
+    assert CANARY not in caplog.text.lower()
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+@pytest.mark.parametrize("name", ["{}", "kafka.{}", "kafka.sasl.{}", "sasl.{}", "topic{}"])
+def test_no_error_shows_a_secret_that_is_a_name(name: str, secret: str) -> None:
+    error = error_of({name.format(secret): "x"})
+    assert isinstance(error, ConfigError)
+    assert CANARY not in all_of(error)
+
+
+@pytest.mark.parametrize("name", ["kafka.sasl.password=canary99", "sasl.password=canary99"])
+def test_no_error_shows_a_password_behind_a_name(name: str) -> None:
+    error = error_of({name: ""})
+    assert isinstance(error, ConfigError)
+    assert CANARY not in all_of(error)
+
+
+@pytest.mark.parametrize("option", ["kafka.security.protocol", "kafka.sasl.mechanism"])
+def test_no_error_shows_a_short_value_that_is_no_typo(option: str) -> None:
+    error = error_of({option: CANARY})
+    assert isinstance(error, ConfigError)
+    assert CANARY not in all_of(error)
+
+
+@pytest.mark.parametrize(
+    "option", ["kafka.ssl.keystore.location", "kafka.ssl.key.location", "kafka.ssl.keystore.key"]
+)
+def test_no_error_shows_a_password_that_is_no_path(option: str) -> None:
+    value = CANARY if option.endswith("location") else f"file:{CANARY}"
+    other = {"kafka.ssl.keystore.certificate.chain": CERTIFICATE}
+    given = {"kafka.security.protocol": "SSL", option: value}
+    if not option.endswith("keystore.location"):
+        given |= other
+    error = error_of(given)
+    if error is not None:
+        assert CANARY not in all_of(error).replace(CERTIFICATE.lower(), "")
+
+
+def test_the_error_says_where_a_key_belongs() -> None:
+    error = error_of({"kafka.security.protocol": "SSL", "kafka.ssl.key.location": KEY})
+    assert str(error) == (
+        f"option kafka.ssl.key.location holds a text of {len(KEY)} characters that looks like a "
+        "private key. A private key belongs into kafka.ssl.keystore.key, and an option that ends "
+        "with location takes the path of its file."
+    )
