@@ -83,9 +83,40 @@ class TopicAdmin:
         while True:
             made = self._create(topic, deadline) or made
             if not made:
-                self._check_cleanup(topic, deadline)
+                self.check_compacted(name, configs, deadline)
             if self._is_served(name, deadline):
                 return made
+
+    def check_compacted(
+        self, name: str, configs: Mapping[str, str], deadline: float | None
+    ) -> None:
+        """Refuse a topic that is deleted by age, and forgets what must not be forgotten.
+
+        A topic whose settings this client may not ask for (DescribeConfigs) passes.
+
+        Args:
+            name: the topic.
+            configs: see `create_compacted`.
+            deadline: when to give up.
+
+        Raises:
+            ConfigError: its cleanup.policy is another one.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        policy = self.topic_config(name, CLEANUP, deadline)
+        if policy is None:
+            return
+        needed = configs.get(CLEANUP, COMPACT)
+        wanted, found = ({each.strip() for each in text.split(",")} for text in (needed, policy))
+        if COMPACT not in found or not found <= wanted:
+            raise ConfigError(
+                f"there is a topic of this name whose cleanup.policy is {policy}, where "
+                f"{needed} is needed",
+                topic=name,
+                hint="choose another name, or run kafka-configs --bootstrap-server "
+                f"{self._client.config.bootstrap_servers[0]} --alter --topic {name} "
+                f"--add-config cleanup.policy=[{needed}]",
+            )
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
         """A topic's setting; None where it has none, or this client may not ask."""
@@ -115,22 +146,6 @@ class TopicAdmin:
         values = [result.value or {} for result in driver.results.values()]
         found = [value for told in values if (value := told.get(name)) is not None]
         return min(found, key=_as_number, default=None)
-
-    def _check_cleanup(self, topic: NewTopic, deadline: float | None) -> None:
-        """A log that is deleted by age forgets what must not be forgotten."""
-        policy = self.topic_config(topic.name, CLEANUP, deadline)
-        if policy is None:
-            return
-        wanted, found = (set(text.split(",")) for text in (topic.configs[CLEANUP], policy))
-        if COMPACT not in found or not found <= wanted:
-            raise ConfigError(
-                f"there is a topic of this name whose cleanup.policy is {policy}, where "
-                f"{topic.configs[CLEANUP]} is needed",
-                topic=topic.name,
-                hint="choose another name, or run kafka-configs --bootstrap-server "
-                f"{self._client.config.bootstrap_servers[0]} --alter --topic {topic.name} "
-                f"--add-config cleanup.policy=[{topic.configs[CLEANUP]}]",
-            )
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
         """Whether the topic is new."""

@@ -95,8 +95,8 @@ def commit(
         str | None,
         typer.Option(
             metavar="SCOPE",
-            help="Let this scope, such as orders/stream, go on behind its torn batch: you have "
-            "seen to its lost rows. No driver of it may run.",
+            help="Let this scope, such as orders/stream, go on behind its torn batch, or one that "
+            "comes with other rows: you have seen to what is lost. No driver of it may run.",
         ),
     ] = None,
     bootstrap_servers: Servers = None,

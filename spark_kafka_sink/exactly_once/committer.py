@@ -13,7 +13,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
-from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +73,7 @@ class BatchCommitter:
         tasks = _transactions(results)
         caller = replace(
             self._caller(_query_of(results), batch, nonces_of(tasks)),
+            rows=rows_of(results),
             skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
         )
         with connected_driver(self._config, self._scope) as driver:
@@ -104,7 +105,8 @@ class BatchCommitter:
             if abort_needs_fence(complete=complete):
                 query = results[0].query_id if results else None
                 caller = self._caller(query, batch, nonces | nonces_of(transactions))
-                return abort_batch(driver, caller, transactions)
+                counted = replace(caller, rows=rows_of(results))
+                return abort_batch(driver, counted, transactions)
             return abort_undecided(driver, batch, transactions, nonces)
 
     def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:

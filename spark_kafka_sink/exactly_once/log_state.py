@@ -43,6 +43,8 @@ class Decided(Generic[T_co]):
     batch: str
     transactions: tuple[T_co, ...]
     retired: tuple[str | None, ...] = ()
+    rows: int | None = None
+    """What Spark handed its tasks, dead letters and dropped rows included; None if not counted."""
 
     @property
     def transactional_ids(self) -> frozenset[str]:
@@ -59,6 +61,8 @@ class Done:
     retired: tuple[str | None, ...] = ()
     given_up: tuple[str, ...] = ()
     """As `Nothing` has it."""
+    rows: int | None = None
+    """As `Decided` has it."""
 
 
 LogState = Nothing | Decided[T_co] | Done

@@ -6,6 +6,7 @@ Where the log stands, and a caller that comes with (query, batch):
     nothing, batch > 0                  refuse: the log is lost, or the query is older than it
     the batch before, same query        write
     the same batch, same query          skip: it is there
+    the same, with other rows           refuse: the checkpoint was set back, and it was planned anew
     a later batch, same query           refuse: the checkpoint was set back, or another driver lives
     an earlier one, same query          refuse: records of the log are missing
     another query                       refuse, but for batch 0 with resetTransactionalState=true
@@ -57,6 +58,8 @@ class Caller:
     """Tasks have not written their rows, as planning had found them there."""
     nonces: frozenset[str] = frozenset()
     """Of the plannings that the tasks' transactions are of: one, or none without transactions."""
+    rows: int | None = None
+    """What Spark handed the tasks; None before they have run, or where one did not count."""
 
 
 class Refusal(StrEnum):
@@ -65,6 +68,7 @@ class Refusal(StrEnum):
     LOG_IS_EMPTY = "the decision log knows nothing of the batches before"
     BATCH_IS_BEHIND = "a later batch of the query is decided already"
     BATCH_IS_AHEAD = "the decision log lacks the batch before"
+    OTHER_ROWS = "the batch was planned anew with other rows"
     OTHER_QUERY = "another query writes with this transactionalIdPrefix"
     RETIRED_QUERY = "another query has taken over this transactionalIdPrefix"
     OTHER_QUERYS_BATCH = "the foreachBatch of another query has written this batchId"
@@ -91,7 +95,7 @@ def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     if state.query != caller.query:
         return Verdict.WRITE if takes_over(state, caller) else Refusal.OTHER_QUERY
     if state.batch == caller.batch:
-        return Verdict.SKIP
+        return _judge_same(state, caller)
     return _judge_order(int(caller.batch) - int(state.batch), caller)
 
 
@@ -100,7 +104,15 @@ def _judge_single(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     if isinstance(state, Nothing):
         return Verdict.WRITE
     unlike = state.query != caller.query and None not in {state.query, caller.query}
-    return Refusal.OTHER_QUERYS_BATCH if unlike else Verdict.SKIP
+    if unlike:
+        return Refusal.OTHER_QUERYS_BATCH
+    return Verdict.SKIP if None in {state.query, caller.query} else _judge_same(state, caller)
+
+
+def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusal:
+    """To skip a stream's batch would lose the rows that it did not have when it was written."""
+    differ = None not in {state.rows, caller.rows} and state.rows != caller.rows
+    return Refusal.OTHER_ROWS if differ else Verdict.SKIP
 
 
 def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
@@ -195,7 +207,7 @@ def next_abort_step(
     if isinstance(state, Decided):
         return RollForward(state)
     new = sorted(caller.nonces.difference(state.given_up))
-    if not new or judge(state, caller) is Verdict.SKIP:
+    if not new or judge(state, caller) in {Verdict.SKIP, Refusal.OTHER_ROWS}:
         return AbortOurs()
     return GiveUp(replace(state, given_up=(*state.given_up, *new)[-MAX_GIVEN_UP:]))
 
@@ -220,7 +232,7 @@ def next_planning_step(state: LogState[T_co]) -> RollForward[T_co] | None:
 
 def finished(decided: Decided[T_co]) -> Done:
     """The state once every transaction of a decision is committed."""
-    return Done(decided.query, decided.batch, decided.retired)
+    return Done(decided.query, decided.batch, decided.retired, rows=decided.rows)
 
 
 def _decided(
@@ -229,7 +241,7 @@ def _decided(
     retired = () if isinstance(state, Nothing) else state.retired
     if isinstance(state, Done) and state.query != caller.query:
         retired = (*retired, state.query)
-    return Decided(caller.query, caller.batch, transactions, retired)
+    return Decided(caller.query, caller.batch, transactions, retired, caller.rows)
 
 
 def never_decided(state: LogState[T_co], ours: Iterable[str]) -> frozenset[str]:

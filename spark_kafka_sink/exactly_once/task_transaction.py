@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
 
@@ -81,7 +83,15 @@ class TaskResult:
     batch: str
     """A stream's batch number; otherwise the name of the scope."""
     transaction: TaskTransaction | None = None
+    rows: int | None = None
+    """What Spark handed the task, written or not; None where it did not count them."""
 
     def __post_init__(self) -> None:
         if (self.transaction is None) == (self.outcome is TaskOutcome.WRITTEN):
             raise ValueError(f"a task that ends as {self.outcome.value} has {self.transaction}")
+
+
+def rows_of(results: Sequence[TaskResult]) -> int | None:
+    """The rows that Spark handed all tasks; None where one has not counted its own."""
+    counts = [each.rows for each in results if each.rows is not None]
+    return sum(counts) if len(counts) == len(results) else None

@@ -66,7 +66,8 @@ class DeliveryReport:
     """Why the write has failed, or what is missing in this report; empty otherwise."""
     transaction_outcome: str = ""
     """How a batch that is written exactly once came to be in Kafka: `committed`, `rolled forward`
-    (decided by an earlier driver), `already written`, `empty`, or `aborted`; empty otherwise."""
+    (decided by an earlier driver), `already written` (with both numbers where a `batchId` comes
+    with other rows), `empty`, or `aborted`; empty otherwise."""
     written_at: str = ""
     """When the driver wrote this, in UTC as ISO 8601; empty before."""
     tasks: int = 0

@@ -31,7 +31,7 @@ from spark_kafka_sink.spark.session_conf import arrow_batch_limits
 from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
@@ -69,7 +69,7 @@ class TaskWriter:
         give_back_session(session)
         return DeliveryMessage(report)
 
-    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """The rows, a chunk at a time."""
         clock = SystemClock()
         for batch in batches:

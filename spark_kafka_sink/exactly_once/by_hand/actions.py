@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing
 from spark_kafka_sink.exactly_once.log.decision import Fate, Record
-from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.log_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.finish import commit_all
 from spark_kafka_sink.exactly_once.steps.roll_forward import APPEND_SECONDS
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
@@ -60,15 +60,20 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
 
 
 def accept_loss(driver: Driver) -> Finished:
-    """Let the scope of a torn batch go on behind it, as somebody has seen to its lost rows.
+    """Let a scope go on behind its latest batch, as somebody has seen to its lost rows.
 
+    Either the batch is torn, or it is refused as it comes with other rows than it was written with.
     Drivers of the scope are fenced: none should run.
 
     Raises:
-        TransactionError: the batch of the scope is not torn.
+        TransactionError: the batch of the scope is neither.
     """
     owner = driver.fence()
     record = driver.read().latest(driver.scope)
+    if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
+        uncounted = replace(record, state=replace(record.state, rows=None))
+        driver.append(owner, uncounted, "done", APPEND_SECONDS)
+        return _finished(str(driver.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):
         raise TransactionError(f"{driver.scope} has no torn batch")
     fates = record.fates or commit_all(driver, record.state)

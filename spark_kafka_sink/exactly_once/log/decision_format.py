@@ -3,18 +3,20 @@
 Version 1, one object per record, without line breaks::
 
     {"version": 1, "type": "decided", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
+     "rows": 5210,
      "transactions": [{"id": "orders/stream/6b0c…/17/…", "producer": 4000, "epoch": 0,
                        "protocol": 2, "started": 1763…, "timeout": 900000,
                        "partitions": {"events": [[0, 5210, 17, 9120]]}}]}
     {"version": 1, "type": "done", "query": "6b0c…", "batch": "17", "retired": [], "at": 1763…,
-     "transactions": 8, "records": 41877}
+     "rows": 41880, "transactions": 8, "records": 41877}
 
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
-A partition is its number, its records, and its first and last offset or null. A torn decision has
-"fates", one for each transaction. "given_up" has the nonces of plannings that abort() has given up
-since the last decision. A newer version is refused: to take a decision for something else could
-lose or double a batch.
+"rows" is what Spark handed the tasks, and missing where they did not count. A partition is its
+number, its records, and its first and last offset or null. A torn decision has "fates", one for
+each transaction. "given_up" has the nonces of plannings that abort() has given up since the last
+decision. A newer version is refused: to take a decision for something else could lose or double a
+batch.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ def _to_json(record: Record) -> dict[str, object]:
         "batch": state.batch,
         "retired": state.retired,
         "at": record.at_ms,
+        **({} if state.rows is None else {"rows": state.rows}),
     }
     if isinstance(state, Done):
         counts = {"transactions": record.transactions, "records": record.records}
@@ -100,9 +103,10 @@ def _from_json(fields: JsonObject) -> Record:
         return Record(state=Nothing(given_up), at_ms=at_ms, transactions=0, records=0)
     query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
     retired = tuple(_text_or_none(each) for each in fields.array("retired"))
+    rows = fields.number("rows") if fields.has("rows") else None
     if kind == "done":
         return Record(
-            state=Done(query, batch, retired, given_up),
+            state=Done(query, batch, retired, given_up, rows),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -113,7 +117,7 @@ def _from_json(fields: JsonObject) -> Record:
     fates = tuple(_fate(each) for each in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("fates of other transactions")
-    return Record.of(Decided(query, batch, transactions, retired), at_ms, fates)
+    return Record.of(Decided(query, batch, transactions, retired, rows), at_ms, fates)
 
 
 def _transaction(fields: JsonObject) -> TaskTransaction:

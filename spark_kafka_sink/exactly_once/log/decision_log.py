@@ -42,8 +42,10 @@ SEGMENT_BYTES: Final = 32 * 1024 * 1024
 
 _folded: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
 """What a process has read, by process, bootstrap servers and topic; taken out while in use."""
+_compacted: set[tuple[int, tuple[str, ...], str]] = set()
+"""The topics, under such keys, whose cleanup.policy was looked at."""
 _folded_lock = Lock()
-"""Guards `_folded`."""
+"""Guards `_folded` and `_compacted`."""
 
 
 class DecisionLog:
@@ -65,7 +67,12 @@ class DecisionLog:
 
         Args:
             deadline: when to give up.
-            create: make the topic where it is missing; otherwise it counts as empty.
+            create: make the topic where it is missing, and look once whether it is compacted;
+                otherwise a missing one counts as empty.
+
+        Raises:
+            ConfigError: the topic is not compacted.
+            BrokerUnavailableError: the deadline has passed.
         """
         with _folded_lock:
             position, records = _folded.pop(self._key, (None, None))
@@ -79,6 +86,8 @@ class DecisionLog:
                 return records
             self._create(deadline)
             read = self._reader.read(None, deadline)
+        if create:
+            self._check_compacted(deadline)
         if read.restarted:
             records = DecisionRecords(self._config.decision_log_topic)
         records.add((each.offset, each.key, each.value) for each in read.records)
@@ -114,17 +123,30 @@ class DecisionLog:
         topic = self._config.decision_log_topic
         return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
 
+    def _check_compacted(self, deadline: float) -> None:
+        """Refuse a topic of somebody else's making that would forget decisions; asked once."""
+        with _folded_lock:
+            known = self._key in _compacted
+        if known:
+            return
+        self._topics.check_compacted(self._config.decision_log_topic, self._cleanup(), deadline)
+        with _folded_lock:
+            _compacted.add(self._key)
+
+    def _cleanup(self) -> dict[str, str]:
+        retention = self._config.decision_log_retention_ms
+        if retention < 0:
+            return {"cleanup.policy": "compact"}
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
+
     def _create(self, deadline: float) -> None:
         """Make the topic; harmless where somebody else is faster."""
-        retention = self._config.decision_log_retention_ms
-        forever = {"cleanup.policy": "compact"}
-        limited = {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
         replication = self._replication(deadline)
         self._topics.create_compacted(
             self._config.decision_log_topic,
             replication,
             {
-                **(forever if retention < 0 else limited),
+                **self._cleanup(),
                 "max.message.bytes": str(MAX_MESSAGE_BYTES),
                 "min.insync.replicas": str(max(1, replication - 1)),
                 "segment.bytes": str(SEGMENT_BYTES),

@@ -93,7 +93,8 @@ def _commit(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) ->
         owner = roll_forward(driver, owner, rolled, caller, known)
         state = finished(rolled)
     if isinstance(step, Refuse):
-        abort_ours(driver, tasks, {each.transactional_id for each in tasks})
+        ours = {each.transactional_id for each in tasks}
+        abort_ours(driver, tasks, never_decided(rolled or state, ours))
         raise refusal_error(step.refusal, driver.scope, state, caller)
     if isinstance(step, AlreadyDone):
         return _already_done(driver, state, rolled, record, tasks)
@@ -115,6 +116,7 @@ def _already_done(
         batch=state.batch if not isinstance(state, Nothing) else "",
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
+        rows=None if isinstance(state, Nothing) else state.rows,
         aborted=aborted,
         steps=driver.watch.steps,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.log_state import Nothing
+from spark_kafka_sink.exactly_once.log_state import Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import Refusal
+from spark_kafka_sink.exactly_once.transactional_id import driver_id
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
@@ -21,6 +22,10 @@ _HINTS: Final = {
     "that one, or use a new checkpoint and a new transactionalIdPrefix",
     Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
     f"is not in the topic, start the query once with {_RESET}",
+    Refusal.OTHER_ROWS: "To skip it would lose rows, and to write it would double some. If the "
+    "checkpoint was set back, bring its latest state back, or begin a new one where the written "
+    f"batch ends, with {_RESET}. If the query does not read the same rows twice, the batch in the "
+    "topic is whole: ",
     Refusal.OTHER_QUERY: "Give each query its own transactionalIdPrefix. If this query replaces "
     f"the other one, as after its checkpoint was deleted, end that one and set {_RESET}",
     Refusal.RETIRED_QUERY: f"This checkpoint was replaced by another one with {_RESET}: end this "
@@ -41,8 +46,17 @@ def refusal_error(
         if isinstance(state, Nothing)
         else f"the decision log has batch {state.batch} of query {state.query}"
     )
+    if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
+        known += f" with {state.rows:,} rows, now there are {caller.rows:,}"
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",
-        hint=_HINTS[refusal],
+        hint=_HINTS[refusal] + (_accept(scope) if refusal is Refusal.OTHER_ROWS else ""),
+    )
+
+
+def _accept(scope: Scope) -> str:
+    return (
+        f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
+        f"'{driver_id(scope)}'` lets the query skip it"
     )

@@ -5,7 +5,6 @@ Each attempt has a transaction of its own. Those of lost attempts are aborted by
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.scope import ScopeKind
@@ -28,7 +27,7 @@ from spark_kafka_sink.spark.shipped_files import with_shipped_files
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -57,16 +56,22 @@ class TransactionalTaskWriter(TaskWriter):
         """
         query_id, batch = self._identity()
         if not self.plan.must_write(query_id, batch):
-            # A Python worker that leaves rows unread is taken for crashed, at times.
-            deque(batches, maxlen=0)
-            skipped = TaskResult(outcome=TaskOutcome.SKIPPED, query_id=query_id, batch=batch)
+            # Also, a Python worker that leaves rows unread is taken for crashed, at times.
+            skipped = TaskResult(
+                outcome=TaskOutcome.SKIPPED,
+                query_id=query_id,
+                batch=batch,
+                rows=sum(each.num_rows for each in batches),
+            )
             return TransactionMessage(DeliveryReport(), skipped, self.plan.nonce)
-        report, transaction = self._write(batches, query_id, batch)
+        counted = _Counted(batches)
+        report, transaction = self._write(counted, query_id, batch)
         result = TaskResult(
             outcome=TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY,
             query_id=query_id,
             batch=batch,
             transaction=transaction,
+            rows=counted.rows,
         )
         return TransactionMessage(report, result, self.plan.nonce)
 
@@ -78,7 +83,7 @@ class TransactionalTaskWriter(TaskWriter):
         return current.query_id, current.batch
 
     def _write(
-        self, batches: Iterator[pa.RecordBatch], query_id: str | None, batch: str
+        self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
     ) -> tuple[DeliveryReport, TaskTransaction | None]:
         """The report of all rows, and the open transaction that they are in; None without any."""
         session: ProducerSession | None = None
@@ -116,6 +121,19 @@ class TransactionalTaskWriter(TaskWriter):
             timeout_ms=self.plan.timeout_ms,
             partitions=_ranges(report),
         )
+
+
+class _Counted:
+    """Arrow batches, and how many rows they have had so far."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
 
 
 def _abort(session: ProducerSession) -> None:

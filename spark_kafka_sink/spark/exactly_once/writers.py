@@ -19,6 +19,7 @@ from spark_kafka_sink.common.errors import TransactionError, text_of
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.task_transaction import rows_of
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
 from spark_kafka_sink.spark.exactly_once.messages import of_tasks
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
@@ -140,7 +141,8 @@ class _DriverSide:
             )
         warn_of_long_transactions(self._publication.name, results, SystemClock().wall_ms())
         outcome = self._committer().commit(self._batch, results)
-        self._publication.succeed(replace(report, transaction_outcome=outcome.status.value))
+        told = self._told(outcome, rows_of(results))
+        self._publication.succeed(replace(report, transaction_outcome=told))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = finished_report(messages, self._config.report_tasks)
@@ -155,6 +157,23 @@ class _DriverSide:
             self._publication.fail(report, FAILED, NOT_VISIBLE)
         else:
             self._publication.succeed(report)
+
+    def _told(self, outcome: CommitOutcome, rows: int | None) -> str:
+        """The outcome in words; a batchId is written once, also where a later run has other rows.
+
+        The committer refuses that of streams.
+        """
+        status = outcome.status.value
+        if outcome.rows is None or rows is None or outcome.rows == rows:
+            return status
+        _LOG.warning(
+            "%s has %d rows now, and was written with %d: they stay as they are, and nothing is "
+            "written. Other rows need another batchId",
+            self._publication.name,
+            rows,
+            outcome.rows,
+        )
+        return f"{status}, with {outcome.rows} rows where this run has {rows}"
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> CommitOutcome:
         """Abort what is open, and again once no task that was killed can still write."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.common.errors import ConfigError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.log_state import Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import Caller
@@ -310,3 +310,21 @@ def test_a_run_without_a_batch_id_that_died_is_finished_by_the_next(query: Write
     outcome = job.committer.commit(job.scope.name, job.tasks(job.scope.name))
     assert outcome.status is CommitStatus.COMMITTED
     assert query.visible() == rows_of("x") + rows_of("x")
+
+
+def test_a_decision_log_that_forgets_by_age_is_refused(
+    query: Writes,
+) -> None:
+    log, admin = f"log-{query.topic}", Admin(query.bootstrap_servers)
+    admin.create_topic(log, configs={"cleanup.policy": "delete"})
+    stream = replace(query, options={"decisionLogTopic": log})
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"cleanup\.policy is delete.*kafka-configs"):
+            stream.committer.recover()
+    other = f"{log}-2"
+    admin.create_topic(other, configs={"cleanup.policy": "compact"})
+    compacted = replace(query, options={"decisionLogTopic": other})
+    for batch in ("0", "1"):
+        assert compacted.committer.recover() == (Done(QUERY, "0") if batch == "1" else Nothing())
+        compacted.committer.commit(batch, compacted.tasks(batch))
+    assert query.visible() == rows_of("0", "1")

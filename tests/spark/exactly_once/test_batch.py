@@ -54,6 +54,9 @@ def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None
     again = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (again.transaction_outcome, again.persisted) == ("already written", 0)
     console.wait_for("batchId 2026-11-20 is already written", mark)
+    more = once.write(once.numbers(0, 110), batchId="2026-11-20")
+    assert more.transaction_outcome == "already written, with 100 rows where this run has 110"
+    console.wait_for("has 110 rows now, and was written with 100", mark)
     other = once.write(once.numbers(100, 150), batchId="2026-11-21")
     assert (other.transaction_outcome, other.persisted) == ("committed", 50)
     assert once.read() == list(range(150))

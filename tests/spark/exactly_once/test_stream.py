@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from tests.spark.exactly_once.transactional import committed_numbers, options
 
 if TYPE_CHECKING:
@@ -63,6 +65,35 @@ def test_a_batch_that_spark_forgot_is_not_written_again(stream: Stream) -> None:
     _run(stream)
     assert _outcomes(stream) == ["committed", "already written", "committed"]
     assert _read(stream) == list(range(30))
+
+
+def test_a_checkpoint_that_is_set_back_by_one_batch_loses_nothing_silently(
+    stream: Stream,
+) -> None:
+    """Spark plans the batch anew, with what has come since; by hand it is let go on."""
+    checkpoint, backup = stream.folder / "checkpoint", stream.folder / "backup"
+    many = stream.sink.spark.readStream.text(str(stream.folder / "input"))
+    _put(stream, 0, 1)
+    stream.run(many, **options(stream.topic))
+    shutil.copytree(checkpoint, backup)
+    _put(stream, 1, 2)
+    stream.run(many, **options(stream.topic))
+    shutil.rmtree(checkpoint)
+    shutil.copytree(backup, checkpoint)
+    _put(stream, 2, 3)
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="10 rows, now there are 20"):
+            stream.run(many, **options(stream.topic))
+    assert _outcomes(stream) == ["committed", "aborted"]
+    assert _read(stream) == list(range(20))
+    config = SinkConfig.parse(
+        {"kafka.bootstrap.servers": stream.sink.bootstrap_servers, **options(stream.topic)}
+    )
+    TransactionOperator(config).accept_loss(f"{stream.topic}/stream")
+    stream.run(many, **options(stream.topic))
+    _put(stream, 3, 4)
+    stream.run(many, **options(stream.topic))
+    assert _read(stream) == [*range(20), *range(30, 40)]
 
 
 def test_a_new_checkpoint_under_an_old_prefix_is_refused_unless_it_is_meant(

@@ -40,8 +40,10 @@ OURS = (Txn("a"), Txn("b"))
 DECIDED = Decided(QUERY, "7", OURS)
 
 
-def caller(batch: str, query: str | None = QUERY, *, reset: bool = False) -> Caller:
-    return Caller(query=query, batch=batch, reset=reset)
+def caller(
+    batch: str, query: str | None = QUERY, *, reset: bool = False, rows: int | None = None
+) -> Caller:
+    return Caller(query=query, batch=batch, reset=reset, rows=rows)
 
 
 def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp | AbortOurs:
@@ -66,6 +68,12 @@ def abort_step(state: LogState[Txn], who: Caller) -> RollForward[Txn] | GiveUp |
         (Done(QUERY, "9"), caller("10"), Verdict.WRITE),
         (Done(QUERY, "7"), caller("9"), Refusal.BATCH_IS_AHEAD),
         (Done(QUERY, "7"), caller("9", reset=True), Verdict.WRITE),
+        (Done(QUERY, "7", rows=10), caller("7", rows=10), Verdict.SKIP),
+        (Done(QUERY, "7", rows=10), caller("7", rows=20), Refusal.OTHER_ROWS),
+        (Done(QUERY, "7", rows=0), caller("7", rows=1), Refusal.OTHER_ROWS),
+        (Done(QUERY, "7", rows=10), caller("7", reset=True, rows=20), Refusal.OTHER_ROWS),
+        (Done(QUERY, "7", rows=10), caller("7"), Verdict.SKIP),
+        (Done(QUERY, "7"), caller("7", rows=20), Verdict.SKIP),
         (Done(QUERY, "7"), caller("7", OTHER), Refusal.OTHER_QUERY),
         (Done(QUERY, "7"), caller("0", OTHER), Refusal.OTHER_QUERY),
         (Done(QUERY, "7"), caller("0", OTHER, reset=True), Verdict.WRITE),
@@ -148,6 +156,15 @@ def test_a_decision_forgets_the_marks_as_its_batch_is_never_decided_again() -> N
     assert next_abort_step(finished(DECIDED), late) == AbortOurs()
 
 
+def test_a_batch_with_other_rows_is_refused_and_aborted_without_a_mark() -> None:
+    log = finished(replace(DECIDED, rows=10))
+    late = Caller(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, skipped=True)
+    assert next_commit_step(log, late, ()) == Refuse(Refusal.OTHER_ROWS)
+    assert next_abort_step(log, late) == AbortOurs()
+    step = next_commit_step(log, replace(late, batch="8", skipped=False), OURS)
+    assert step == Decide(Decided(QUERY, "8", OURS, rows=20))
+
+
 def test_so_many_marks_are_kept() -> None:
     state = Nothing(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
     step = abort_step(state, Caller(query=QUERY, batch="0", nonces=frozenset({"n"})))
@@ -160,8 +177,8 @@ def test_only_a_commit_that_may_have_run_makes_abort_fence() -> None:
     assert not abort_needs_fence(complete=False)
 
 
-def job(query: str | None = None) -> Caller:
-    return Caller(query=query, batch="7", single=True)
+def job(query: str | None = None, rows: int | None = None) -> Caller:
+    return Caller(query=query, batch="7", single=True, rows=rows)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +192,10 @@ def job(query: str | None = None) -> Caller:
         (Done(None, "7"), job(QUERY), Verdict.SKIP),
         (DECIDED, job(QUERY), Verdict.SKIP),
         (Done(QUERY, "7"), job("new checkpoint"), Refusal.OTHER_QUERYS_BATCH),
+        (Done(None, "7", rows=10), job(rows=20), Verdict.SKIP),
+        (Done(QUERY, "7", rows=10), job(rows=20), Verdict.SKIP),
+        (Done(QUERY, "7", rows=10), job(QUERY, rows=20), Refusal.OTHER_ROWS),
+        (Done(QUERY, "7", rows=10), job(QUERY, rows=10), Verdict.SKIP),
     ],
 )
 def test_the_one_batch_of_a_batch_job(

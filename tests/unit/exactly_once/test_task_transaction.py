@@ -9,6 +9,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
+    rows_of,
 )
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
@@ -47,3 +48,14 @@ def test_only_a_task_that_wrote_has_a_transaction(outcome: TaskOutcome) -> None:
     right = TASK if wrong is None else None
     result = TaskResult(outcome=outcome, query_id="q", batch="1", transaction=right)
     assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_rows_are_known_where_every_task_has_counted() -> None:
+    one, other = (
+        TaskResult(outcome=TaskOutcome.SKIPPED, query_id="q", batch="7", rows=rows)
+        for rows in (3, 4)
+    )
+    uncounted = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
+    assert rows_of([one, other]) == 7
+    assert rows_of([one, uncounted]) is None
+    assert rows_of([]) == 0

@@ -40,9 +40,10 @@ _TRANSACTIONS = st.builds(
 )
 _QUERY = st.none() | _TEXT
 _RETIRED = st.lists(_QUERY, max_size=3).map(tuple)
+_ROWS = st.none() | _LONG
 _NONCES = st.lists(_TEXT, max_size=3).map(tuple)
 DECIDED = st.builds(
-    Decided, _QUERY, _TEXT, st.lists(_TRANSACTIONS, max_size=4).map(tuple), _RETIRED
+    Decided, _QUERY, _TEXT, st.lists(_TRANSACTIONS, max_size=4).map(tuple), _RETIRED, _ROWS
 )
 
 
@@ -54,7 +55,7 @@ def records(draw: st.DrawFn) -> Record:
         nothing = draw(st.builds(Nothing, _NONCES))
         return Record(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
-        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES))
+        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS))
         return Record(state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG))
     decided = draw(DECIDED)
     count = len(decided.transactions)

@@ -22,3 +22,10 @@ def test_an_empty_log_has_no_record() -> None:
     error = refusal_error(Refusal.LOG_IS_EMPTY, ORDERS, Nothing(), CALLER)
     assert "has no record" in error.message
     assert "resetTransactionalState=true" in str(error)
+
+
+def test_other_rows_are_named_with_both_numbers() -> None:
+    caller = Caller(query="q", batch="17", rows=2_000)
+    error = refusal_error(Refusal.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), caller)
+    assert "batch 17 of query q with 1,000 rows, now there are 2,000" in error.message
+    assert "--prefix orders --accept-loss 'orders/stream'`" in str(error)
