@@ -72,8 +72,8 @@ def test_a_checkpoint_that_is_set_back_by_one_batch_loses_nothing_silently(
 ) -> None:
     """Spark plans the batch anew, with what has come since; by hand it is let go on."""
     checkpoint, backup = stream.folder / "checkpoint", stream.folder / "backup"
-    many = stream.sink.spark.readStream.text(str(stream.folder / "input"))
     _put(stream, 0, 1)
+    many = stream.sink.spark.readStream.text(str(stream.folder / "input"))
     stream.run(many, **options(stream.topic))
     shutil.copytree(checkpoint, backup)
     _put(stream, 1, 2)
