@@ -70,9 +70,10 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     ),
     _option(
         "resetTransactionalState",
-        False,
-        "Let a stream with a new checkpoint take its prefix over: what was decided under it before "
-        "no longer counts. It acts in the stream's first micro-batch alone.",
+        "false",
+        "true: let a stream with a new checkpoint take its prefix over, in batch 0 alone; what was "
+        "decided under it before no longer counts. A number: let this one batch pass though the "
+        "decision log lacks those before it, as where it is lost.",
     ),
     _option(
         "decisionLogTopic",
@@ -123,6 +124,9 @@ class ExactlyOnceConfig:
     batch_id: str | None = None
     """Of a batch write that is written once under this id."""
     reset_transactional_state: bool = False
+    """Whether a new query may take the prefix over, in its batch 0."""
+    reset_batch: str | None = None
+    """The one batch that may pass although the decision log lacks those before it."""
     decision_log_topic: str = DECISION_LOG_TOPIC
     decision_log_replication_factor: int = 0
     """0 for three, or as many as there are brokers."""
@@ -152,6 +156,7 @@ class ExactlyOnceConfig:
         prefix, batch_id = values["transactionalIdPrefix"], values["batchId"]
         check_prefix(prefix)
         check_batch_id(batch_id)
+        reset = _reset_of(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
         if values["atomicBatch"]:
             raise ConfigError("option atomicBatch is not supported by this version")
@@ -165,7 +170,8 @@ class ExactlyOnceConfig:
             guarantee=DeliveryGuarantee.EXACTLY_ONCE,
             transactional_id_prefix=prefix,
             batch_id=batch_id,
-            reset_transactional_state=values["resetTransactionalState"],
+            reset_transactional_state=reset == "true",
+            reset_batch=reset if reset.isdecimal() else None,
             decision_log_topic=values["decisionLogTopic"],
             decision_log_replication_factor=values["decisionLogReplicationFactor"],
             decision_log_retention_ms=values["decisionLogRetentionMs"],
@@ -209,6 +215,19 @@ def check_batch_id(batch_id: str | None) -> None:
             "printable characters",
             hint="Use what names the rows for good, such as a date or the id of a scheduled run.",
         )
+
+
+def _reset_of(value: str) -> str:
+    """ResetTransactionalState as "true", "false", or a batch's number without leading zeros."""
+    found = value.strip().lower()
+    if found in {"true", "false"}:
+        return found
+    if not found.isascii() or not found.isdecimal():
+        raise ConfigError(
+            f"option resetTransactionalState is {value[:MAX_BATCH_ID]!r}; allowed: true, false or "
+            "the number of a batch"
+        )
+    return str(int(found))
 
 
 def _refuse_without_guarantee(values: Mapping[str, Any]) -> None:

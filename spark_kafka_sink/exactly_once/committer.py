@@ -111,7 +111,14 @@ class BatchCommitter:
 
     def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:
         single = self._scope.kind is not ScopeKind.STREAM
-        return Caller(query=query, batch=batch, reset=self._reset, single=single, nonces=nonces)
+        return Caller(
+            query=query,
+            batch=batch,
+            reset=self._reset,
+            reset_batch=self._config.exactly_once.reset_batch,
+            single=single,
+            nonces=nonces,
+        )
 
     @property
     def _reset(self) -> bool:

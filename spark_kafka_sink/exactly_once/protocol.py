@@ -3,12 +3,14 @@
 Where the log stands, and a caller that comes with (query, batch):
 
     nothing                             write batch 0, or the batch job
-    nothing, batch > 0                  refuse: the log is lost, or the query is older than it
+    nothing, batch > 0                  refuse: the log is lost, or the query is older than it,
+                                        unless resetTransactionalState names this batch
     the batch before, same query        write
     the same batch, same query          skip: it is there
     the same, with other rows           refuse: the checkpoint was set back, and it was planned anew
     a later batch, same query           refuse: the checkpoint was set back, or another driver lives
-    an earlier one, same query          refuse: records of the log are missing
+    an earlier one, same query          refuse: records of the log are missing, unless
+                                        resetTransactionalState names this batch
     another query                       refuse, but for batch 0 with resetTransactionalState=true
     another query that took over        refuse
     the one batch of a batch job        skip, unless two queries have foreachBatch write it: refuse
@@ -43,8 +45,9 @@ MAX_GIVEN_UP = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: `query` is None outside of streams, `reset` is resetTransactionalState.
+    """Who asks: `query` is None outside of streams.
 
+    `reset`: resetTransactionalState=true, and `reset_batch` the batch that it names instead.
     `single`: the scope has one batch only, as a batch job's has. It has a query where it is written
     by the function of a foreachBatch.
     """
@@ -53,6 +56,7 @@ class Caller:
     batch: str
     """A stream's batch number; otherwise the name of the scope."""
     reset: bool = False
+    reset_batch: str | None = None
     single: bool = False
     skipped: bool = False
     """Tasks have not written their rows, as planning had found them there."""
@@ -88,7 +92,8 @@ def judge(state: LogState[T_co], caller: Caller) -> Verdict | Refusal:
     if caller.single:
         return _judge_single(state, caller)
     if isinstance(state, Nothing):
-        known = caller.query is None or caller.batch == _FIRST_BATCH or caller.reset
+        first = caller.query is None or caller.batch == _FIRST_BATCH
+        known = first or caller.batch == caller.reset_batch
         return Verdict.WRITE if known else Refusal.LOG_IS_EMPTY
     if caller.query in state.retired:
         return Refusal.RETIRED_QUERY
@@ -118,7 +123,8 @@ def _judge_same(state: Decided[T_co] | Done, caller: Caller) -> Verdict | Refusa
 def _judge_order(distance: int, caller: Caller) -> Verdict | Refusal:
     if distance < 0:
         return Refusal.BATCH_IS_BEHIND
-    return Verdict.WRITE if distance == 1 or caller.reset else Refusal.BATCH_IS_AHEAD
+    known = distance == 1 or caller.batch == caller.reset_batch
+    return Verdict.WRITE if known else Refusal.BATCH_IS_AHEAD
 
 
 def takes_over(state: Decided[T_co] | Done, caller: Caller) -> bool:

@@ -99,7 +99,7 @@ class KafkaProdDataSource(DataSource):
             check_security(config.producer, of_stream=True)
             check_report_folder(config)
         if config.exactly_once.exactly_once:
-            check_stream_options(config)
+            check_stream_options(config, write_options(schema, self.options))
             if _planning():
                 return plan_micro_batch(config, contract)
             return ExactlyOnceStreamWriter(config, None)

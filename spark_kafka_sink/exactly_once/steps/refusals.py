@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _RESET: Final = "resetTransactionalState=true"
 _HINTS: Final = {
     Refusal.LOG_IS_EMPTY: "If the query wrote at least once before, or its decision log is lost "
-    f"and you know that this batch is not in the topic, start it once with {_RESET}",
+    "and you know that this batch is not in the topic, start it with ",
     Refusal.BATCH_IS_BEHIND: "The checkpoint was set back, or another driver runs this query: end "
     "that one, or use a new checkpoint and a new transactionalIdPrefix",
     Refusal.BATCH_IS_AHEAD: "Records of the decision log are missing. If you know that this batch "
-    f"is not in the topic, start the query once with {_RESET}",
+    "is not in the topic, start the query with ",
     Refusal.OTHER_ROWS: "To skip it would lose rows, and to write it would double some. If the "
     "checkpoint was set back, bring its latest state back, or begin a new one where the written "
     f"batch ends, with {_RESET}. If the query does not read the same rows twice, the batch in the "
@@ -51,11 +51,16 @@ def refusal_error(
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",
-        hint=_HINTS[refusal] + (_accept(scope) if refusal is Refusal.OTHER_ROWS else ""),
+        hint=_HINTS[refusal] + _what(refusal, scope, caller),
     )
 
 
-def _accept(scope: Scope) -> str:
+def _what(refusal: Refusal, scope: Scope, caller: Caller) -> str:
+    """The end of a hint, where it names the scope or the batch."""
+    if refusal in {Refusal.LOG_IS_EMPTY, Refusal.BATCH_IS_AHEAD}:
+        return f"resetTransactionalState={caller.batch}, which lets this batch alone pass"
+    if refusal is not Refusal.OTHER_ROWS:
+        return ""
     return (
         f"`kafkaprod transactions commit --prefix {scope.prefix} --accept-loss "
         f"'{driver_id(scope)}'` lets the query skip it"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
@@ -20,9 +20,13 @@ from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter,
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.spark.contract import Contract
 
+_ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+"""Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the last is noted."""
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
@@ -34,7 +38,7 @@ def plan_write(config: SinkConfig, contract: Contract) -> ExactlyOnceWriter:
         KafkaProdError: the decision log can't be read, or a decision not be finished.
     """
     options = config.exactly_once
-    if options.reset_transactional_state:
+    if options.reset_transactional_state or options.reset_batch is not None:
         raise ConfigError(
             "option resetTransactionalState is for streams",
             hint="What a batchId was written under stays written: use another batchId.",
@@ -61,12 +65,22 @@ def plan_micro_batch(config: SinkConfig, contract: Contract) -> ExactlyOnceStrea
     return ExactlyOnceStreamWriter(config, TransactionalTaskWriter(config, contract, plan))
 
 
-def check_stream_options(config: SinkConfig) -> None:
-    """Refuse what means nothing to a stream.
+def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:
+    """Refuse what means nothing to a stream, or breaks its guarantee.
+
+    Args:
+        config: the sink's.
+        options: all that the writer was given, Spark's own among them, by lower-case names.
 
     Raises:
-        ConfigError: there is a batchId.
+        ConfigError: there is a batchId, or Spark is to track progress asynchronously.
     """
+    if options.get(_ASYNC_PROGRESS.lower(), "false").strip().lower() == "true":
+        raise ConfigError(
+            f"option {_ASYNC_PROGRESS} and deliveryGuarantee=exactly-once contradict each other: "
+            "Spark would plan batches anew that are written, with other rows",
+            hint="Leave one of them out.",
+        )
     if config.exactly_once.batch_id is not None:
         raise ConfigError(
             "option batchId is for batch writes: Spark numbers the batches of a stream itself",
@@ -84,5 +98,6 @@ def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
         state=state,
         timeout_ms=transaction_timeout_ms(located),
         reset=options.reset_transactional_state,
+        reset_batch=options.reset_batch,
         two_phase=options.two_phase_commit,
     )

@@ -30,6 +30,7 @@ class WritePlan:
     timeout_ms: int
     """transaction.timeout.ms of each task's transaction."""
     reset: bool = False
+    reset_batch: str | None = None
     two_phase: bool = False
 
     def must_write(self, query_id: str | None, batch: str) -> bool:
@@ -39,7 +40,13 @@ class WritePlan:
             TransactionError: the batch is refused; the message says why, and what to do.
         """
         single = self.scope.kind is not ScopeKind.STREAM
-        caller = Caller(query=query_id, batch=batch, reset=self.reset, single=single)
+        caller = Caller(
+            query=query_id,
+            batch=batch,
+            reset=self.reset,
+            reset_batch=self.reset_batch,
+            single=single,
+        )
         verdict = judge(self.state, caller)
         if isinstance(verdict, Refusal):
             raise refusal_error(verdict, self.scope, self.state, caller)

@@ -151,6 +151,14 @@ def test_a_batch_id_is_not_for_streams(stream: Stream) -> None:
         _run(stream, batchId="1")
 
 
+def test_progress_that_is_tracked_asynchronously_is_refused(stream: Stream) -> None:
+    _put(stream, 0, 1)
+    more = {"asyncProgressTrackingEnabled": "true", "trigger": {"processingTime": "0 seconds"}}
+    with pytest.raises(StreamingQueryException, match="asyncProgressTrackingEnabled and delivery"):
+        stream.run(stream.files(), **options(stream.topic), **more)
+    assert _read(stream) == []
+
+
 def test_a_commit_that_raises_behind_its_decision_is_rolled_forward(
     stream: Stream, embedded_broker: EmbeddedBroker, unique_topic: str
 ) -> None:

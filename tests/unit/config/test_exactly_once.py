@@ -145,3 +145,21 @@ def test_without_transactions_their_timeout_says_nothing() -> None:
 def test_names_are_unique_among_themselves() -> None:
     names = [option.name for option in EXACTLY_ONCE_OPTIONS]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("value", "reset", "batch"),
+    [("TRUE", True, None), ("false", False, None), ("17", False, "17"), ("007", False, "7")],
+)
+def test_a_reset_is_for_a_new_query_or_for_one_batch(
+    value: str, reset: bool, batch: str | None
+) -> None:
+    parsed = _parse(EXACTLY_ONCE | {"resetTransactionalState": value})
+    assert (parsed.reset_transactional_state, parsed.reset_batch) == (reset, batch)
+
+
+@pytest.mark.parametrize("value", ["yes", "-1", "", "\u0663"])
+def test_a_reset_that_is_neither_is_refused(value: str) -> None:
+    assert "option resetTransactionalState is" in _failure(
+        EXACTLY_ONCE | {"resetTransactionalState": value}
+    )

@@ -21,7 +21,7 @@ def test_every_refusal_says_what_to_do(refusal: Refusal) -> None:
 def test_an_empty_log_has_no_record() -> None:
     error = refusal_error(Refusal.LOG_IS_EMPTY, ORDERS, Nothing(), CALLER)
     assert "has no record" in error.message
-    assert "resetTransactionalState=true" in str(error)
+    assert "resetTransactionalState=3" in str(error)
 
 
 def test_other_rows_are_named_with_both_numbers() -> None:
