@@ -19,6 +19,7 @@ from spark_kafka_sink.broker.security.settings import (
     TlsFiles,
     client_auth,
     mechanisms,
+    users,
 )
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -75,7 +76,7 @@ class BrokerOptions(TypedDict, total=False):
     retention_check_ms: int
     tls: bool | TlsFiles
     client_certificates: str | None
-    sasl: Mapping[str, str]
+    sasl: Mapping[str, str] | None
     sasl_mechanisms: Sequence[str] | None
     scram_iterations: int
     oauthbearer_validator: TokenValidator
@@ -163,7 +164,7 @@ class BrokerConfig:
     retention_check_ms: int = 300_000
     tls: bool | TlsFiles = False
     client_certificates: str | None = None
-    sasl: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sasl: Mapping[str, str] | None = field(default=None, repr=False)
     sasl_mechanisms: Sequence[str] | None = None
     scram_iterations: int = MIN_SCRAM_ITERATIONS
     oauthbearer_validator: TokenValidator = validate_unsecured
@@ -209,8 +210,8 @@ class BrokerConfig:
             hosts=certificate_hosts(self.host, self.advertised_listeners),
             tls=self.tls,
             client_auth=client_auth(self.client_certificates),
-            passwords=self.sasl,
-            mechanisms=mechanisms(self.sasl, self.sasl_mechanisms),
+            passwords=users(self.sasl, self.sasl_mechanisms),
+            mechanisms=mechanisms(self.sasl or {}, self.sasl_mechanisms),
             scram_iterations=self.scram_iterations,
             token_validator=self.oauthbearer_validator,
             max_reauth_ms=self.connections_max_reauth_ms,

@@ -219,7 +219,7 @@ class BrokerArguments:
                 password=self.tls_key_password,
             ),
             "client_certificates": self.client_certificates,
-            "sasl": users(self.sasl_user or ()),
+            "sasl": users(self.sasl_user or ()) or None,
             "sasl_mechanisms": self.sasl_mechanism,
             "scram_iterations": self.scram_iterations,
             "oauthbearer_validator": token_validator(self.oauthbearer_jwks),

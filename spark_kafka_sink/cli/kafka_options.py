@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown_name
+from spark_kafka_sink.config.known_keys import SERIALIZERS
+from spark_kafka_sink.config.names import SINK_NAMES
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.properties import parse_properties
 
@@ -17,9 +20,9 @@ def kafka_options(config: Path | None, given: Iterable[str]) -> dict[str, str]:
     """The options of a write, those of the command line above those of the file.
 
     Args:
-        config: a file of Java properties, as --command-config of Kafka's own tools takes it; names
-            may have `kafka.` before them or not.
-        given: name=value each, the names as Spark has them.
+        config: a file of Java properties, as --command-config of Kafka's own tools takes it; a
+            producer's serializers in it have no meaning here and are left out.
+        given: name=value each. Names may have `kafka.` before them or not, in both.
 
     Raises:
         ConfigError: the file can't be read, or an option has another form.
@@ -33,15 +36,16 @@ def _from_file(config: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"--config {config} can't be read: {reason}") from error
-    return {f"{PREFIX}{name.removeprefix(PREFIX)}": value for name, value in found.items()}
+    plain = {name.removeprefix(PREFIX): value for name, value in found.items()}
+    return {f"{PREFIX}{name}": value for name, value in plain.items() if name not in SERIALIZERS}
 
 
 def _option(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or not name.startswith(PREFIX):
-        shown = name if equals else "…"
+    if not name or not equals or name.lower() in SINK_NAMES:
+        shown = shown_name(name) if equals else "…"
         raise ConfigError(
-            f"--option {shown[:100]} is not an option of Kafka's",
+            f"--option {shown} is not an option of Kafka's",
             hint="Write it as kafka.name=value, for instance kafka.security.protocol=SASL_SSL",
         )
-    return name, value
+    return f"{PREFIX}{name.removeprefix(PREFIX)}", value

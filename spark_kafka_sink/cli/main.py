@@ -93,7 +93,11 @@ def demo(
         typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
     ] = None,
 ) -> None:
-    """Write the flights of 2013 with Spark, read them back with another client, and check."""
+    """Write the flights of 2013 with Spark, read them back with another client, and check.
+
+    The other client is librdkafka: it takes a truststore as PEM and a key store as PEM or PKCS12,
+    no JKS, and needs Read on the topic and on the group kafkaprod-demo.
+    """
     try:
         kafka = kafka_options(config, option or ())
         options = DemoOptions(

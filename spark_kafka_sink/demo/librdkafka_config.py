@@ -22,7 +22,10 @@ if TYPE_CHECKING:
         TrustStore,
     )
 
-_HINT = "Write with Spark alone, or check with a client of your own."
+_HINT = (
+    "Give certificates as PEM, which keytool -exportcert -rfc writes; or write with Spark alone, "
+    "and check with a client of your own."
+)
 
 
 def librdkafka_config(security: SecurityConfig) -> dict[str, str]:

@@ -25,6 +25,9 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.names import SINK_NAMES, split_options
 from spark_kafka_sink.config.option import PREFIX
+from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
+from spark_kafka_sink.config.security.sasl.login_options import holds_secret
+from spark_kafka_sink.config.security.sasl.sasl_config import JAAS
 from spark_kafka_sink.config.security.values import SecurityValues
 
 if TYPE_CHECKING:
@@ -68,13 +71,25 @@ def table_schema(options: Mapping[str, str]) -> StructType:
 
 def _refuse_secrets(given: GivenOptions) -> None:
     for name, value in SecurityValues.parse(given.security).values.items():
-        if is_secret(name) and isinstance(value, Secret) and not value.is_reference:
+        if isinstance(value, Secret) and _keeps_secret(name, value):
             raise ConfigError(
                 f"option {given.security.given_name(name)} is a secret, and Spark shows to "
                 "everybody what it keeps with a table",
                 hint="Give it with the write: INSERT INTO t WITH (...); or write env:NAME or "
                 "file:PATH, where every executor finds the value.",
             )
+
+
+def _keeps_secret(name: str, value: Secret) -> bool:
+    """Whether a value is a secret itself; a login is none if it only says where its secrets are."""
+    if not is_secret(name) or value.is_reference:
+        return False
+    if name != JAAS:
+        return True
+    try:
+        return holds_secret(parse_jaas(value.reveal(), value.option))
+    except ConfigError:  # what can't be read may be a secret too
+        return True
 
 
 def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -11,11 +12,12 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from spark_kafka_sink.broker.security.acl import Denial
     from spark_kafka_sink.broker.security.bearer_tokens import TokenValidator
 
+_USERS: Final = 'Give users and passwords: sasl={"alice": "secret"}; or leave sasl out'
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
@@ -74,6 +76,11 @@ class SecuritySettings:
     denials: tuple[Denial, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.tls, (bool, TlsFiles)):
+            raise ConfigError(
+                f"tls is a {type(self.tls).__name__}",
+                hint="It is True, False, or TlsFiles with a certificate of your own",
+            )
         unknown = [name for name in self.mechanisms if name not in MECHANISMS]
         if unknown:
             raise ConfigError(
@@ -116,6 +123,32 @@ def client_auth(text: str | None) -> ClientAuth:
         raise ConfigError(
             f"client_certificates is {text}", hint="There are required, requested and none"
         ) from None
+
+
+def users(sasl: object, named: Sequence[str] | None) -> Mapping[str, str]:
+    """The setting sasl, users and their passwords; None where there are no users.
+
+    Raises:
+        ConfigError: it is no mapping of texts, it is empty, or nobody could log in.
+    """
+    needy = [name for name in named or () if name in PASSWORD_MECHANISMS]
+    if sasl is None and not needy:
+        return {}
+    if sasl is not None and not isinstance(sasl, Mapping):
+        raise ConfigError(f"sasl is a {type(sasl).__name__} and no dict", hint=_USERS)
+    found = dict(sasl or {})
+    if not found and (needy or named is None):
+        what = f"sasl_mechanisms has {needy[0]}" if needy else "sasl is given"
+        raise ConfigError(f"{what}, and there is no user, so nobody could log in", hint=_USERS)
+    for user, password in found.items():
+        if not isinstance(user, str) or not isinstance(password, str):
+            raise ConfigError("sasl has a user or a password that is no text", hint=_USERS)
+        if not user or not password:
+            raise ConfigError(
+                "sasl has a user without a name or without a password",
+                hint="Kafka's clients send neither empty",
+            )
+    return found
 
 
 def mechanisms(users: Mapping[str, str], named: Sequence[str] | None) -> tuple[str, ...]:

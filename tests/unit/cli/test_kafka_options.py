@@ -39,7 +39,17 @@ def test_nothing_given_is_nothing() -> None:
     assert kafka_options(None, []) == {}
 
 
-@pytest.mark.parametrize("text", ["security.protocol=sentinel", "=sentinel", "kafka.sasl.password"])
+def test_a_name_needs_no_prefix() -> None:
+    assert kafka_options(None, ["security.protocol=SSL"]) == {"kafka.security.protocol": "SSL"}
+
+
+def test_the_serializers_of_a_producers_file_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "producer.properties"
+    file.write_text("key.serializer=a.B\nkafka.value.serializer=a.B\nacks=all\n")
+    assert kafka_options(file, []) == {"kafka.acks": "all"}
+
+
+@pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sasl.password"])
 def test_what_is_no_option_is_a_sentence(text: str) -> None:
     assert "is not an option of Kafka's. Write it as kafka.name=value" in failure(None, text)
 

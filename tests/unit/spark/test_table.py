@@ -40,6 +40,39 @@ def test_a_reference_is_kept(reference: str) -> None:
     assert write_options(table_schema(options), {}) == options
 
 
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        f'{SCRAM} username="alice" password="file:/run/secrets/kafka";',
+        f"{SCRAM} username=alice password='env:PASSWORD' tokenauth=true;",
+        f'{KERBEROS} useKeyTab=true keyTab="/etc/alice.keytab" principal="alice";',
+        f'{SCRAM} username=a password="env:P" ssl.truststore.location="/etc/ca.jks";',
+    ],
+)
+def test_a_login_that_only_says_where_its_secrets_are_is_kept(login: str) -> None:
+    options = SECURED | {"kafka.sasl.jaas.config": login}
+    assert write_options(table_schema(options), {}) == options
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        f'{SCRAM} username="alice" password="sentinel";',
+        f'{SCRAM} username="alice" passwrod="sentinel";',
+        f'{SCRAM} username="alice" password="env:P" ssl.truststore.password="sentinel";',
+        f'{SCRAM} username="alice" password="env:P" "sentinel;',
+    ],
+)
+def test_a_login_that_holds_a_secret_is_refused(login: str) -> None:
+    with pytest.raises(ConfigError, match="is a secret") as caught:
+        table_schema(SECURED | {"kafka.sasl.jaas.config": login})
+    assert "sentinel" not in str(caught.value)
+
+
 SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is Kind.PASSWORD}
 PUBLIC = {
     "sasl.username",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -27,14 +29,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.sasl.jaas import JaasEntry
 
 _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
-    Mechanism.PLAIN: (LoginModule.PLAIN, LoginModule.SCRAM),
+    Mechanism.PLAIN: (LoginModule.PLAIN,),
     Mechanism.SCRAM_SHA_256: (LoginModule.SCRAM,),
     Mechanism.SCRAM_SHA_512: (LoginModule.SCRAM,),
     Mechanism.OAUTHBEARER: (LoginModule.OAUTHBEARER,),
     Mechanism.AWS_MSK_IAM: (LoginModule.IAM, LoginModule.OAUTHBEARER),
     Mechanism.GSSAPI: (LoginModule.KERBEROS,),
 }
-"""The login modules that each mechanism works with in Java; the first one is the usual one."""
+"""The login modules of each mechanism; the first one is the usual one."""
+
+_SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
+_logger = logging.getLogger(__name__)
 
 
 def mechanism_of(values: SecurityValues) -> Mechanism:
@@ -96,6 +101,17 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     wanted = _MODULES[mechanism]
     if entry.module in wanted:
         return
+    if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
+        # Java's modules do no more than to give name and password to whichever mechanism there is.
+        warn_plain_module(entry.options.place, mechanism.value)
+        return
+    if mechanism is Mechanism.PLAIN and entry.module is LoginModule.SCRAM:
+        raise ConfigError(
+            f"option {values.name('sasl.mechanism')} is PLAIN, which sends the password itself, "
+            f"and {entry.options.place} has {entry.module.short}, whose login only proves it",
+            hint=f"Set {values.name('sasl.mechanism')} to SCRAM-SHA-256 or SCRAM-SHA-512; or, to "
+            f"send the password as Java would here, use {wanted[0].value}.",
+        )
     fitting = [each.value for each, modules in _MODULES.items() if entry.module in modules]
     default = "" if values.given("sasl.mechanism") else ", Java's default,"
     raise ConfigError(
@@ -103,6 +119,17 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
         f"{entry.options.place} has {entry.module.short}",
         hint=f"Set {values.name('sasl.mechanism')} to {' or '.join(fitting)}, or use "
         f"{wanted[0].value}.",
+    )
+
+
+@cache
+def warn_plain_module(place: str, mechanism: str) -> None:
+    """Say once per process that the login is another one than the login module's name says."""
+    _logger.warning(
+        "%s has PlainLoginModule; the login is by %s all the same, as with Java's clients: use "
+        "ScramLoginModule",
+        place,
+        mechanism,
     )
 
 

@@ -10,13 +10,14 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.similarity import nearest
 from spark_kafka_sink.config.security.sasl.jaas import LoginModule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.config.security.sasl.jaas import JaasOptions
+    from spark_kafka_sink.config.security.sasl.jaas import JaasEntry, JaasOptions
 
 _TYPO = 0.75
 """difflib's ratio of `passwort` and `password` is 0.88, of `user` and `username` 0.67."""
@@ -55,6 +56,24 @@ _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
 }
 """Those that have an effect here, and Java's others, which must not be taken for typing errors."""
 _logger = logging.getLogger(__name__)
+
+
+_SECRETS = frozenset({"password", "clientSecret"})
+_PUBLIC_ENDINGS = (".location", ".type")
+
+
+def holds_secret(entry: JaasEntry) -> bool:
+    """Whether a login holds what may be a secret itself, and not only where it is.
+
+    What is not known to be public may be a secret, such as a password under a misspelt name.
+    """
+    public = _OPTIONS[entry.module] - _SECRETS
+    others = {
+        name: value
+        for name, value in entry.options.options.items()
+        if name not in public and not name.endswith(_PUBLIC_ENDINGS)
+    }
+    return not all(Secret(value, name).is_reference for name, value in others.items())
 
 
 def misspelt(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:

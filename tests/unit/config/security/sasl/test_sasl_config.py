@@ -26,7 +26,7 @@ from spark_kafka_sink.config.security.model import (
     TlsConfig,
 )
 from spark_kafka_sink.config.security.sasl import login_options
-from spark_kafka_sink.config.security.sasl.login import resolve
+from spark_kafka_sink.config.security.sasl.login import resolve, warn_plain_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,8 +151,21 @@ def test_what_java_would_ignore_is_told(
     assert told == [f"{start} {name}?" for name in meant]
 
 
-def test_plain_takes_scrams_login_module_as_java_does() -> None:
-    assert isinstance(login("PLAIN", f"{SCRAM} {USER};"), PasswordLogin)
+def test_plain_with_scrams_login_module_would_send_what_was_to_be_proven() -> None:
+    said = failure("PLAIN", f"{SCRAM} {USER};")
+    assert "PLAIN, which sends the password itself" in said
+    assert "ScramLoginModule, whose login only proves it" in said
+    assert "SCRAM-SHA-256 or SCRAM-SHA-512; or" in said
+    assert "sentinel" not in said
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_with_plains_login_module_works_as_in_java(
+    mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_plain_module.cache_clear()
+    assert login(mechanism, f"{PLAIN} {USER};") == login(mechanism, f"{SCRAM} {USER};")
+    assert f"the login is by {mechanism} all the same" in caplog.text
 
 
 @pytest.mark.parametrize(("text", "token"), [("true", True), ("TRUE", True), ("yes", False)])
@@ -160,7 +173,7 @@ def test_a_delegation_token(text: str, token: bool) -> None:
     found = login("SCRAM-SHA-512", f"{SCRAM} {USER} tokenauth={text};")
     assert isinstance(found, PasswordLogin)
     assert found.token_auth is token
-    plain = login("PLAIN", f"{SCRAM} {USER} tokenauth={text};")
+    plain = login("PLAIN", f"{PLAIN} {USER} tokenauth={text};")
     assert isinstance(plain, PasswordLogin)
     assert not plain.token_auth
 
@@ -183,12 +196,6 @@ def test_the_same_user_in_both_places_is_no_contradiction() -> None:
             f"{PLAIN} {USER};",
             {"sasl__password": "other"},
             f"kafka.sasl.password and password in {JAAS} have different values",
-        ),
-        (
-            "SCRAM-SHA-256",
-            f"{PLAIN} {USER};",
-            {},
-            f"{JAAS} has PlainLoginModule. Set kafka.sasl.mechanism to PLAIN, or use",
         ),
         (
             "",
@@ -315,8 +322,8 @@ def test_a_jaas_config_that_only_executors_have_is_left_to_them(
 
 def test_a_jaas_config_in_a_file_is_checked_where_the_driver_has_it(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
-    file.write_text(f"{PLAIN} {USER};")
-    assert "has PlainLoginModule" in failure("SCRAM-SHA-256", f"file:{file}")
+    file.write_text(f"{SCRAM} {USER};")
+    assert "has ScramLoginModule" in failure("PLAIN", f"file:{file}")
 
 
 def test_values_inside_a_jaas_config_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
