@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 MIN_LEFT_MS: Final = 30_000
 """Time that each transaction must have left, or a quarter of a timeout below two minutes."""
+_ABORTED_WITHIN_MS: Final = 20_000
+"""Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+_CLOCKS: Final = (
+    " and is open {:,.0f} s longer than brokers allow, by this driver's clock: compare the clocks "
+    "of driver, executors and brokers"
+)
 _SHOWN: Final = 10
 """Transactions that an error names."""
 
@@ -73,4 +79,6 @@ def _problems(
             timeout_ms = told.timeout_ms
         left_ms = timeout_ms - max(0, now_ms - started_ms)
         if left_ms < min(MIN_LEFT_MS, timeout_ms // 4):
-            yield f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
+            left = f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
+            overdue = descriptions is not None and left_ms < -_ABORTED_WITHIN_MS
+            yield left + (_CLOCKS.format(-left_ms / 1000) if overdue else "")

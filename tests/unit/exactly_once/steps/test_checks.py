@@ -88,3 +88,13 @@ def test_a_transaction_that_its_coordinator_has_forgotten_is_not_decided() -> No
 def test_an_error_names_ten_and_counts_the_others() -> None:
     with pytest.raises(TransactionError, match="and 5 more"):
         check_alive(task_transactions(15), {}, STARTED)
+
+
+def test_an_age_that_can_t_be_is_put_down_to_the_clocks() -> None:
+    check_alive(TASKS, ALIVE, STARTED - 5_000_000)
+    with pytest.raises(TransactionError, match="compare the clocks of driver, executors and br"):
+        check_alive(TASKS, ALIVE, STARTED + TIMEOUT + 3_600_000)
+    for told, now in ((ALIVE, STARTED + TIMEOUT + 19_000), (None, STARTED + TIMEOUT + 3_600_000)):
+        with pytest.raises(TransactionError) as caught:
+            check_alive(TASKS, told, now)
+        assert "clocks" not in str(caught.value)
