@@ -120,6 +120,11 @@ class Metadata:
         with self._lock:
             self._wanted = self._wanted.union(topics)
 
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The topics that the session writes to, as far as it has said so; any thread."""
+        return self._wanted
+
     def _take_wanted(self) -> None:
         """Ask at once where a topic is wanted that is neither known nor asked for yet."""
         wanted = self._wanted

@@ -50,12 +50,14 @@ class Secret:
 
     @property
     def is_here(self) -> bool:
-        """Whether the value can be had on this host, by this process."""
+        """Whether this process has what the text refers to; a file may still be unreadable."""
+        if self.source in (ENVIRONMENT, FILE):
+            return True  # nobody has another one
         if self.source.startswith(ENVIRONMENT):
             return self.source.removeprefix(ENVIRONMENT) in os.environ
         if self.file is None:
             return True
-        return "\0" not in self.file and os.access(self.file, os.R_OK)
+        return "\0" not in self.file and os.access(self.file, os.F_OK)
 
     def reveal(self) -> str:
         """The value.
@@ -64,6 +66,12 @@ class Secret:
             ConfigError: the environment variable is not set, or the file can't be read, on this
                 host, which the message names.
         """
+        if self.source in (ENVIRONMENT, FILE):
+            what = "the name of a variable" if self.source == ENVIRONMENT else "a path"
+            raise ConfigError(
+                f"option {self.option} is {self.source} without {what} behind it",
+                hint=f"If the value is {self.source} itself, write {LITERAL}{self.source}",
+            )
         if self.source.startswith(ENVIRONMENT):
             return self._from_environment(self.source.removeprefix(ENVIRONMENT))
         if self.source.startswith(FILE):
@@ -76,8 +84,9 @@ class Secret:
             raise ConfigError(
                 f"option {self.option} names {shown_variable(name)}, which is not set on "
                 f"{socket.gethostname()}",
-                hint="Executors have an environment of their own: set it there too, with "
-                "spark.executorEnv, or ship a file and use file:PATH.",
+                hint="On a cluster, spark.executorEnv sets it for the executors. For the driver, "
+                "and in local mode for all, it must be set before Spark's JVM starts. Or use "
+                "file:PATH.",
             )
         return value
 

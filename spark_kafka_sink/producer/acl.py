@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CLUSTER = ErrorCode.cluster_authorization_failed
 _TOPIC = ErrorCode.topic_authorization_failed
+_MOST_TOPICS = 3
+"""Topics that one error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +89,13 @@ class AclAdvisor:
 
     def no_producer_id(self, topics: Iterable[str], broker: str, code: int) -> AuthorizationError:
         """InitProducerId was denied: `topics` are those that are to be written."""
-        also = ", and Write on every topic" if code == _CLUSTER else ""
+        also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
-            f"the broker refused a producer id: {self._acl(code, '')}{also} is denied to "
+            f"the broker refused a producer id: {also}{self._acl(code, '')} is denied to "
             f"{self.principal}",
             broker=broker,
             error=error_name(code),
-            hint=self.hint(code, min(topics, default="")),
+            hint=self._idempotence(topics) if code == _CLUSTER else self.hint(code, ""),
         )
 
     def transaction_denied(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
@@ -121,14 +123,25 @@ class AclAdvisor:
             return f"create the topic, or correct its name, or {create}"
         if code != _CLUSTER:
             return self.grant(self._acl(code, topic))
-        or_else = f"or {self.grant(self._acl(code, topic))}; or set kafka.enable.idempotence=false"
-        if not topic:
-            return or_else.removeprefix("or ")
-        return f"{self.grant(_write(topic))} (enough since Kafka 2.8), {or_else}"
+        return self._idempotence((topic,) if topic else ())
 
     def grant(self, acl: Acl) -> str:
         """An instruction to grant a right, with the command that does."""
         return self._guide.grant(acl, self._on(acl))
+
+    def _idempotence(self, topics: Iterable[str]) -> str:
+        """How to grant what an idempotent producer needs; `topics` are those known so far."""
+        known = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
+        if known:
+            write = "; ".join(self.grant(_write(topic)) for topic in known[:_MOST_TOPICS])
+            write += f" and {len(known) - _MOST_TOPICS} more" * (len(known) > _MOST_TOPICS)
+        else:
+            write = self._guide.grant(_write("<topic>"), "each topic of the job")
+        cluster = self.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
+        return (
+            f"{write} (enough since Kafka 2.8); before, also {cluster}, or set "
+            "kafka.enable.idempotence=false"
+        )
 
     def _acl(self, code: int, topic: str) -> Acl:
         """What a refusal with this error code is about."""

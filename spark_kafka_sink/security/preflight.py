@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.libraries import check_libraries
-from spark_kafka_sink.config.security.model import ClientCredentialsLogin, JaasLogin
+from spark_kafka_sink.config.security.model import (
+    ClientCredentialsLogin,
+    JaasLogin,
+    PasswordLogin,
+)
+from spark_kafka_sink.security.credentials import revealed
 from spark_kafka_sink.security.replaced_files import SETTLING_S, change_follows, stamps_of
 from spark_kafka_sink.security.resolved_login import resolved_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.config.security.model import SaslConfig, SecurityConfig, TlsConfig
+    from spark_kafka_sink.common.secret import Secret
+    from spark_kafka_sink.config.security.model import (
+        Login,
+        SaslConfig,
+        SecurityConfig,
+        TlsConfig,
+    )
 
 MAX_KEPT = 8
 """Configurations that a process knows to have passed; the one unused longest goes first."""
@@ -29,7 +40,8 @@ def check_security(security: SecurityConfig) -> None:
     What only executors have, such as a file or a variable, is left to them.
 
     Raises:
-        ConfigError: a store that can be read here does not open, or an extra is not installed.
+        ConfigError: a store that can be read here does not open, an extra is not installed, or a
+            name or password that is here can't be one.
     """
     if security.tls is not None:
         _check_stores(security.tls)
@@ -42,8 +54,20 @@ def _check_login(config: SaslConfig) -> None:
         return
     login = resolved_login(config)
     check_libraries(login)
+    for secret in _words_of(login):
+        if secret.is_here:
+            revealed(secret)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)
+
+
+def _words_of(login: Login) -> tuple[Secret, ...]:
+    """Who logs in and with what, where that is a name and a secret."""
+    if isinstance(login, PasswordLogin):
+        return login.username, login.password
+    if isinstance(login, ClientCredentialsLogin):
+        return login.client_id, login.client_secret
+    return ()
 
 
 def _check_stores(tls: TlsConfig) -> None:

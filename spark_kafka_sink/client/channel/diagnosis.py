@@ -107,8 +107,7 @@ def _other_protocol(error: OtherProtocolError, at: Circumstances) -> Diagnosis:
         named = BrokerUnavailableError(
             f"the port speaks TLS, and kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
-            + (", or SASL_SSL where it asks for a login too" if not protocol.uses_sasl else "")
-            + ", or name the port of a listener without TLS",
+            + (", or SASL_SSL where it asks for a login too" if not protocol.uses_sasl else ""),
         )
         return _refused(named, at)
     unclear = BrokerUnavailableError(error.message, broker=at.broker, hint=error.hint)
@@ -136,7 +135,8 @@ def _mismatch(at: Circumstances) -> KafkaProdError | None:
                 "the server closed the connection in the TLS handshake: is there a TLS listener "
                 "at this port?",
                 broker=broker,
-                hint=f"If there is none, set kafka.security.protocol={_PLAIN[protocol].value}",
+                hint="Name the port of one. Only where the cluster has none, and you may send "
+                f"passwords and data in the open: kafka.security.protocol={_PLAIN[protocol].value}",
             )
         case State.NEGOTIATING if protocol.uses_tls:
             return TlsError(

@@ -77,7 +77,7 @@ class ProducerIdRequester:
         self.producer_state.transition_to(ProducerIdState.MISSING)
         broker = str(completion.node)
         if code in AUTHORIZATION_FAILED:
-            raise self._acls.no_producer_id(self._client.metadata.cluster.topics, broker, code)
+            raise self._acls.no_producer_id(self._client.metadata.wanted, broker, code)
         if code not in _RETRIABLE:
             raise DeliveryError(
                 "the broker refused a producer id",

@@ -120,8 +120,9 @@ def _sentence(error: OSError, reason: str, config: TlsConfig) -> _Sentence:
     if reason in _NOT_TLS:
         return _Sentence(
             "the broker's port does not speak TLS",
-            "Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or connect to the port "
-            "of a TLS listener.",
+            "Name the port of a TLS listener. Only where the cluster has none, and you may send "
+            "passwords and data in the open, set kafka.security.protocol to PLAINTEXT or "
+            "SASL_PLAINTEXT.",
         )
     if reason in _VERSION:
         return _no_common_version(config)

@@ -30,6 +30,15 @@ _NEVER_AGAIN = frozenset(
 )
 """As Java's HttpJwtRetriever: to ask the same again can't give another answer. Nor can it where the
 endpoint redirects: the secret is sent nowhere else."""
+_UNTRUSTED = frozenset([7, 18, 19, 20, 21])
+"""OpenSSL's X509_V_ERR_*: signed by another of that name, self-signed, also in the chain, and
+without its issuer's certificate."""
+_CHECK = "Check kafka.sasl.oauthbearer.token.endpoint.url, and client id, secret and scope."
+_TRUST = (
+    "Set kafka.https.ca.location to a PEM file with the certificate of the issuer's authority, or "
+    "give it as ssl.truststore.location in kafka.sasl.jaas.config; without both the operating "
+    "system's authorities are trusted."
+)
 _AUTH_METHOD = "client_secret_basic_utf8"
 
 
@@ -155,21 +164,16 @@ class TokenEndpoint:
         reason = _root_of(error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             return self._refused(
-                f"has a certificate that is not accepted: {reason.verify_message}", retriable=False
+                f"has a certificate that is not accepted: {reason.verify_message}",
+                retriable=False,
+                hint=_TRUST if reason.verify_code in _UNTRUSTED else _CHECK,
             )
         if isinstance(error, ValueError):
             return self._refused(f"is no URL to ask: {type(error).__name__}", retriable=False)
         return self._refused(f"can't be asked: {_why(reason)}", retriable=True)
 
-    def _refused(self, says: str, *, retriable: bool) -> Refusal:
-        return Refusal(
-            AuthenticationError(
-                f"{self._place} {says}",
-                hint="Check kafka.sasl.oauthbearer.token.endpoint.url, and client id, secret and "
-                "scope.",
-            ),
-            retriable,
-        )
+    def _refused(self, says: str, *, retriable: bool, hint: str = _CHECK) -> Refusal:
+        return Refusal(AuthenticationError(f"{self._place} {says}", hint=hint), retriable)
 
 
 def _place_of(url: str) -> str:

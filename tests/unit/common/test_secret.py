@@ -67,3 +67,26 @@ def test_a_value_may_look_like_a_reference(source: str, value: str) -> None:
     assert secret.is_here
     assert not secret.is_reference
     assert secret.file is None
+
+
+def test_a_variable_that_is_not_set_is_set_before_the_jvm_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark applies spark.executorEnv to executors that it starts: local mode has none."""
+    monkeypatch.delenv("NOT_SET", raising=False)
+    secret = Secret("env:NOT_SET", "kafka.sasl.password")
+    assert not secret.is_here
+    with pytest.raises(ConfigError, match="NOT_SET, which is not set") as said:
+        secret.reveal()
+    assert "On a cluster, spark.executorEnv sets it" in str(said.value)
+    assert "in local mode for all, it must be set before Spark's JVM starts" in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "what"), [("env:", "the name of a variable"), ("file:", "a path")]
+)
+def test_a_reference_to_nothing_is_an_error_everywhere(source: str, what: str) -> None:
+    secret = Secret(source, "kafka.sasl.password")
+    assert secret.is_here
+    with pytest.raises(ConfigError, match=f"is {source} without {what}"):
+        secret.reveal()

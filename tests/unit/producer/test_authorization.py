@@ -154,6 +154,7 @@ def test_a_producer_that_may_not_be_idempotent(where: str) -> None:
         assert command("Write", "--topic t") in str(error)
         assert command("IdempotentWrite", "--cluster") in str(error)
         assert "kafka.enable.idempotence=false" in str(error)
+        assert str(error).index("grant Write on topic t") < str(error).index("grant Idempotent")
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])

@@ -134,3 +134,37 @@ def test_the_first_look_of_a_stream_waits_for_a_store_that_is_being_replaced(
             store.write_text(CertificateAuthority().certificate_pem)
 
     StreamPreflight(check, settling=20.0).check(settings(store))
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "says"),
+    [
+        ("alice\n", "secret", "kafka.sasl.username ends with a line break"),
+        ("alice", "secret\n", "kafka.sasl.password ends with a line break"),
+        ("alice", "file:{}/empty", "kafka.sasl.password is empty"),
+        ("alice", "file:{}/folder", "which can't be read on"),
+        ("alice", "env:", "without the name of a variable"),
+    ],
+)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_name_or_password_that_can_not_be_one(
+    mechanism: str, name: str, password: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    options = {
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.username": name,
+        "kafka.sasl.password": password.format(tmp_path),
+    }
+    assert says in failure("SASL_PLAINTEXT", options)
+
+
+@pytest.mark.parametrize("password", ["file:/nowhere/password", "env:NOT_SET_HERE"])
+def test_a_password_that_only_executors_have_is_left_to_them(password: str) -> None:
+    options = {
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": password,
+    }
+    check("SASL_PLAINTEXT", options)

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import (
     TlsError,
 )
 from spark_kafka_sink.config.security.model import SecurityConfig, SecurityProtocol, TlsConfig
-from spark_kafka_sink.protocol.frame import FrameReader
+from spark_kafka_sink.protocol.frame import FrameReader, OtherProtocolError
 
 GONE = ConnectionResetError("the broker closed the connection")
 PLAIN = SecurityProtocol.PLAINTEXT
@@ -153,3 +153,19 @@ def test_a_refusal_names_the_broker_once(error: AuthenticationError | ConfigErro
     assert found.error.broker == (error.broker or "b:9")
     assert type(found.error) is type(error)
     assert "broker=" not in found.reason
+
+
+@pytest.mark.parametrize("protocol", [SSL, BOTH])
+@pytest.mark.parametrize("error", [GONE, tls_error("WRONG_VERSION_NUMBER")])
+def test_to_give_up_encryption_is_advised_last_and_with_what_it_means(
+    protocol: SecurityProtocol, error: OSError
+) -> None:
+    reason = diagnose(error, at(protocol, State.TLS_HANDSHAKE)).reason
+    places = [reason.index(words) for words in ("Name the port", "in the open", "PLAINTEXT")]
+    assert places == sorted(places)
+
+
+def test_a_client_without_tls_is_not_led_to_a_listener_without() -> None:
+    found = diagnose(OtherProtocolError("TLS"), at(SASL, State.NEGOTIATING))
+    assert "kafka.security.protocol=SASL_SSL" in found.reason
+    assert "without TLS" not in found.reason

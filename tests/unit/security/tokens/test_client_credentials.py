@@ -321,6 +321,7 @@ def test_an_issuer_whose_authority_nobody_trusts(
         config = tls and trusting(CertificateAuthority())
         text = failure(client_login(issuer.url, tls=config), waits)
     assert "certificate that is not accepted" in text
+    assert "Set kafka.https.ca.location" in text
     assert issuer.requests == []
     assert waits.waited == []
 
