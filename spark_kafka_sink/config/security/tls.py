@@ -61,7 +61,7 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
     _at_most_one(
         values, "ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location"
     )
-    location = values.text("ssl.truststore.location")
+    location = values.path("ssl.truststore.location")
     certificates = values.secret("ssl.truststore.certificates") or ca_file(
         values, "ssl.ca.location"
     )
@@ -80,7 +80,7 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
 
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
     """A file of authorities, by an option of librdkafka; None where the system's are meant."""
-    path = values.text(option)
+    path = values.path(option)
     return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
 
@@ -89,7 +89,7 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
     key = _pem(values, "ssl.keystore.key", "ssl.key.location")
     if chain is not None or key is not None:
         return _inline_keystore(values, chain, key)
-    location = values.text("ssl.keystore.location")
+    location = values.path("ssl.keystore.location")
     password = values.secret("ssl.keystore.password")
     if location is None:
         if password is not None:
@@ -134,7 +134,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
 def _pem(values: SecurityValues, option: str, place: str) -> Secret | None:
     """PEM in an option, or librdkafka's path of a file that holds it."""
     _at_most_one(values, option, place)
-    path = values.text(place)
+    path = values.path(place)
     if path is None:
         return values.secret(option)
     return Secret(f"{FILE}{path}", values.name(place))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option import PREFIX, Kind
 from spark_kafka_sink.config.parser import parse_value
@@ -24,6 +26,8 @@ _FOLDS = {
     "ssl.endpoint.identification.algorithm": str.lower,
 }
 """Options whose case does not matter, and which one the table has."""
+
+_SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,25 @@ class SecurityValues:
         """A text; None for an empty one too."""
         value = self.values.get(option, _OPTIONS[option].default)
         return str(value) if value is not None and value != "" else None
+
+    def path(self, option: str) -> str | None:
+        """A file's path, also where it is written as a URL of the local disk.
+
+        Raises:
+            ConfigError: it is on another file system.
+        """
+        text = self.text(option)
+        scheme = None if text is None else _SCHEME.match(text)
+        if text is None or scheme is None:
+            return text
+        if scheme[1].lower() != "file":
+            raise ConfigError(
+                f"option {self.name(option)} names a file on {scheme[1]}:, where OpenSSL can't "
+                "read it",
+                hint="Give a path on the local disk, or ship the file with spark.files and give "
+                "its name alone.",
+            )
+        return re.sub("^/+", "/", text[len("file:") :])
 
     def secret(self, option: str) -> Secret | None:
         """A secret that was given."""

@@ -63,6 +63,15 @@ def test_nothing_given_believes_the_systems_authorities_and_checks_the_name() ->
             {"ssl.truststore.location": "/ca.jks"},
             TrustStore(type=StoreType.JKS, location="/ca.jks"),
         ),
+        *(
+            ({"ssl.truststore.location": url}, TrustStore(type=StoreType.JKS, location=path))
+            for url, path in (
+                ("file:/ca.jks", "/ca.jks"),
+                ("FILE:///ca.jks", "/ca.jks"),
+                ("file:ca.jks", "ca.jks"),
+                ("C:/ca.jks", "C:/ca.jks"),
+            )
+        ),
         (
             {"ssl.truststore.location": "/ca.pem", "ssl.truststore.type": "pem"},
             TrustStore(type=StoreType.PEM, location="/ca.pem"),
@@ -264,6 +273,13 @@ def test_who_the_client_is(options: dict[str, str], expected: KeyStore | None) -
         (
             {"enable.ssl.certificate.verification": "false"},
             "kafka.enable.ssl.certificate.verification is false, which would let anybody be",
+        ),
+        *(
+            (
+                {option: "dbfs:/stores/a"},
+                f"kafka.{option} names a file on dbfs:, where OpenSSL can't",
+            )
+            for option in ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location")
         ),
         ({"ssl.endpoint.identification.algorithm": "ldaps"}, "is 'ldaps'; allowed: https, none"),
         (
