@@ -113,7 +113,7 @@ class OutageLog:
             what = "no connection"
         else:
             what = f"no connection for {now - outage.since:.1f} s, {outage.times} failures"
-        plan = f"connecting again in {delay:.2f} s, and until it works"
+        plan = f"connecting again in {delay:.2f} s, and as long as somebody waits for it"
         self._say(broker, f"{what}: {reason}; {plan}", now)
 
     def silent(self, broker: BrokerConnection, oldest: float, patience: float, now: float) -> None:
