@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -12,8 +13,11 @@ from pyspark.errors import StreamingQueryException
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from tests.spark.exactly_once.transactional import committed_numbers, options
+from tests.spark.support.stream import WAIT_S
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from spark_kafka_sink import EmbeddedBroker
     from tests.spark.support.stream import Stream
 
@@ -123,6 +127,43 @@ def test_a_second_query_on_a_prefix_is_refused(stream: Stream) -> None:
     _put(stream, 1, 2)
     _run(stream)
     assert _read(stream) == list(range(20))
+
+
+def test_of_two_live_queries_on_a_prefix_one_is_stopped(stream: Stream) -> None:
+    """Either may win."""
+    other = replace(stream, folder=stream.folder / "other")
+    other.folder.mkdir()
+    _put(stream, 0, 1)
+    _put(other, 5, 6)
+    live: dict[str, Any] = {
+        "trigger": {"processingTime": "0 seconds"},
+        **options(stream.topic),
+    }
+    queries = {
+        0: stream.start(stream.files(), **live),
+        5: other.start(other.files(), **live),
+    }
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while not (stopped := [each for each in queries if _has_failed(queries[each])]):
+            assert time.monotonic() < deadline, "both queries go on"
+        assert len(stopped) == 1
+        assert "transactionalIdPrefix" in str(queries.pop(stopped[0]).exception())
+        ((first, winner),) = queries.items()
+        _put(other if first else stream, first + 1, first + 3)
+        winner.processAllAvailable()
+        assert winner.isActive
+    finally:
+        for query in queries.values():
+            query.stop()
+    assert _read(stream) == list(range(10 * first, 10 * first + 30))
+
+
+def _has_failed(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.awaitTermination(1))
+    except StreamingQueryException:
+        return True
 
 
 def test_a_failed_batch_runs_again_without_a_trace(stream: Stream) -> None:
