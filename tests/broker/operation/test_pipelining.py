@@ -56,8 +56,8 @@ def held(kafka: EmbeddedBroker) -> Iterator[None]:
         holder.join(10)
 
 
-@pytest.mark.parametrize("sasl", [{}, USERS], ids=["open", "with its login before them"])
-def test_others_are_served_between(sasl: dict[str, str]) -> None:
+@pytest.mark.parametrize("sasl", [None, USERS], ids=["open", "with its login before them"])
+def test_others_are_served_between(sasl: dict[str, str] | None) -> None:
     with EmbeddedBroker(topics={"t": 1}, sasl=sasl) as kafka:
         servers = kafka.bootstrap_servers
         with RawClient(servers) as greedy, RawClient(servers) as modest:
