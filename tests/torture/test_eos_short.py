@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tools.torture_eos.kafka.cluster import EosCluster
-from tools.torture_eos.ledger import OK, TORN
 from tools.torture_eos.plans.kinds import Kind, Sink
 from tools.torture_eos.plans.plan import Choice, draw
 from tools.torture_eos.plans.steps import Step
 from tools.torture_eos.run import Result, run
 from tools.torture_eos.spark.driver import Drivers
+from tools.torture_eos.table import OK, TORN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,12 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.support.kafka.node import NodeError
+from tools.ledger import Ledger
 from tools.torture.cluster import TortureCluster
 from tools.torture.disk import small_disk
-from tools.torture.ledger import Ledger
 from tools.torture.plan import Plan, draw
 from tools.torture.run import Result, run
+from tools.torture.summary import summary
 from tools.torture.tracing import CONTEXTS, traced
+
+_LEDGER = Path(__file__).with_name("ledger.jsonl")
 
 
 def main() -> None:
@@ -36,7 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--secured", action="store_true", help="every run speaks SASL_SSL")
     parser.add_argument("--disk", type=Path, default=None, help="folder on a small file system")
     parser.add_argument("--traces", type=Path, default=None, help="folder for failing runs' logs")
-    parser.add_argument("--ledger", type=Path, default=Ledger().path)
+    parser.add_argument("--ledger", type=Path, default=_LEDGER)
     return parser.parse_args()
 
 
@@ -71,7 +74,7 @@ def _go_on(arguments: argparse.Namespace, disk: Path | None) -> bool:
                     bad += [plan.seed] if result.wrong else []
         except NodeError as error:
             _say(f"a new cluster is needed: {error}")
-    _say(ledger.summary())
+    _say(summary(ledger.lines()))
     _say(f"{arguments.runs} runs, {len(bad)} failed{': ' if bad else ''}{bad or ''}")
     return bool(bad)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from tests.support.certificates import CertificateAuthority
 from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.node import NodeError, free_port
+from tests.support.kafka.node import free_port
 from tools.torture.network.proxy import HOST, Encryption, Proxy
 
 if TYPE_CHECKING:
@@ -27,16 +27,20 @@ _USER, _PASSWORD = "torture", "torture-secret"
 _MECHANISM = "SCRAM-SHA-256"
 _REAUTH_MS = 2_000
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_SETTINGS = {
+QUICK_TO_FAIL_OVER = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "400",
     "replica.lag.time.max.ms": "1500",
     "replica.fetch.wait.max.ms": "100",
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
+    "log.index.size.max.bytes": "4096",
+}
+"""Settings with which another node takes over within two seconds."""
+_SETTINGS = {
+    **QUICK_TO_FAIL_OVER,
     "log.segment.delete.delay.ms": "500",
     "file.delete.delay.ms": "500",
-    "log.index.size.max.bytes": "4096",
     "controlled.shutdown.enable": "true",
 }
 DISK_NODE = 3
@@ -105,21 +109,6 @@ class TortureCluster(KafkaCluster):
         super().__exit__(kind, error, trace)
         if self.disk is not None:
             shutil.rmtree(self.disk / "data", ignore_errors=True)
-
-    def heal(self) -> None:
-        """Every node runs, answers, and is ready; one that fails to start gets another chance."""
-        try:
-            self._heal()
-        except NodeError:
-            self._heal()
-
-    def _heal(self) -> None:
-        for node in self.nodes:
-            if node.running:
-                node.resume()
-            else:
-                node.start()
-        self.wait_ready()
 
     def node_settings(self, node: KafkaNode) -> Mapping[str, str]:
         """A node's own listeners, and its own folder on the small disk."""

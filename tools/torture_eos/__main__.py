@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.kafka.node import NodeError
+from tools.ledger import Ledger
 from tools.torture_eos.kafka.cluster import EosCluster
 from tools.torture_eos.kafka.reading import open_transactions
-from tools.torture_eos.ledger import OK, Ledger, table
 from tools.torture_eos.plans.kinds import ONCE, RECIPES, Kind, Sink
 from tools.torture_eos.plans.plan import Choice, Plan, draw
 from tools.torture_eos.plans.steps import Step
 from tools.torture_eos.run import Result, run
 from tools.torture_eos.spark.driver import Drivers
+from tools.torture_eos.table import OK, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_LEDGER = Path(__file__).with_name("ledger.jsonl")
 
 
 def main() -> None:
@@ -54,13 +57,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="only print the ledger's table")
     parser.add_argument("--folder", type=Path, default=None, help="for runs; failing ones stay")
     parser.add_argument("--keep", action="store_true", help="folders of runs that are ok, too")
-    parser.add_argument("--ledger", type=Path, default=Ledger().path)
+    parser.add_argument("--ledger", type=Path, default=_LEDGER)
     return parser.parse_args()
 
 
 def _plans(arguments: argparse.Namespace, sink: Sink, ledger: Ledger) -> Iterable[Plan]:
     """In the order of what they need, so that clusters and drivers serve many runs."""
-    first = arguments.seed or arguments.first or ledger.next_seed(sink)
+    first = arguments.seed or arguments.first or ledger.next_seed(sink=sink)
     seeds = range(first, first + (1 if arguments.seed else arguments.runs))
     kinds = [kind for kind in arguments.kind or () if sink in RECIPES[kind].sinks] or [None]
     plans = []

@@ -16,10 +16,10 @@ from confluent_kafka.admin import NewTopic
 from tools.torture_eos.check import Findings, findings
 from tools.torture_eos.director import Director
 from tools.torture_eos.kafka.reading import UNCOMMITTED, await_stable, read
-from tools.torture_eos.ledger import OK, TORN
 from tools.torture_eos.plans.kinds import ONCE, TEARING, Kind, Sink
 from tools.torture_eos.seam.reporting import BUG, trace
 from tools.torture_eos.spark.driver import ROOT
+from tools.torture_eos.table import OK, TORN
 
 if TYPE_CHECKING:
     from pathlib import Path

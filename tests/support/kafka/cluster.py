@@ -84,6 +84,17 @@ class Cluster(ABC):
         self.node(node_id).start()
         self.wait_ready()
 
+    def heal(self) -> None:
+        """Every node runs, answers, and is ready; one that fails to start gets another chance.
+
+        Raises:
+            NodeError: it has failed again.
+        """
+        try:
+            self._run_all()
+        except NodeError:
+            self._run_all()
+
     def partition_dir(self, topic: str, partition: int, node_id: int = 1) -> Path:
         """The folder with the segments of a partition on a node."""
         return self.node(node_id).log_dir / f"{topic}-{partition}"
@@ -103,6 +114,14 @@ class Cluster(ABC):
                 ends = "\n".join(node.log_end() for node in up)
                 raise NodeError(f"the cluster {self.bootstrap_servers} is not ready:\n{ends}")
             time.sleep(0.1)
+
+    def _run_all(self) -> None:
+        for node in self.nodes:
+            if node.running:
+                node.resume()
+            else:
+                node.start()
+        self.wait_ready()
 
 
 def run_until_signal(cluster: Cluster) -> None:

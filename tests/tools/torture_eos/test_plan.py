@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from tools.torture_eos.ledger import Ledger, table
+from tools.ledger import Ledger
 from tools.torture_eos.plans.kinds import RECIPES, Sink, steps_of
 from tools.torture_eos.plans.plan import Plan, draw
 from tools.torture_eos.plans.source import number_of
 from tools.torture_eos.plans.steps import LOG, Step
 from tools.torture_eos.seam.points import POINTS
+from tools.torture_eos.table import table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,10 +58,10 @@ def test_the_files_hold_every_number_once(tmp_path: Path, plans: list[Plan]) -> 
 
 def test_the_ledger_goes_on_and_sums_up(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    assert ledger.next_seed(Sink.SPARK) == 1
+    assert ledger.next_seed(sink=Sink.SPARK) == 1
     line = {"kind": "driver killed", "sink": "kafka", "seed": 3, "lost": 0, "doubled": 70}
     ledger.append({**line, "result": "LOST 1", "lost": 1})
     ledger.append({**line, "result": "ok"})
-    assert (ledger.next_seed(Sink.SPARK), ledger.next_seed(Sink.AT_LEAST_ONCE)) == (4, 1)
+    assert (ledger.next_seed(sink=Sink.SPARK), ledger.next_seed(sink=Sink.AT_LEAST_ONCE)) == (4, 1)
     row = table(ledger.lines()).splitlines()[1]
     assert row.split() == ["driver", "killed", "1", "1", "0", "70"]

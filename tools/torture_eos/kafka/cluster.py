@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from tests.support.kafka.broker import KafkaCluster
-from tests.support.kafka.node import NodeError, free_port
+from tests.support.kafka.node import free_port
+from tools.torture.cluster import QUICK_TO_FAIL_OVER
 from tools.torture.network.proxy import HOST
 from tools.torture_eos.kafka.end_txns import EndTxns, Gate
 
@@ -16,22 +17,13 @@ if TYPE_CHECKING:
     from tests.support.kafka.node import KafkaNode
 
 _LISTENER = "PROXIED"
-_SETTINGS = {
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "400",
-    "replica.lag.time.max.ms": "1500",
-    "replica.fetch.wait.max.ms": "100",
-    "controller.quorum.election.timeout.ms": "1000",
-    "controller.quorum.fetch.timeout.ms": "2000",
-    "log.index.size.max.bytes": "4096",
-}
 
 
 class EosCluster(KafkaCluster):
     """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
 
     def __init__(self, nodes: int) -> None:
-        super().__init__(nodes=nodes, config=_SETTINGS)
+        super().__init__(nodes=nodes, config=QUICK_TO_FAIL_OVER)
         self._ports = {node.node_id: free_port() for node in self.nodes}
         self.end_txns = EndTxns()
         self.gates: dict[int, Gate] = {}
@@ -77,15 +69,4 @@ class EosCluster(KafkaCluster):
         """Every gate is open, every node runs, answers, and is ready."""
         for gate in self.gates.values():
             gate.open_gate()
-        try:
-            self._heal()
-        except NodeError:
-            self._heal()
-
-    def _heal(self) -> None:
-        for node in self.nodes:
-            if node.running:
-                node.resume()
-            else:
-                node.start()
-        self.wait_ready()
+        super().heal()

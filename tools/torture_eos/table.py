@@ -1,11 +1,8 @@
-"""One line for each run, kept in the repository, and the table of all."""
+"""The table of all runs in the ledger."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.torture_eos.plans.kinds import Kind, Sink
@@ -13,31 +10,8 @@ from tools.torture_eos.plans.kinds import Kind, Sink
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-LEDGER = Path(__file__).with_name("ledger.jsonl")
 OK, TORN = "ok", "torn"
 """What a run ends with: all is as it must be, or a batch is torn, as it must be, and it is told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """Lines of JSON at `path`."""
-
-    path: Path = LEDGER
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Every run so far."""
-        if not self.path.exists():
-            return []
-        return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
-
-    def next_seed(self, sink: Sink) -> int:
-        """A seed that was never run with this sink."""
-        return 1 + max((line["seed"] for line in self.lines() if line["sink"] == sink), default=0)
-
-    def append(self, line: dict[str, Any]) -> None:
-        """Add a run."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
 
 
 def table(lines: Iterable[dict[str, Any]]) -> str:

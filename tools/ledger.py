@@ -1,0 +1,33 @@
+"""A file with a line of JSON for each run of a torture, kept in the repository."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The runs so far at `path`, each with its `seed`."""
+
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every run so far."""
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
+
+    def next_seed(self, **labels: str) -> int:
+        """A seed that was never run in a run of these labels."""
+        seeds = (line["seed"] for line in self.lines() if labels.items() <= line.items())
+        return 1 + max(seeds, default=0)
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Add a run."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
