@@ -20,7 +20,6 @@ from spark_kafka_sink.admin.handlers.transactions import (
     ListTransactionsHandler,
 )
 from spark_kafka_sink.admin.lookups import BrokerLookup, CoordinatorLookup, LeaderLookup
-from spark_kafka_sink.admin.transaction_states import OPEN_STATES
 from spark_kafka_sink.common.errors import (
     ConfigError,
     FencedError,
@@ -34,6 +33,7 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
     error_name,
 )
+from spark_kafka_sink.protocol.transaction_state import OPEN_STATES
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
         ActiveProducer,
         ListedTransaction,
         TransactionDescription,
-        TransactionState,
     )
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 _FENCING_TIMEOUT_MS = 10_000
 """The transaction.timeout.ms of ids that are fenced: nobody begins a transaction with them."""

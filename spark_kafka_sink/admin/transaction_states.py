@@ -3,44 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-
-
-class TransactionState(StrEnum):
-    """Kafka's TransactionState, by its names there."""
-
-    EMPTY = "Empty"
-    """The producer has an id, and no transaction since."""
-    ONGOING = "Ongoing"
-    PREPARE_COMMIT = "PrepareCommit"
-    """It will be committed: the markers are being written."""
-    PREPARE_ABORT = "PrepareAbort"
-    COMPLETE_COMMIT = "CompleteCommit"
-    COMPLETE_ABORT = "CompleteAbort"
-    DEAD = "Dead"
-    """The id has expired."""
-    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """InitProducerId is about to abort it."""
-    UNKNOWN = "Unknown"
-    """One that this version has no name for."""
-
-    @classmethod
-    def _missing_(cls, _value: object) -> TransactionState:
-        return cls.UNKNOWN
-
-
-OPEN_STATES = (
-    TransactionState.ONGOING,
-    TransactionState.PREPARE_COMMIT,
-    TransactionState.PREPARE_ABORT,
-    TransactionState.PREPARE_EPOCH_FENCE,
-)
-"""Those that hold readers back."""
+    from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from spark_kafka_sink.admin.transaction_states import (
     ActiveProducer,
     ListedTransaction,
     TransactionDescription,
-    TransactionState,
 )
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
@@ -23,6 +22,7 @@ from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import INVALID_METADATA, ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from spark_kafka_sink.broker.coordinator import transaction_transitions as trans
 from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     ProducerIdAndEpoch,
     TransactionMetadata,
-    TransactionState,
 )
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ own (PrepareEpochFence) is one step here, as nothing can come between.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,18 +22,6 @@ NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
 """The highest epoch that a producer gets; the one above it is kept for the coordinator's fence."""
-
-
-class TransactionState(StrEnum):
-    """States, with Kafka's names."""
-
-    EMPTY = "Empty"
-    ONGOING = "Ongoing"
-    PREPARE_COMMIT = "PrepareCommit"
-    PREPARE_ABORT = "PrepareAbort"
-    COMPLETE_COMMIT = "CompleteCommit"
-    COMPLETE_ABORT = "CompleteAbort"
-    DEAD = "Dead"
 
 
 _AT_REST = frozenset(
@@ -51,6 +40,8 @@ BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
     TransactionState.DEAD: _AT_REST,
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset(),
+    TransactionState.UNKNOWN: frozenset(),
 }
 """From which states each may be entered. An abort at rest is one of transactions V2 (KIP-890)."""
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.coordinator.transaction_metadata import (
-    TransactionMetadata,
-    TransactionState,
-)
+from spark_kafka_sink.broker.coordinator.transaction_metadata import TransactionMetadata
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.journal import Journal

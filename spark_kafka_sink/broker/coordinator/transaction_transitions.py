@@ -19,8 +19,8 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     NO_TIME,
     ProducerIdAndEpoch,
     TransactionMetadata,
-    TransactionState,
 )
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.coordinator.transaction_metadata import TransactionState
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def handle(context: RequestContext) -> Answer:
 
 
 def _unknown(context: RequestContext) -> list[str]:
-    known = set(TransactionState)
+    known = set(TransactionState) - {TransactionState.UNKNOWN}
     return [state for state in context.request.state_filters if state not in known]
 
 

@@ -16,14 +16,12 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 
 if TYPE_CHECKING:
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.admin.transaction_states import (
-        TransactionDescription,
-        TransactionState,
-    )
+    from spark_kafka_sink.admin.transaction_states import TransactionDescription
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
     from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
     from spark_kafka_sink.exactly_once.scope import Scope
+    from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 
 class Standing(StrEnum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
@@ -21,6 +20,7 @@ from spark_kafka_sink.exactly_once.protocol import (
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans, abort_ours, nonces_of
 from spark_kafka_sink.exactly_once.steps.roll_forward import roll_forward
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

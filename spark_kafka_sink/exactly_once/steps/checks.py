@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

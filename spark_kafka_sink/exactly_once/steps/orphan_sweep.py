@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.exactly_once.end_outcome import is_ended
 from spark_kafka_sink.exactly_once.orphans import Candidate, is_orphan
 from spark_kafka_sink.exactly_once.transactional_id import parse_task_id, tasks_pattern
 from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

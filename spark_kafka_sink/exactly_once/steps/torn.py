@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.common.errors import TornTransactionError
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.transactional_id import driver_id
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

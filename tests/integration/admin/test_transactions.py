@@ -9,9 +9,9 @@ import pytest
 
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from tests.integration.admin.conftest import AnyKafka, connected
 from tests.integration.admin.opening import TIMEOUT_MS, open_transaction, open_transactions

@@ -9,10 +9,10 @@ import pytest
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.protocol.error_codes import ErrorCode
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from tests.integration.exactly_once.writing import PARTITIONS, SETTLE_SECONDS, stream
 from tests.support.kafka.admin import Admin

@@ -9,7 +9,6 @@ import pytest
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.by_hand.actions import accept_loss
 from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
@@ -21,6 +20,7 @@ from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from tests.integration.exactly_once.crashing import CrashError, crashing_driver
 from tests.integration.exactly_once.writing import (
     PARTITIONS,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.admin.transaction_states import TransactionState
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
@@ -27,6 +26,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 )
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
 from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import numbered
 from tests.support.clients.readers import by_confluent

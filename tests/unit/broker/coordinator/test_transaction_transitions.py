@@ -17,9 +17,9 @@ from spark_kafka_sink.broker.coordinator.transaction_metadata import (
     MAX_EPOCH,
     ProducerIdAndEpoch,
     TransactionMetadata,
-    TransactionState,
 )
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 ids = count(100)
 NOW = transitions.Now(ms=1_000, new_producer_id=ids.__next__)

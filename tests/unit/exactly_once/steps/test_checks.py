@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink.admin.transaction_states import TransactionDescription, TransactionState
+from spark_kafka_sink.admin.transaction_states import TransactionDescription
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
+from spark_kafka_sink.protocol.transaction_state import TransactionState
 from tests.unit.exactly_once.log.decisions import task_transactions
 
 TASKS = task_transactions(3)
