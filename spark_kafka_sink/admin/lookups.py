@@ -25,6 +25,7 @@ from spark_kafka_sink.protocol.error_codes import (
     ErrorCode,
 )
 from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.transaction_requests import find_coordinator
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 _SOON = 0.02
 """Seconds between two looks for a broker that is being connected to."""
-_TRANSACTION = 1
-"""The key type of a transactional id."""
 _BATCHED = 4
 """The first version of FindCoordinator with many keys (KIP-699)."""
 _MANY = 1_000
@@ -59,8 +58,7 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
 
     def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        values = {"key_type": _TRANSACTION, "coordinator_keys": keys, "key": keys[0]}
-        return [encode(build(request_type(self.api, version), values))]
+        return [encode(build(request_type(self.api, version), find_coordinator(keys)))]
 
     def results(self, keys: Sequence[str], answer: Answer) -> Mapping[str, KeyResult[Node]]:
         """See `ApiHandler`."""

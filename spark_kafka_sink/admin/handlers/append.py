@@ -12,7 +12,12 @@ from spark_kafka_sink.admin.call import only
 from spark_kafka_sink.admin.handlers.transactions import COORDINATOR_ACTIONS, leader_action, write
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from spark_kafka_sink.protocol.produce import PartitionData, ProduceHead, TopicData, produce_body
+from spark_kafka_sink.protocol.produce.request_writer import (
+    PartitionData,
+    ProduceHead,
+    TopicData,
+    produce_body,
+)
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

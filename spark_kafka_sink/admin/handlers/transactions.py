@@ -7,7 +7,6 @@ Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransaction
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
@@ -22,6 +21,7 @@ from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import INVALID_METADATA, ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_requests import by_topic, end_txn, init_producer_id
 from spark_kafka_sink.protocol.transaction_state import TransactionState
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
@@ -70,23 +70,18 @@ class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
     def __init__(
         self, timeout_ms: int, current: Mapping[str, OpenTransaction] | None = None
     ) -> None:
-        self._timeout = timedelta(milliseconds=timeout_ms)
+        self._timeout_ms = timeout_ms
         self._current = current or {}
 
     def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        values: dict[str, Any] = {
-            "transactional_id": keys[0],
-            "transaction_timeout": self._timeout,
-        }
-        if (current := self._current.get(keys[0])) is not None:
-            if version < _KNOWS_ITS_PRODUCER:
-                raise ProtocolError(
-                    "the broker can't give a producer that it knows a new epoch",
-                    hint="it needs Kafka 2.5 or later",
-                )
-            values["producer_id"] = current.producer_id
-            values["producer_epoch"] = current.epoch
+        current = self._current.get(keys[0])
+        if current is not None and version < _KNOWS_ITS_PRODUCER:
+            raise ProtocolError(
+                "the broker can't give a producer that it knows a new epoch",
+                hint="it needs Kafka 2.5 or later",
+            )
+        values = init_producer_id(keys[0], self._timeout_ms, current=current)
         return write(self.api, version, values)
 
     def results(
@@ -121,13 +116,7 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
 
     def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        transaction = self._transactions[keys[0]]
-        values = {
-            "transactional_id": transaction.transactional_id,
-            "producer_id": transaction.producer_id,
-            "producer_epoch": transaction.epoch,
-            "committed": self._commit,
-        }
+        values = end_txn(self._transactions[keys[0]], commit=self._commit)
         return write(self.api, version, values)
 
     def results(
@@ -278,14 +267,6 @@ _BUSY = frozenset(
     }
 )
 """The leader is right, and can't do it now."""
-
-
-def by_topic(partitions: Sequence[TopicPartition], indexes: str) -> list[dict[str, Any]]:
-    """Partitions as most requests name them; `indexes` is the name of the field with numbers."""
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        grouped.setdefault(topic, []).append(partition)
-    return [{"name": name, indexes: numbers} for name, numbers in grouped.items()]
 
 
 def _response(answer: Answer) -> Any:

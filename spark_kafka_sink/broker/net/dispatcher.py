@@ -13,7 +13,7 @@ from spark_kafka_sink.broker.security.server_security import ANONYMOUS
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import decode
 from spark_kafka_sink.protocol.messages import read_request_header, read_request_start
-from spark_kafka_sink.protocol.produce_request import plain_produce_request
+from spark_kafka_sink.protocol.produce.request_reader import plain_produce_request
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from spark_kafka_sink.broker.handlers.request_context import Outcome
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.message_builder import Values, build
 from spark_kafka_sink.protocol.messages import framed, response_header, response_parts
-from spark_kafka_sink.protocol.produce_response import plain_produce_response
+from spark_kafka_sink.protocol.produce.response_writer import plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:

@@ -9,7 +9,12 @@ from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.protocol.produce import PartitionData, ProduceHead, TopicData, produce_body
+from spark_kafka_sink.protocol.produce.request_writer import (
+    PartitionData,
+    ProduceHead,
+    TopicData,
+    produce_body,
+)
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

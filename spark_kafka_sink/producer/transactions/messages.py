@@ -5,13 +5,13 @@ Source: KIP-98, KIP-699 (FindCoordinator in batches), KIP-890, KIP-939.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol import transaction_requests
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.message_builder import build
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.protocol.message_builder import Values
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
-_KEY_TYPE = 1
-"""FindCoordinator: the key is a transactional id."""
-_BATCHED = 4
-"""The first version of FindCoordinator that asks for several keys (KIP-699)."""
 _TWO_PHASE = VersionRange(6, 6)
 """The version of InitProducerId that knows two-phase commit (KIP-939)."""
 _NO_TIMEOUT = 2**31 - 1
@@ -46,8 +43,8 @@ def find_coordinator(connection: Connection, transactional_id: str, context: obj
             error=error_name(ErrorCode.unsupported_version),
             hint="exactly-once needs Apache Kafka 2.1 or later, or what is compatible with it",
         )
-    values = {"key": transactional_id, "coordinator_keys": [transactional_id]}
-    return _request(ApiKey.FIND_COORDINATOR, version, {"key_type": _KEY_TYPE, **values}, context)
+    values = transaction_requests.find_coordinator([transactional_id])
+    return _request(ApiKey.FIND_COORDINATOR, version, values, context)
 
 
 def init_producer_id(
@@ -61,12 +58,9 @@ def init_producer_id(
     api = ApiKey.INIT_PRODUCER_ID
     version = _two_phase(connection) if settings.two_phase else connection.version(api)
     timeout_ms = _NO_TIMEOUT if settings.two_phase else settings.timeout_ms
-    values = {
-        "transactional_id": settings.transactional_id,
-        "transaction_timeout": timedelta(milliseconds=timeout_ms),
-        "enable2_pc": settings.two_phase,
-        "keep_prepared_txn": False,
-    }
+    values = transaction_requests.init_producer_id(
+        settings.transactional_id, timeout_ms, two_phase=settings.two_phase
+    )
     return _request(api, version, values, context)
 
 
@@ -92,34 +86,19 @@ def add_partitions(
 ) -> Request:
     """Tell the coordinator of transactions V1 which partitions are going to be written to."""
     api = ApiKey.ADD_PARTITIONS_TO_TXN
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    values = {
-        "v3_and_below_transactional_id": transaction.transactional_id,
-        "v3_and_below_producer_id": transaction.producer_id,
-        "v3_and_below_producer_epoch": transaction.epoch,
-        "v3_and_below_topics": [
-            {"name": topic, "partitions": numbers} for topic, numbers in by_topic.items()
-        ],
-    }
+    values = transaction_requests.add_partitions(transaction, partitions)
     return _request(api, connection.version(api), values, context)
 
 
 def abort(connection: Connection, transaction: OpenTransaction, context: object) -> Request:
     """End a transaction, nothing of it to be seen."""
     api = ApiKey.END_TXN
-    values = {
-        "transactional_id": transaction.transactional_id,
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.epoch,
-        "committed": False,
-    }
+    values = transaction_requests.end_txn(transaction, commit=False)
     version = connection.version(api, transaction.version.end_txn_cap)
     return _request(api, version, values, context)
 
 
-def _request(api: ApiKey, version: int, values: dict[str, Any], context: object) -> Request:
+def _request(api: ApiKey, version: int, values: Values, context: object) -> Request:
     payload = build(request_type(api, version), values)
     return Request(api=api, version=version, body=[encode(payload)], context=context)
 

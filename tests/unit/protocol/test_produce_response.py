@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.produce_response import plain_produce_response
+from spark_kafka_sink.protocol.produce.response_writer import plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
 INT64 = st.integers(-1, 2**63 - 1)
