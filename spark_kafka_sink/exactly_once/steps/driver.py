@@ -77,8 +77,12 @@ class Driver:
         """The decision log, to its end; a missing topic is made, or else it counts as empty."""
         with self.watch.step("read"):
             records = self._log.read(self._deadline, create=create)
-        self._chunks = max(self._chunks, records.most_chunks(self.scope))
+        self.note_chunks(records)
         return records
+
+    def note_chunks(self, records: DecisionRecords) -> None:
+        """See how many keys the scope's records take in the log, for `append` to take them back."""
+        self._chunks = max(self._chunks, records.most_chunks(self.scope))
 
     def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, as far as it goes without ending what its drivers are about.

@@ -59,13 +59,14 @@ def recover_runs(driver: Driver) -> None:
             continue
         record = records.latest(scope)
         if record is not None and isinstance(record.state, Decided) and not record.is_torn:
-            _recover_run(driver.of(scope), record.state)
+            run = driver.of(scope)
+            run.note_chunks(records)
+            _recover_run(run, record.state)
 
 
 def _recover_run(driver: Driver, decided: DecidedBatch) -> None:
     """As far as it goes: another run's trouble is said loudly, and stops nothing."""
     try:
-        driver.read()
         fates = commit_all(driver, decided)
         torn = Record.of(decided, driver.client.wall_ms(), fates) if fates else None
         driver.append(driver.fence(), torn, "done", APPEND_SECONDS)
