@@ -13,6 +13,11 @@ Spark finds the format by itself; nothing is imported for it. It takes the colum
     stream = ticks.writeStream.format("kafkaprod").options(**kafka, checkpointLocation="checkpoint")
     stream.start().awaitTermination(10)
 
+Exactly once for read_committed readers, whatever fails and runs again (docs/exactly-once.md)::
+
+    once = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
+    write.options(**once, batchId="2026-11-20").mode("append").save()
+
 What was delivered, and a broker for tests and demos::
 
     from spark_kafka_sink import DeliveryReport, EmbeddedBroker, summarize
@@ -24,6 +29,12 @@ What was delivered, and a broker for tests and demos::
     print(summarize(report))
 
 Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
+
+To read the code, follow a record: `config` and `spark` on the driver; in a task `spark`, and
+`producer` with its rooms append, buffer, send and, with exactly once, transactions; below it
+`records`, `client` and `protocol`; `report`; and back on the driver, with exactly once,
+`exactly_once`, which commits what the tasks have left open, by the requests of `admin`.
+docs/design.md has that way file by file.
 """
 
 from __future__ import annotations
