@@ -1,6 +1,6 @@
 """Which broker is responsible: a coordinator, a leader, the controller, one by its id, or any.
 
-Source: ``CoordinatorStrategy``, ``PartitionLeaderStrategy``, ``AllBrokersStrategy``.
+Source: ``PartitionLeaderStrategy``, ``AllBrokersStrategy``.
 """
 
 from __future__ import annotations
@@ -8,81 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 from zlib import crc32
 
-from spark_kafka_sink.admin.api_driver import (
-    LONGEST_WAIT,
-    Action,
-    ApiDriver,
-    ApiHandler,
-    K,
-    KeyResult,
-)
+from spark_kafka_sink.admin.api_driver import LONGEST_WAIT, ApiDriver, K
+from spark_kafka_sink.admin.handlers.coordinators import FindCoordinatorHandler
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.metadata import is_fatal
-from spark_kafka_sink.protocol.codec import encode
-from spark_kafka_sink.protocol.error_codes import (
-    COORDINATOR_UNAVAILABLE,
-    ClientErrorCode,
-    ErrorCode,
-)
-from spark_kafka_sink.protocol.message_builder import build
-from spark_kafka_sink.protocol.transaction_requests import find_coordinator
-from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from typing_extensions import Buffer
-
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.call import Answer
     from spark_kafka_sink.client.topic_partition import TopicPartition
 
 _SOON = 0.02
 """Seconds between two looks for a broker that is being connected to."""
-_BATCHED = 4
-"""The first version of FindCoordinator with many keys (KIP-699)."""
-_MANY = 1_000
 _FIRST_LANE = -1_000_000
 _MOST_BROKERS = 1 << 31
 """So that further connections to a broker have ids that no broker and no bootstrap server has."""
-
-
-class FindCoordinatorHandler(ApiHandler[str, Node]):
-    """The coordinators of transactional ids (KIP-98)."""
-
-    api = ApiKey.FIND_COORDINATOR
-
-    def keys_per_request(self, version: int | None) -> int:
-        """See `ApiHandler`."""
-        return _MANY if version is not None and version >= _BATCHED else 1
-
-    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
-        """See `ApiHandler`."""
-        return [encode(build(request_type(self.api, version), find_coordinator(keys)))]
-
-    def results(self, keys: Sequence[str], answer: Answer) -> Mapping[str, KeyResult[Node]]:
-        """See `ApiHandler`."""
-        response = answer.response
-        told = getattr(response, "coordinators", None)
-        if told is None:
-            return {keys[0]: _coordinator(response)}
-        return {one.key: _coordinator(one) for one in told}
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        retriable = code in COORDINATOR_UNAVAILABLE or code in _LOST
-        return Action.RETRY if retriable else Action.DONE
-
-
-_LOST = frozenset({ClientErrorCode.disconnected, ClientErrorCode.not_sent})
-
-
-def _coordinator(told: object) -> KeyResult[Node]:
-    code = int(getattr(told, "error_code", 0))
-    message = getattr(told, "error_message", None)
-    node_id, host, port = (getattr(told, name) for name in ("node_id", "host", "port"))
-    node = Node(int(node_id), host, int(port))
-    return KeyResult(code=code, message=message, value=None if code else node)
 
 
 class AnyBrokerLookup(Generic[K]):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.api_driver import ApiDriver, K, KeyResult, V
 from spark_kafka_sink.admin.denials import denied, on_topic, on_transactional_id
+from spark_kafka_sink.admin.handlers.producers import DescribeProducersHandler
 from spark_kafka_sink.admin.handlers.transactions import (
-    DescribeProducersHandler,
     DescribeTransactionsHandler,
     EndTxnHandler,
     InitProducerIdHandler,

@@ -1,4 +1,5 @@
 """The APIs, one class each: its requests, what its answers say, and what follows from their codes.
 
-In transactions.py those of coordinators, and what is not final; fetch.py, append.py and topics.py.
+In actions.py what is not final, in body.py how a request is written; coordinators.py and
+transactions.py ask coordinators, producers.py, fetch.py and append.py leaders, topics.py anybody.
 """

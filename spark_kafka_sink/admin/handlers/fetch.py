@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
 from spark_kafka_sink.admin.call import only
-from spark_kafka_sink.admin.handlers.transactions import leader_action, write
+from spark_kafka_sink.admin.handlers.actions import leader_action
+from spark_kafka_sink.admin.handlers.body import write
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey

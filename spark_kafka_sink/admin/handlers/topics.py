@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
 from spark_kafka_sink.admin.call import only
-from spark_kafka_sink.admin.handlers.transactions import write
+from spark_kafka_sink.admin.handlers.body import write
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.versions import ApiKey
 

@@ -1,60 +1,36 @@
-"""The requests about transactions, and what follows from each error code of their answers.
+"""The requests to the coordinators of transactions: InitProducerId, EndTxn, descriptions and lists.
 
 Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransactionsHandler``,
-``ListTransactionsHandler``, ``DescribeProducersHandler``.
+``ListTransactionsHandler``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
-from spark_kafka_sink.admin.transaction_states import (
-    ActiveProducer,
-    ListedTransaction,
-    TransactionDescription,
-)
+from spark_kafka_sink.admin.handlers.actions import COORDINATOR_ACTIONS
+from spark_kafka_sink.admin.handlers.body import write
+from spark_kafka_sink.admin.transaction_states import ListedTransaction, TransactionDescription
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.codec import encode
-from spark_kafka_sink.protocol.error_codes import INVALID_METADATA, ClientErrorCode, ErrorCode
-from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
-from spark_kafka_sink.protocol.transaction_requests import by_topic, end_txn, init_producer_id
+from spark_kafka_sink.protocol.transaction_requests import end_txn, init_producer_id
 from spark_kafka_sink.protocol.transaction_state import TransactionState
-from spark_kafka_sink.protocol.versions import ApiKey, request_type
+from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from typing_extensions import Buffer
 
     from spark_kafka_sink.admin.call import Answer
-    from spark_kafka_sink.protocol.message_builder import Values
     from spark_kafka_sink.protocol.transaction_version import TransactionVersion
-
-K = TypeVar("K", bound=Hashable)
-
-COORDINATOR_ACTIONS: Mapping[int, Action] = {
-    ClientErrorCode.disconnected: Action.LOOK_UP,
-    ClientErrorCode.not_sent: Action.LOOK_UP,
-    ErrorCode.coordinator_not_available: Action.LOOK_UP,
-    ErrorCode.not_coordinator: Action.LOOK_UP,
-    ErrorCode.coordinator_load_in_progress: Action.RETRY,
-    ErrorCode.concurrent_transactions: Action.RETRY,
-    ErrorCode.request_timed_out: Action.RETRY,
-    ErrorCode.network_exception: Action.LOOK_UP,
-}
-"""What is not final when a coordinator is asked; all else is."""
 
 _KNOWS_ITS_PRODUCER = 3
 """The first version of InitProducerId that goes on from an epoch (KIP-360)."""
 _MANY = 1_000
-_NO_OFFSET = -1
-
-
-def write(api: ApiKey, version: int, values: Values) -> list[Buffer]:
-    """A request's body out of a tree of plain values."""
-    return [encode(build(request_type(api, version), values))]
 
 
 class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
@@ -213,62 +189,6 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
         return COORDINATOR_ACTIONS.get(code, Action.DONE)
 
 
-class DescribeProducersHandler(ApiHandler[TopicPartition, tuple[ActiveProducer, ...]]):
-    """The producers that partitions' leaders remember."""
-
-    api = ApiKey.DESCRIBE_PRODUCERS
-
-    def keys_per_request(self, version: int | None) -> int:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return _MANY
-
-    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
-        """See `ApiHandler`."""
-        return write(self.api, version, {"topics": by_topic(keys, "partition_indexes")})
-
-    def results(
-        self,
-        keys: Sequence[TopicPartition],  # noqa: ARG002
-        answer: Answer,
-    ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
-        """See `ApiHandler`."""
-        return {
-            TopicPartition(topic.name, int(told.partition_index)): KeyResult(
-                code=int(told.error_code),
-                value=tuple(_active_producer(one) for one in told.active_producers),
-                message=told.error_message,
-                node=answer.node,
-            )
-            for topic in _response(answer).topics
-            for told in topic.partitions
-        }
-
-    def action(self, code: int) -> Action:
-        """See `ApiHandler`."""
-        return leader_action(code)
-
-
-def leader_action(code: int) -> Action:
-    """What follows from an error code of a partition's leader."""
-    lost = code in {ClientErrorCode.disconnected, ClientErrorCode.not_sent}
-    if lost or code in INVALID_METADATA or code == ErrorCode.unknown_leader_epoch:
-        return Action.LOOK_UP
-    return Action.RETRY if code in _BUSY else Action.DONE
-
-
-_BUSY = frozenset(
-    {
-        ErrorCode.request_timed_out,
-        ErrorCode.offset_not_available,
-        ErrorCode.corrupt_message,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.concurrent_transactions,
-    }
-)
-"""The leader is right, and can't do it now."""
-
-
 def _response(answer: Answer) -> Any:
     return answer.response
 
@@ -304,16 +224,4 @@ def _description(told: Any) -> TransactionDescription:
         timeout_ms=round(told.transaction_timeout.total_seconds() * 1000),
         started_ms=started if started > 0 else None,
         partitions=tuple(partitions),
-    )
-
-
-def _active_producer(told: Any) -> ActiveProducer:
-    start = int(told.current_txn_start_offset)
-    return ActiveProducer(
-        producer_id=int(told.producer_id),
-        epoch=int(told.producer_epoch),
-        last_sequence=int(told.last_sequence),
-        last_timestamp_ms=int(told.last_timestamp),
-        coordinator_epoch=int(told.coordinator_epoch),
-        transaction_start=None if start == _NO_OFFSET else start,
     )
