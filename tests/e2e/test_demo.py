@@ -75,7 +75,7 @@ def test_a_record_too_many_is_noticed() -> None:
     with EmbeddedBroker(topics={"mixed": 2}) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         producer.produce("mixed", b'{"year": 2013}', b"N14228")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         done = demo(
             *("--limit", "300", "--topic", "mixed"),
             *("--bootstrap-servers", kafka.bootstrap_servers),

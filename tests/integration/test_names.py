@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.session import ProducerSession
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.session import ProducerSession
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 SOON = {"max_block_ms": 10_000, "delivery_timeout_ms": 10_000, "request_timeout_ms": 5_000}
 
 

@@ -40,7 +40,7 @@ def test_the_examples_run(
         try:
             exec(code.replace(ADDRESS, broker.bootstrap_servers), {"spark": spark})
             (query,) = spark.streams.active
-            give_up = time.monotonic() + 60
+            give_up = time.monotonic() + 240
             while sum(broker.end_offsets("events")) <= 1000:
                 assert time.monotonic() < give_up, "nothing was streamed"
                 time.sleep(0.1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_WAIT_S = 30
+_WAIT_S = 60
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 Answer = TypeVar("Answer")
 

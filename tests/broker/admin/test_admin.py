@@ -22,7 +22,7 @@ NO_ERROR = ErrorCode.none
 
 def eventually(read: Callable[[], object], wanted: object) -> None:
     """Kafka applies changes a little after it has answered."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := read()) != wanted and time.monotonic() < deadline:
         time.sleep(0.05)
     assert found == wanted

@@ -42,7 +42,7 @@ def values(raw: RawClient, kind: int, name: str, *names: str) -> dict[str, tuple
 
 
 def until(read: Callable[[], object], wanted: object) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := read()) != wanted:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)

@@ -57,7 +57,7 @@ def tool(main: str, kafka: EmbeddedBroker, *arguments: str) -> str:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -119,7 +119,7 @@ class TestConfluent:
     def test_elect_leaders(self, kafka: EmbeddedBroker, admin: AdminClient) -> None:
         kafka.move_leader("t", 0, 2)
         wanted = [TopicPartition("t", 0), TopicPartition("t", 1)]
-        found = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(20)
+        found = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(60)
         assert {p.partition: e and e.name() for p, e in found.items()} == {
             0: None,
             1: "ELECTION_NOT_NEEDED",
@@ -131,16 +131,16 @@ class TestConfluent:
             "log.retention.ms", "55555", incremental_operation=AlterConfigOpType.SET
         )
         broker = ConfigResource("broker", "1", incremental_configs=[change])
-        admin.incremental_alter_configs([broker])[broker].result(20)
+        admin.incremental_alter_configs([broker])[broker].result(60)
         asked = ConfigResource("broker", "1")
-        found = admin.describe_configs([asked])[asked].result(20)["log.retention.ms"]
+        found = admin.describe_configs([asked])[asked].result(60)["log.retention.ms"]
         assert (found.value, found.source, found.is_read_only) == ("55555", 2, False)
 
     def test_authorized_operations(self, admin: AdminClient, group: str) -> None:
-        cluster = admin.describe_cluster(include_authorized_operations=True).result(20)
+        cluster = admin.describe_cluster(include_authorized_operations=True).result(60)
         assert AclOperation.ALTER_CONFIGS in cluster.authorized_operations
         described = admin.describe_consumer_groups([group], include_authorized_operations=True)
-        assert AclOperation.DELETE in described[group].result(20).authorized_operations
+        assert AclOperation.DELETE in described[group].result(60).authorized_operations
 
 
 class TestKafkaPython:

@@ -123,7 +123,7 @@ def test_many_connections_opened_and_dropped(shared: EmbeddedBroker) -> None:
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for client in opened:
             client.socket.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while shared.open_connections and time.monotonic() < deadline:
         time.sleep(0.02)
     assert shared.open_connections == 0
@@ -138,14 +138,20 @@ def test_clients_that_leave_while_they_wait(shared: EmbeddedBroker) -> None:
     end = shared.end_offsets("t")[0]
     for client in waiting:
         client.send(ApiKey.FETCH, 11, **fetch_values("t", end, max_wait=timedelta(minutes=5)))
-    time.sleep(0.1)
-    assert shared.run(lambda cluster: len(cluster.purgatory)) == 20
+    await_waiting(shared, 20)
     for client in waiting:
         client.socket.close()
     with connect(shared) as client:
         produce(client, "t", batch(1))
-    time.sleep(0.3)
-    assert shared.run(lambda cluster: len(cluster.purgatory)) == 0
+    await_waiting(shared, 0)
+
+
+def await_waiting(kafka: EmbeddedBroker, count: int) -> None:
+    """Block until so many requests wait."""
+    deadline = time.monotonic() + 60
+    while (found := kafka.run(lambda cluster: len(cluster.purgatory))) != count:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
 
 
 def test_a_client_that_does_not_read(shared: EmbeddedBroker) -> None:
@@ -161,7 +167,7 @@ def test_a_client_that_does_not_read(shared: EmbeddedBroker) -> None:
         started = time.monotonic()
         for _ in range(20):
             assert produce(busy, "t", batch(1)).error_code == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
 
 
 @FUZZ

@@ -14,7 +14,7 @@ from spark_kafka_sink import EmbeddedBroker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SECONDS = 20
+SECONDS = 60
 
 
 @pytest.fixture

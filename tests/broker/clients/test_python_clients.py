@@ -30,7 +30,7 @@ def test_kafka_python(kafka: EmbeddedBroker, codec: str | None, idempotent: bool
         bootstrap_servers=servers, compression_type=codec, enable_idempotence=idempotent
     )
     sent = [producer.send("made", value, headers=[("h", b"x")]) for value in VALUES]
-    assert len({(f.get(20).partition, f.get(20).offset) for f in sent}) == COUNT
+    assert len({(f.get(60).partition, f.get(60).offset) for f in sent}) == COUNT
     producer.close()
     for group in (None, "g"):
         consumer = KafkaConsumer(

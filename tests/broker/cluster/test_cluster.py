@@ -44,7 +44,7 @@ def produce_for(raw: RawClient, timeout_ms: int, records: bytes | bytearray, ack
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -59,15 +59,15 @@ def test_copies_without_lag_are_there_at_once() -> None:
 
 
 def test_acks_all_waits_for_the_followers_and_readers_for_the_high_watermark() -> None:
-    with cluster(follower_lag_ms=1_500) as kafka, client(kafka) as raw:
+    with cluster(follower_lag_ms=3_000) as kafka, client(kafka) as raw:
         started = time.monotonic()
         assert produce_for(raw, 10_000, batch(2), acks=1).error_code is ErrorCode.none
-        assert time.monotonic() - started < 1.4
+        assert time.monotonic() - started < 2.9
         got = fetch(raw, "t", 0)
         assert (got.error_code, got.high_watermark, got.records) == (0, 0, b"")
         started = time.monotonic()
-        assert produce_for(raw, 10_000, batch(1)).base_offset == 2
-        assert 1.4 < time.monotonic() - started < 9
+        assert produce_for(raw, 60_000, batch(1)).base_offset == 2
+        assert time.monotonic() - started > 2.9
         assert offsets(fetch(raw, "t", 0).records) == [0, 1, 2]
 
 
@@ -75,9 +75,9 @@ def test_a_reader_waits_for_the_high_watermark() -> None:
     with cluster(follower_lag_ms=200) as kafka, client(kafka) as raw:
         produce_for(raw, 0, batch(1), acks=1)
         started = time.monotonic()
-        got = fetch(raw, "t", 0, max_wait=timedelta(seconds=10))
+        got = fetch(raw, "t", 0, max_wait=timedelta(seconds=30))
         assert offsets(got.records) == [0]
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 29
 
 
 def test_followers_that_take_too_long() -> None:
@@ -85,7 +85,7 @@ def test_followers_that_take_too_long() -> None:
         started = time.monotonic()
         answer = produce_for(raw, 200, batch(1))
         assert (answer.error_code, answer.base_offset) == (ErrorCode.request_timed_out, 0)
-        assert 0.15 < time.monotonic() - started < 2
+        assert 0.15 < time.monotonic() - started < 4.9
         assert kafka.end_offsets("t")[0] == 1
 
 

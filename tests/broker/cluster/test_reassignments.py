@@ -59,7 +59,7 @@ def places(raw: RawClient, name: str) -> dict[int, tuple[list[int], list[int], i
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

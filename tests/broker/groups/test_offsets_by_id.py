@@ -37,7 +37,7 @@ def commit(
         "member_id": "",
         "topics": [{"topic_id": topic_id, "partitions": [partition]}],
     }
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = raw.call(ApiKey.OFFSET_COMMIT, 10, **request).topics[0]
         assert found.topic_id == topic_id

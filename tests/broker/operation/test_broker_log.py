@@ -57,7 +57,7 @@ def test_a_refused_administrative_request_is_told(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     with pytest.raises(KafkaException):
-        admin.create_topics([NewTopic("no/name", 1)])["no/name"].result(20)
+        admin.create_topics([NewTopic("no/name", 1)])["no/name"].result(60)
     assert any("no/name" in said and "INVALID_TOPIC" in said for said in warnings(caplog))
 
 
@@ -106,7 +106,7 @@ def test_good_requests_say_nothing(kafka: EmbeddedBroker, caplog: pytest.LogCapt
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for number in range(100):
         producer.produce("t", str(number))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert warnings(caplog) == []
 
 
@@ -133,7 +133,7 @@ def test_the_level_is_an_option(level: str, said: bool, tmp_path: Path) -> None:
         try:
             producer = Producer({"bootstrap.servers": next_line(process).split()[-1]})
             producer.produce("c", b"no key")
-            producer.flush(20)
+            producer.flush(60)
         finally:
             process.kill()
     assert ("INVALID_RECORD" in log.read_text()) is said

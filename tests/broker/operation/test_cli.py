@@ -42,10 +42,10 @@ def test_the_broker_runs_until_a_signal(number: int) -> None:
             ready = next_line(process)
             assert ready.startswith("kafkaprod broker ready on 127.0.0.1:")
             address = ready.split()[-1]
-            topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20).topics
+            topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=60).topics
             assert {name: len(t.partitions) for name, t in topics.items()} == {"a": 3, "b": 1}
             process.send_signal(number)
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
         finally:
             process.kill()
 

@@ -52,7 +52,7 @@ def port_forward(target: Callable[[], tuple[str, int]]) -> Iterator[int]:
         door.shutdown(socket.SHUT_RDWR)
         for one in sockets:
             one.close()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_clients_come_through_a_door_that_only_they_know() -> None:
@@ -63,17 +63,17 @@ def test_clients_come_through_a_door_that_only_they_know() -> None:
             topics={"t": 1}, host="0.0.0.0", port=inside, advertised_listeners=told
         ) as kafka:
             assert kafka.bootstrap_servers == f"127.0.0.1:{inside}"
-            listed = AdminClient({"bootstrap.servers": told}).list_topics(timeout=20)
+            listed = AdminClient({"bootstrap.servers": told}).list_topics(timeout=60)
             brokers: list[Any] = list(listed.brokers.values())
             assert [(b.host, b.port) for b in brokers] == [("localhost", outside)]
             producer = Producer({"bootstrap.servers": told})
             producer.produce("t", b"through")
-            assert producer.flush(20) == 0
+            assert producer.flush(60) == 0
             consumer = Consumer(
                 {"bootstrap.servers": told, "group.id": "g", "auto.offset.reset": "earliest"}
             )
             consumer.subscribe(["t"])
-            message = consumer.poll(20)
+            message = consumer.poll(60)
             consumer.close()
             assert message is not None
             assert message.value() == b"through"

@@ -44,16 +44,16 @@ def held(kafka: EmbeddedBroker) -> Iterator[None]:
 
     def stand(_: object) -> None:
         stands.set()
-        goes_on.wait(10)
+        goes_on.wait(60)
 
     holder = threading.Thread(target=lambda: kafka.run(stand))
     holder.start()
-    assert stands.wait(10)
+    assert stands.wait(60)
     try:
         yield
     finally:
         goes_on.set()
-        holder.join(10)
+        holder.join(60)
 
 
 @pytest.mark.parametrize("sasl", [None, USERS], ids=["open", "with its login before them"])

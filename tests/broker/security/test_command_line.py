@@ -63,7 +63,7 @@ def test_what_it_prints_is_what_a_client_needs(
         }
     )
     producer.produce("t", b"x", on_delivery=lambda error, _: outcome.append(error))
-    producer.flush(20)
+    producer.flush(60)
     assert outcome == [None]
 
 

@@ -323,7 +323,7 @@ def test_who_is_known_by_a_certificate(tmp_path: Path) -> None:
                 }
             )
             producer.produce("t", b"x", on_delivery=lambda error, _: outcome.append(error))
-            producer.flush(20)
+            producer.flush(60)
         assert outcome[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert outcome[1] is None
 
@@ -341,7 +341,7 @@ def test_librdkafka_says_so(kafka: EmbeddedBroker) -> None:
     admin = AdminClient(options)
     made = admin.create_topics([NewTopic("made", 1, 1)])["made"]
     with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
-        made.result(20)
+        made.result(60)
     kafka.deny("alice", "Write", transactional_id="t")
     producer = Producer(options | {"transactional.id": "t", "log_level": 0})
     with pytest.raises(KafkaException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):

@@ -125,19 +125,19 @@ def test_a_plain_client_gets_an_alert(tls_kafka: EmbeddedBroker) -> None:
 
 
 def test_a_slow_handshake_stops_nobody_and_ends(stranger: EmbeddedBroker) -> None:
-    with EmbeddedBroker(topics={"t": 1}, tls=True, handshake_timeout_ms=600) as broker:
+    with EmbeddedBroker(topics={"t": 1}, tls=True, handshake_timeout_ms=3000) as broker:
         started = time.monotonic()
         slow = [socket.create_connection(address(broker), 10) for _ in range(20)]
         for silent in slow:
             silent.sendall(b"\x16\x03\x01\x02\x00\x01")
         with TlsRawClient(broker) as client:
             assert produce(client, "t", bytes(batch())).error_code == 0
-        assert time.monotonic() - started < 0.6
+        assert time.monotonic() - started < 3.0
         for silent in slow:
             with silent:
-                silent.settimeout(10)
+                silent.settimeout(60)
                 assert silent.recv(1) == b""
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
 
 
 def test_the_certificate_changes_while_it_runs(tls_kafka: EmbeddedBroker) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PARTITIONS, ROWS = 4, 40
 SESSION_MS = 1200
-SECONDS = 20
+SECONDS = 60
 
 
 def cluster(**options: Any) -> EmbeddedBroker:

@@ -39,7 +39,7 @@ class BrokerProcess:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -102,7 +102,7 @@ class Writer:
         (self.failed if error else self.acked).append((message.value(), message.offset()))
 
     def wait_for(self, acked: int) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(self.acked) < acked and time.monotonic() < deadline:
             time.sleep(0.005)
         assert len(self.acked) >= acked

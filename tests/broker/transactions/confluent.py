@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
 
-SECONDS = 20
+SECONDS = 60
 
 
 def values(

@@ -16,7 +16,7 @@ from spark_kafka_sink.records.record_batch import BatchHeader
 if TYPE_CHECKING:
     from tests.broker.support.raw import RawClient
 
-WAIT_S = 15
+WAIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
 PARTITIONS = 4
 ROWS = 20
 """Of a task; in batch 17 task 3 has the numbers from 170,300 on."""
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS = 60.0
 ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _attempts = count(1_000)
 

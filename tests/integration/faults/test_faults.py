@@ -183,7 +183,7 @@ def test_a_broker_that_never_comes_back(fragile_kafka: KafkaCluster, unique_topi
         took = time.monotonic() - started
     finally:
         fragile_kafka.restart(1)
-    assert took < 12
+    assert took < 60
     text = str(error)
     assert "delivery.timeout.ms = 4000" in text
     assert fragile_kafka.bootstrap_servers in text

@@ -152,7 +152,7 @@ def test_an_unknown_topic_is_not_created_where_that_is_not_wanted(
     options = {"allow_auto_create_topics": "false", "max_block_ms": "1500"}
     with pytest.raises(UnknownTopicError, match=unique_topic):
         produce(old_kafka.bootstrap_servers, rows(unique_topic, [b"1"]), **options)
-    assert unique_topic not in old_kafka.admin.client().list_topics(timeout=10).topics
+    assert unique_topic not in old_kafka.admin.client().list_topics(timeout=60).topics
 
 
 def test_batches_too_large_are_split(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GIVEN = batch([("a", "t", None, None)])
-SECONDS = 5.0
+SECONDS = 30.0
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """From a client's request, without its size, to what the broker gets in its place."""
 
 _CHUNK = 64 * 1024
-_WAIT_S = 20
+_WAIT_S = 60
 
 
 @dataclass(slots=True)

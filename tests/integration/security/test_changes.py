@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.session import ProducerSession
     from tests.support.security.secured import SecuredKafka
 
-_WAIT_S = 30
-SOON_S = 10
+_WAIT_S = 60
+SOON_S = 30
 RENEWING = Door(name="renewing", listener=Listener.RENEWING, options=TRUST)
 
 

@@ -31,7 +31,7 @@ from tests.support.tls_servers import openssl_server
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka
 
-SOON_S = 10
+SOON_S = 30
 UNSUPPORTED_MECHANISM = as_error_code(33)
 MECHANISMS = {
     **{

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
-SOON_S = 10
+SOON_S = 30
 LOGIN = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_username": "alice",

@@ -14,7 +14,7 @@ from tests.support.security.refusals import REFUSALS, Refusal
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka
 
-SOON_S = 10
+SOON_S = 30
 """The options leave two minutes for delivery, and one for metadata."""
 
 

@@ -27,7 +27,7 @@ from tests.support.security.users import DENIED, User
 if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka
 
-SOON_S = 10
+SOON_S = 30
 
 
 def write(kafka: SecuredKafka, user: User, topic: str, **options: str) -> None:

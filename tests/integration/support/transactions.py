@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
 RETRIED = {14, 15, 16, 51}
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 def settings(timeout_ms: int = 60_000, *, two_phase: bool = False) -> TransactionSettings:

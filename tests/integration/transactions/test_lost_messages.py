@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROWS = 400
-PATIENCE = 20.0
+PATIENCE = 60.0
 STEPS = ("find-coordinator", "init-producer-id", "add-partitions-to-txn", "produce")
 EFFECTS = ("lose-request", "lose-response", "cut=5", "close")
 ERRORS = {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.kafka.cluster import Cluster
 
 ROWS, CHUNKS, PARTITIONS = 120, 60, 3
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> N
             await_gone(kafka, node)  # another is the coordinator now
         kafka.restart(node)
         writing.enough.set()
-        opened = written.result(90)
+        opened = written.result(180)
     end(kafka.bootstrap_servers, opened)
     expected = [n for first in range(PARTITIONS) for n in range(first, writing.rows, PARTITIONS)]
     deadline = time.monotonic() + PATIENCE

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 LARGE, OLD = b"x" * 30_000, 1_000_000_000_000
 CONFIG = {"max.message.bytes": "20000"}
 

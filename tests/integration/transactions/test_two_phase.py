@@ -16,7 +16,7 @@ from tests.support.kafka.broker import KafkaCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 ALLOWED = {
     "unstable.api.versions.enable": "true",
     "transaction.two.phase.commit.enable": "true",

@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_kafka_sink.report.delivery_report import WriteStatus
 from tests.spark.support.sink import create_topics
+from tests.spark.support.stream import WAIT_S
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, stream: Stream) -> No
     def run() -> None:
         writer = stream.files().writeStream.foreachBatch(twice).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(stream.folder / "checkpoint")).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(WAIT_S)
 
     for number in range(2):
         stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG4J = """
 rootLogger.level = debug
@@ -33,6 +35,7 @@ appender.file.fileName = {folder}/{log}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d %p %c: %m%n%ex
 """
+_PATIENCE_S = 300
 _DEBUG_SITE = "import logging\nlogging.basicConfig(level=logging.DEBUG)\n"
 
 
@@ -77,7 +80,7 @@ class Job:
         writer = writer.options(**options).trigger(availableNow=True)
         query = writer.option("checkpointLocation", checkpoint).start()
         try:
-            query.awaitTermination(60)
+            _await_progress(query)
         finally:
             self.shown += [json.dumps(query.lastProgress, default=str), str(query.exception())]
             query.explain(True)
@@ -119,6 +122,15 @@ def main(folder: Path, plan: Plan) -> None:
     (folder / "errors.json").write_text(json.dumps(job.errors))
     (folder / SHOWN).write_text("\n".join(job.shown))
     spark.stop()
+
+
+def _await_progress(query: StreamingQuery) -> None:
+    """Block until the query has ended and tells what it did; raises what it failed with."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (query.awaitTermination(1) and query.lastProgress):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the query has not ended within {_PATIENCE_S} s")
+        time.sleep(0.05)
 
 
 def _prepare(folder: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.security.secured import SecuredKafka
 
 ROWS = 300
-WAIT_S = 60
+WAIT_S = 240
 THEIRS = [door for door in DOORS if door.jvm]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.support.security.secured import SecuredKafka
 
-SOON_S = 15
+SOON_S = 40
 
 
 def refused(spark: SparkSession, kafka: SecuredKafka, door: Door, topic: str) -> str:

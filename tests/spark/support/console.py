@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_WAIT_S = 20
+_WAIT_S = 60
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.spark.support.sink import Sink
 
-WAIT_S = 90
+WAIT_S = 240
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 60
-WAIT_S = 60
+WAIT_S = 240
 OURS = "kafkaprod"
 PARTITIONING = "partitioning or clustering columns"
 NO_OPTIONS = r"the write has no options.*writeTo\(t\).options"

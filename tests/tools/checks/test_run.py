@@ -69,7 +69,7 @@ def write(folder: Path, **sources: str) -> list[Path]:
 
 
 def wait_for_pid(path: Path) -> int:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < deadline, "the test did not begin"
         time.sleep(0.02)

@@ -30,10 +30,10 @@ def test_the_second_commit_is_held(version: int) -> None:
     assert not ends.reached.is_set()
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(ends.pass_by, _frame(version, "a/q/3/1", committed=True))
-        assert ends.reached.wait(10)
+        assert ends.reached.wait(60)
         assert not held.done()
         ends.released.set()
-        held.result(10)
+        held.result(60)
 
 
 def test_nothing_is_held_unless_it_is_wanted() -> None:

@@ -60,7 +60,7 @@ def test_a_process_waits_at_its_stop(tmp_path: Path, run: Path) -> None:
         assert not at_file(run, 1).exists()
         go_file(run, 0).write_text(RAISE)
         with pytest.raises(StepError):
-            waiting.result(10)
+            waiting.result(60)
 
 
 def test_a_second_process_may_wait_at_the_same_step(tmp_path: Path, run: Path) -> None:
