@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+    from spark_kafka_sink.spark.driver.registration import register
 
 __all__ = [
     "AuthenticationError",
@@ -91,6 +92,7 @@ __all__ = [
     "UnknownTopicError",
     "__version__",
     "advise",
+    "register",
     "summarize",
 ]
 
@@ -99,6 +101,7 @@ _MODULES = {
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "advise": "spark_kafka_sink.report.advisor",
+    "register": "spark_kafka_sink.spark.driver.registration",
     "summarize": "spark_kafka_sink.report.summary",
 }
 """Where the names of `__all__` are; the others are errors."""

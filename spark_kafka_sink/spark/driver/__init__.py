@@ -1,0 +1,4 @@
+"""What a program calls on the driver beside Spark's own API.
+
+`registration` makes the format known to a thread.
+"""

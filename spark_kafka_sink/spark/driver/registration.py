@@ -1,0 +1,54 @@
+"""Makes `format("kafkaprod")` known where Spark does not find it by itself.
+
+Spark looks a Python data source up in the session that is active in the calling thread
+(`DataSource.lookupDataSource` asks `SparkSession.getActiveSession`). PySpark makes a session
+active in the thread that created it, and in no other. Sources that are found by themselves are
+those of the driver's Python (`DataSourceManager`), without what `--py-files` ships.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+_FOUND_BY_SPARK = "DATA_SOURCE_ALREADY_EXISTS"
+_lock = Lock()
+_known: WeakSet[SparkSession | ConnectSession] = WeakSet()
+"""Sessions that know the format; guarded by `_lock`."""
+
+
+def register(spark: SparkSession | ConnectSession) -> None:
+    """Make `format("kafkaprod")` known to a session, and to the thread that calls this.
+
+    Needed where a write fails with DATA_SOURCE_NOT_FOUND: in each thread other than the one that
+    made the session, and where `--py-files` shipped the package. Calling it again is harmless::
+
+        with ThreadPoolExecutor(8, initializer=register, initargs=(spark,)) as pool:
+            pool.map(write_one, topics)
+
+    Args:
+        spark: a session, classic or of Spark Connect, where threads need nothing.
+
+    Raises:
+        PySparkException: Spark refuses the data source.
+    """
+    if isinstance(spark, SparkSession):
+        spark.createDataFrame([], "value binary")  # makes the session active in this thread
+    with _lock:
+        if spark in _known:
+            return
+        try:
+            spark.dataSource.register(KafkaProdDataSource)
+        except PySparkException as error:
+            if error.getCondition() != _FOUND_BY_SPARK:
+                raise
+        _known.add(spark)

@@ -1,0 +1,49 @@
+"""What a session is told, and how often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from spark_kafka_sink import KafkaProdDataSource, register
+
+
+class Session:
+    """A session of Spark Connect, as far as it is asked; `refusal` is what registering raises."""
+
+    def __init__(self, refusal: str | None = None) -> None:
+        self.refusal = refusal
+        self.registered: list[type] = []
+
+    @property
+    def dataSource(self) -> Session:  # noqa: N802 - PySpark's name
+        return self
+
+    def register(self, source: type) -> None:
+        self.registered.append(source)
+        if self.refusal is not None:
+            raise PySparkException("no", errorClass=self.refusal, messageParameters={})
+
+
+def test_a_session_is_told_once() -> None:
+    session: Any = Session()
+    register(session)
+    register(session)
+    assert session.registered == [KafkaProdDataSource]
+
+
+def test_one_that_spark_has_found_already_will_do() -> None:
+    session: Any = Session("DATA_SOURCE_ALREADY_EXISTS")
+    register(session)
+    register(session)
+    assert len(session.registered) == 1
+
+
+def test_another_refusal_is_raised_each_time() -> None:
+    session: Any = Session("FOREIGN")
+    for _ in range(2):
+        with pytest.raises(PySparkException, match="no"):
+            register(session)
+    assert len(session.registered) == 2
