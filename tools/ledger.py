@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ class Ledger:
         """A seed that was never run in a run of these labels."""
         seeds = (line["seed"] for line in self.lines() if labels.items() <= line.items())
         return 1 + max(seeds, default=0)
+
+    def new_seeds(self, first: int, wanted: int, **labels: str) -> list[int]:
+        """The next so many seeds, from `first` on, that were never run in a run of these labels."""
+        done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
+        return list(islice((seed for seed in count(first) if seed not in done), wanted))
 
     def append(self, line: dict[str, Any]) -> None:
         """Add a run."""

@@ -22,6 +22,7 @@ from tools.docs.options import (
 )
 from tools.docs.phases import render_phases
 from tools.docs.report import render_fields, render_metric_fields, render_metric_names
+from tools.docs.torture import render_brokers, render_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "phases": render_phases,
     "model-searches": render_searches,
     "planted-bugs": render_planted_bugs,
+    "torture-runs": render_runs,
+    "torture-brokers": render_brokers,
 }
 """By the block's name; each is on one page."""
 

@@ -54,6 +54,7 @@ class Deeds:
             Deed.CUT_NETWORK: self._cut_network,
             Deed.MOVE_COORDINATORS: self._move_coordinators,
             Deed.WAKE_LATE: self._wake_late,
+            Deed.SLEEP: self._sleep,
             Deed.WAKE: self._wake,
             Deed.START_SECOND: self._start_second,
             Deed.LET_FIRST_GO: self._let_first_go,
@@ -149,6 +150,11 @@ class Deeds:
         _signal(at.process, signal.SIGSTOP)
         self._asleep.append(at.process)
         psutil.Process(at.process).parent().kill()
+        self._stops.let_go(at.number)
+
+    def _sleep(self, at: Reached) -> None:
+        _signal(at.process, signal.SIGSTOP)
+        self._asleep.append(at.process)
         self._stops.let_go(at.number)
 
     def _start_second(self, at: Reached) -> None:

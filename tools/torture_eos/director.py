@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tools.torture_eos.deeds import Deeds
-from tools.torture_eos.plans.kinds import TWO_DRIVERS
+from tools.torture_eos.plans.kinds import KILL_DRIVERS, TWO_DRIVERS
 from tools.torture_eos.stage import Stage, StuckError
 from tools.torture_eos.stops import Stops
 
@@ -48,7 +48,7 @@ class Director:
         """
         stage = self.stage
         stage.ended = 0.0
-        stage.prepare(self._drivers_wanted)
+        stage.prepare(self._drivers_wanted, self._deaths_ahead)
         stage.start()
         deadline = time.monotonic() + seconds
         while not self._is_over():
@@ -58,6 +58,11 @@ class Director:
             if time.monotonic() > deadline:
                 raise StuckError(f"not ended after {seconds:.0f} s; {stage.failures[-1:]}")
             time.sleep(_POLL_S)
+
+    @property
+    def _deaths_ahead(self) -> int:
+        """How many drivers are to be killed."""
+        return sum(fault.deed in KILL_DRIVERS for fault in self.stops.waiting)
 
     def _is_over(self) -> bool:
         stage = self.stage

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.torture_eos.kafka.cluster import EosCluster
+from tools.torture_eos.kafka.cluster import eos_cluster
+from tools.torture_eos.plans.brokers import Brokers
 from tools.torture_eos.plans.kinds import Deed, Kind, Sink
 from tools.torture_eos.plans.plan import Choice, Plan, draw
 from tools.torture_eos.plans.steps import Step, Stop
@@ -111,7 +112,7 @@ def main(names: Iterable[str]) -> None:
     missed = 0
     wanted = set(names) or set(Bug)
     folder = Path(tempfile.mkdtemp(prefix="torture-eos-planted-"))
-    with EosCluster(1) as cluster, closing(Drivers(folder / "drivers")) as drivers:
+    with eos_cluster(Brokers()) as cluster, closing(Drivers(folder / "drivers")) as drivers:
         for planted in PLANTED:
             if planted.bug in wanted:
                 result = run(cluster, drivers, planted.plan(), folder / planted.bug.name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tools.torture_eos.plans.plan import Profile
+    from tools.torture_eos.plans.recipes import Profile
     from tools.torture_eos.spark.driver import Driver, Drivers
 
 _MOST_STARTS = 12
@@ -42,10 +42,11 @@ class Stage:
         self.failures: list[str] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
 
-    def prepare(self, count: int) -> None:
-        """Have so many drivers at rest, for what must not wait until one has started."""
+    def prepare(self, count: int, spare: int) -> None:
+        """Have so many drivers at rest, for what must not wait, and `spare` more starting."""
+        self._drivers.expect(self._profile, max(count - len(self.used), 0) + spare)
         while len(self.used) < count:
-            self.used.append(self._drivers.take(self._profile))
+            self._take()
 
     def start(self, **changes: Any) -> Driver:
         """Start the stream on its checkpoint, by a driver at rest if there is one.
@@ -57,9 +58,7 @@ class Stage:
             raise StuckError(f"started {self.starts} times; {self.failures[-1:]}")
         self.starts += 1
         free = [one for one in self.used if one.alive and one not in self.running]
-        driver = free[0] if free else self._drivers.take(self._profile)
-        if driver not in self.used:
-            self.used.append(driver)
+        driver = free[0] if free else self._take()
         self.running.append(driver)
         self.tell(f"start {self.starts}, log {driver.log}")
         driver.start_stream({**self.spec, **changes})
@@ -98,6 +97,12 @@ class Stage:
                 driver.kill()
             else:
                 self._drivers.give_back(driver)
+
+    def _take(self) -> Driver:
+        driver = self._drivers.take(self._profile)
+        driver.begin_run()
+        self.used.append(driver)
+        return driver
 
     # Time.
 

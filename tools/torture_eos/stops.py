@@ -37,14 +37,19 @@ class Stops:
         self._end_txns = cluster.end_txns
         self._waiting = dict(enumerate(plan.faults))
         self._watch = TopicWatch(cluster.bootstrap_servers, topic, plan.source.partitions)
-        self._arm(re.escape(f"{topic}/stream/"))
+        self._arm(re.escape(topic))
         stops = [fault.stop.as_json() for fault in plan.faults]
         (folder / "steps.json").write_text(json.dumps(stops))
 
     @property
+    def waiting(self) -> list[Fault]:
+        """Those whose steps have not been reached."""
+        return list(self._waiting.values())
+
+    @property
     def missed(self) -> bool:
         """Whether nobody has come to a step at which somebody must."""
-        return any(not fault.optional for fault in self._waiting.values())
+        return any(not fault.optional for fault in self.waiting)
 
     def take_reached(self) -> Iterator[Reached]:
         """Each fault once, when its step is reached."""
@@ -84,11 +89,12 @@ class Stops:
         self._end_txns.arm("", 0)
         for fault in self._plan.faults:
             if fault.stop.step is Step.END_TXN:
-                self._end_txns.arm(rf"{prefix}[^/]+/{fault.stop.batch}/", fault.stop.hit)
+                batch = fault.stop.batch
+                of_task = rf"/stream/[^/]+/{batch}/" if batch is not None else "/batch/[^/]+/"
+                self._end_txns.arm(prefix + of_task, fault.stop.hit)
 
     def _records_at(self, fault: Fault) -> int:
-        assert fault.stop.batch is not None
         source = self._plan.source
-        numbers = source.numbers_of(fault.stop.batch)
+        numbers = source.numbers_of(fault.stop.batch or 0)
         full = fault.stop.step is Step.LOG_FULL
         return source.good_before(numbers.stop if full else numbers.start + len(numbers) // 2)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.torture_eos.plans.brokers import Release
 from tools.torture_eos.plans.kinds import Kind, Sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+LEDGER = Path(__file__).with_name("ledger.jsonl")
 OK, TORN = "ok", "torn"
 """What a run ends with: all is as it must be, or a batch is torn, as it must be, and it is told."""
 
 
-def table(lines: Iterable[dict[str, Any]]) -> str:
-    """A row for each kind; for each sink the runs, how many were ok, and what they lost, doubled.
+def latest(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of a seed that was run several times the last run counts."""
+    unlike = {"kafka": Release.V4_3_1, "two_phase": False}
+    return list({(line["sink"], line["seed"]): {**unlike, **line} for line in lines}.values())
 
-    Of a seed that was run several times the last run counts.
-    """
-    latest = {(line["sink"], line["seed"]): line for line in lines}
+
+def table(lines: Iterable[dict[str, Any]]) -> str:
+    """A row for each kind; for each sink the runs, how many were ok, what they lost, doubled."""
     cells: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for line in latest.values():
+    for line in latest(lines):
         cells[line["kind"], line["sink"]].append(line)
         cells["all", line["sink"]].append(line)
     sinks = [sink for sink in Sink if ("all", sink) in cells]

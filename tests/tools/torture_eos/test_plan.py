@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tools.ledger import Ledger
-from tools.torture_eos.plans.kinds import RECIPES, Sink, steps_of
-from tools.torture_eos.plans.plan import Plan, draw
+from tools.torture_eos.plans.kinds import Sink
+from tools.torture_eos.plans.plan import Plan, draw, kinds_in_turn
+from tools.torture_eos.plans.recipes import RECIPES, steps_of
 from tools.torture_eos.plans.source import number_of
 from tools.torture_eos.plans.steps import LOG, Step
 from tools.torture_eos.seam.points import POINTS
@@ -38,8 +39,19 @@ def test_every_kind_and_step_is_drawn(plans: list[Plan]) -> None:
     assert {str(plan.faults[0].stop.step) for plan in plans if plan.faults} == steps
 
 
+def test_two_rounds_meet_every_kind_on_every_number_of_nodes(plans: list[Plan]) -> None:
+    sink = plans[0].sink
+    met = {(plan.kind, plan.nodes) for plan in plans[: 2 * len(kinds_in_turn(sink))]}
+    assert met == {
+        (kind, nodes)
+        for kind, recipe in RECIPES.items()
+        for nodes in recipe.nodes
+        if sink in recipe.sinks
+    }
+
+
 def test_no_fault_befalls_the_last_batch(plans: list[Plan]) -> None:
-    for plan in plans:
+    for plan in (plan for plan in plans if not plan.job):
         assert all((fault.stop.batch or 0) < plan.source.batches - 1 for fault in plan.faults)
 
 
@@ -58,10 +70,11 @@ def test_the_files_hold_every_number_once(tmp_path: Path, plans: list[Plan]) -> 
 
 def test_the_ledger_goes_on_and_sums_up(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    assert ledger.next_seed(sink=Sink.SPARK) == 1
+    assert ledger.new_seeds(1, 3, sink=Sink.SPARK) == [1, 2, 3]
     line = {"kind": "driver killed", "sink": "kafka", "seed": 3, "lost": 0, "doubled": 70}
     ledger.append({**line, "result": "LOST 1", "lost": 1})
     ledger.append({**line, "result": "ok"})
-    assert (ledger.next_seed(sink=Sink.SPARK), ledger.next_seed(sink=Sink.AT_LEAST_ONCE)) == (4, 1)
+    assert ledger.new_seeds(2, 3, sink=Sink.SPARK) == [2, 4, 5]
+    assert ledger.new_seeds(3, 1, sink=Sink.AT_LEAST_ONCE) == [3]
     row = table(ledger.lines()).splitlines()[1]
     assert row.split() == ["driver", "killed", "1", "1", "0", "70"]

@@ -1,14 +1,17 @@
-"""A Kafka of one or three nodes whose clients come through proxies, which may cut the way."""
+"""A Kafka whose clients come through proxies, which may cut the way."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.support.kafka.broker import KafkaCluster
+from tests.support.kafka.cluster import Cluster
 from tests.support.kafka.node import free_port
+from tests.support.kafka.zookeeper import ZooKeeperCluster
 from tools.torture.cluster import QUICK_TO_FAIL_OVER
 from tools.torture.network.proxy import HOST
 from tools.torture_eos.kafka.end_txns import EndTxns, Gate
+from tools.torture_eos.plans.brokers import Brokers, Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,13 +20,23 @@ if TYPE_CHECKING:
     from tests.support.kafka.node import KafkaNode
 
 _LISTENER = "PROXIED"
+_TWO_PHASE = {
+    "unstable.api.versions.enable": "true",
+    "transaction.two.phase.commit.enable": "true",
+}
+_OLD = {
+    "replica.lag.time.max.ms": "1500",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "log.index.size.max.bytes": "4096",
+}
 
 
-class EosCluster(KafkaCluster):
+class EosCluster(Cluster):
     """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
 
-    def __init__(self, nodes: int) -> None:
-        super().__init__(nodes=nodes, config=QUICK_TO_FAIL_OVER)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._ports = {node.node_id: free_port() for node in self.nodes}
         self.end_txns = EndTxns()
         self.gates: dict[int, Gate] = {}
@@ -54,15 +67,15 @@ class EosCluster(KafkaCluster):
         """The listener that clients come to through the node's gate."""
         number = node.node_id
         direct = f"PLAINTEXT://{node.address}"
-        proxied = f"{_LISTENER}://{HOST}:{self._ports[number]}"
-        controller = f"CONTROLLER://{HOST}:{node.controller_port}"
+        listeners = [direct, f"{_LISTENER}://{HOST}:{self._ports[number]}"]
+        if node.controller_port:
+            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+        protocols = (f"{listener.split(':')[0]}:PLAINTEXT" for listener in listeners)
         return {
-            "listeners": f"{direct},{proxied},{controller}",
+            "listeners": ",".join(listeners),
             "advertised.listeners": f"{direct},{_LISTENER}://{HOST}:{self.gates[number].port}",
             "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": (
-                f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{_LISTENER}:PLAINTEXT"
-            ),
+            "listener.security.protocol.map": ",".join(protocols),
         }
 
     def heal(self) -> None:
@@ -70,3 +83,19 @@ class EosCluster(KafkaCluster):
         for gate in self.gates.values():
             gate.open_gate()
         super().heal()
+
+
+class _KRaft(EosCluster, KafkaCluster):
+    """Of today's release."""
+
+
+class _Old(EosCluster, ZooKeeperCluster):
+    """Of a release before 4.0."""
+
+
+def eos_cluster(brokers: Brokers) -> EosCluster:
+    """A cluster of these brokers."""
+    if brokers.release is not Release.V4_3_1:
+        return _Old(brokers.release, nodes=brokers.nodes, config=_OLD)
+    config = {**QUICK_TO_FAIL_OVER, **(_TWO_PHASE if brokers.two_phase else {})}
+    return _KRaft(nodes=brokers.nodes, config=config)

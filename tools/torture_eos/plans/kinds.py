@@ -1,11 +1,8 @@
-"""The kinds of fault: at which steps, what is done, and on what cluster."""
+"""Who writes, the kinds of fault, and what is done at a step; `recipes` puts them together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-
-from tools.torture_eos.plans.steps import COMMIT, DECIDING, EXACTLY_ONCE, LOG, OPENING, TASK, Step
 
 
 class Sink(StrEnum):
@@ -55,6 +52,9 @@ class Deed(StrEnum):
     SIGCONT when the batch is decided."""
     OUTLAST = "outlast"
     """The step lasts longer than transaction.timeout.ms."""
+    SLEEP = "sleep"
+    """SIGSTOP for a task's process, so that another attempt is made beside it; SIGCONT when the
+    batch is decided."""
     WAKE = "wake"
     """SIGCONT for who was to wake late."""
     START_SECOND = "start-second"
@@ -68,6 +68,7 @@ class Deed(StrEnum):
     NOTHING = "nothing"
 
 
+KILL_DRIVERS = frozenset({Deed.KILL_DRIVER, Deed.KILL_DRIVERS, Deed.KILL_JVM})
 TWO_DRIVERS = frozenset({Deed.PAUSE_DRIVER, Deed.SECOND_DRIVER, Deed.START_SECOND})
 
 
@@ -101,124 +102,8 @@ class Kind(StrEnum):
     TORN_BY_OTHERS = "transactions taken over after the decision"
     DRIVERS_INTERLEAVED = "two drivers, step by step"
     OTHER_CHECKPOINT = "new checkpoint under an old prefix"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """How a run of a kind is drawn; the steps that a sink doesn't have are left out.
-
-    `seconds`: how long a pause lasts, at least and at most. `executors`: on a cluster of two
-    executors, else in the driver's process. `lone_workers`: Python workers outlive their executor.
-    `shuffled`: the tasks that write read what others have left with the executors. `slow`: the
-    batch of the fault takes some seconds, so that the fault comes amid it. `timeout_ms`:
-    transaction.timeout.ms. `until`: steps at one of which the deed ends. `often`: how many runs of
-    all.
-    """
-
-    steps: tuple[Step, ...]
-    deed: Deed
-    sinks: frozenset[Sink] = frozenset(Sink)
-    nodes: tuple[int, ...] = (1, 3)
-    seconds: tuple[float, float] = (0.0, 0.0)
-    executors: bool = False
-    shuffled: bool = False
-    lone_workers: bool = False
-    slow: bool = False
-    timeout_ms: int | None = None
-    until: tuple[Step, ...] = ()
-    often: int = 2
-
-
-_TASK = (*TASK, *OPENING)
-_COMMIT = (*COMMIT, *DECIDING)
-_ANY = (*LOG, *_TASK, *_COMMIT)
-_TIMEOUT_MS = 12_000
-
-RECIPES: dict[Kind, Recipe] = {
-    Kind.NONE: Recipe(steps=(), deed=Deed.NOTHING, often=1),
-    Kind.WORKER_KILLED: Recipe(steps=_TASK, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
-    Kind.WORKER_PAUSED: Recipe(
-        steps=_TASK, deed=Deed.PAUSE_PROCESS, sinks=OURS, seconds=(0.5, 3.0), often=1
-    ),
-    Kind.COMMIT_KILLED: Recipe(steps=_COMMIT, deed=Deed.KILL_PROCESS, sinks=OURS, often=3),
-    Kind.COMMIT_RAISES: Recipe(steps=_COMMIT, deed=Deed.RAISE, sinks=OURS),
-    Kind.DRIVER_KILLED: Recipe(steps=_ANY, deed=Deed.KILL_DRIVER, slow=True, often=4),
-    Kind.DRIVER_KILLED_AFTER_COMMIT: Recipe(
-        steps=(Step.COMMIT_ENDED,), deed=Deed.KILL_DRIVER, sinks=OURS
-    ),
-    Kind.DRIVER_ALONE_KILLED: Recipe(steps=(*_TASK, *_COMMIT), deed=Deed.KILL_JVM, sinks=OURS),
-    Kind.DRIVER_REPLACED: Recipe(steps=_ANY, deed=Deed.PAUSE_DRIVER, slow=True),
-    Kind.TWO_DRIVERS: Recipe(steps=_ANY, deed=Deed.SECOND_DRIVER, slow=True),
-    Kind.QUERY_STOPPED: Recipe(steps=_ANY, deed=Deed.STOP_QUERY, slow=True),
-    Kind.EXECUTOR_KILLED: Recipe(
-        steps=_ANY, deed=Deed.KILL_EXECUTOR, executors=True, slow=True, often=1
-    ),
-    Kind.STAGE_RETRIED: Recipe(
-        steps=(*LOG, *_TASK), deed=Deed.KILL_EXECUTOR, executors=True, shuffled=True, slow=True
-    ),
-    Kind.BROKER_KILLED: Recipe(
-        steps=_ANY, deed=Deed.KILL_BROKER, seconds=(0.0, 3.0), slow=True, often=3
-    ),
-    Kind.BROKER_PAUSED: Recipe(
-        steps=_ANY, deed=Deed.PAUSE_BROKER, seconds=(1.0, 4.0), slow=True, often=1
-    ),
-    Kind.NETWORK_CUT: Recipe(
-        steps=_ANY, deed=Deed.CUT_NETWORK, seconds=(0.5, 4.0), slow=True, often=1
-    ),
-    Kind.DRIVER_KILLED_DECIDING: Recipe(steps=DECIDING, deed=Deed.KILL_DRIVER, sinks=ONCE, often=4),
-    Kind.DRIVER_KILLED_ENDING: Recipe(
-        steps=(Step.END_TXN,), deed=Deed.KILL_DRIVER, sinks=ONCE, often=3
-    ),
-    Kind.BROKER_KILLED_ENDING: Recipe(
-        steps=(Step.END_TXN,), deed=Deed.KILL_BROKER, sinks=ONCE, seconds=(0.0, 3.0)
-    ),
-    Kind.NETWORK_CUT_ENDING: Recipe(
-        steps=(Step.END_TXN,), deed=Deed.CUT_NETWORK, sinks=ONCE, seconds=(0.5, 4.0)
-    ),
-    Kind.COORDINATOR_MOVED: Recipe(
-        steps=(Step.TASK_OPENED, Step.TASK_FLUSHED, *DECIDING, Step.END_TXN),
-        deed=Deed.MOVE_COORDINATORS,
-        sinks=ONCE,
-        nodes=(3,),
-    ),
-    Kind.TASK_WAKES_LATE: Recipe(
-        steps=(Step.TASK_BEGUN, Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_APPENDED),
-        deed=Deed.WAKE_LATE,
-        sinks=ONCE,
-        executors=True,
-        lone_workers=True,
-        until=(Step.APPENDED,),
-    ),
-    Kind.TIMEOUT_BEFORE_DECISION: Recipe(
-        steps=(Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
-        deed=Deed.OUTLAST,
-        sinks=ONCE,
-        timeout_ms=_TIMEOUT_MS,
-    ),
-    Kind.TORN: Recipe(
-        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.OUTLAST, sinks=ONCE, timeout_ms=_TIMEOUT_MS
-    ),
-    Kind.TORN_BY_OTHERS: Recipe(
-        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.FENCE_TASKS, sinks=ONCE, often=1
-    ),
-    Kind.DRIVERS_INTERLEAVED: Recipe(
-        steps=DECIDING,
-        deed=Deed.START_SECOND,
-        sinks=ONCE,
-        until=(*DECIDING[1:], Step.COMMIT_ENDED),
-        often=4,
-    ),
-    Kind.OTHER_CHECKPOINT: Recipe(steps=(), deed=Deed.NOTHING, sinks=ONCE),
-}
-
-TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
-"""What may end with a torn batch; nothing else may."""
-
-
-def steps_of(recipe: Recipe, sink: Sink) -> tuple[Step, ...]:
-    """The steps at which the sink can be met."""
-    if sink is Sink.SPARK:
-        return tuple(step for step in recipe.steps if step in LOG)
-    if sink is Sink.AT_LEAST_ONCE:
-        return tuple(step for step in recipe.steps if step not in EXACTLY_ONCE)
-    return recipe.steps
+    SPECULATION = "slow task, run twice"
+    JOB_WORKER_KILLED = "batch job: worker killed"
+    JOB_COMMIT_RAISES = "batch job: commit() raises"
+    JOB_DRIVER_KILLED = "batch job: driver killed"
+    JOB_TWICE = "batch job: two at once"

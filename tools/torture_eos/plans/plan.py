@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 
-from tools.torture_eos.plans.kinds import RECIPES, Deed, Kind, Recipe, Sink, steps_of
+from tools.torture_eos.plans.brokers import Brokers, Release
+from tools.torture_eos.plans.kinds import Deed, Kind, Sink
+from tools.torture_eos.plans.recipes import RECIPES, TEARING, Profile, Recipe, steps_of
 from tools.torture_eos.plans.source import Source
 from tools.torture_eos.plans.steps import LOG, TWICE, Step, Stop
 
@@ -55,28 +58,31 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """What a driver is started with: runs of one profile may share it, one after the other."""
-
-    executors: bool = False
-    lone_workers: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that a run needs beside a cluster."""
 
     seed: int
     kind: Kind
     sink: Sink
-    nodes: int
+    brokers: Brokers
     profile: Profile
     shuffled: bool
+    job: bool
+    """A batch job with a batchId, else a stream."""
     source: Source
     faults: tuple[Fault, ...]
     timeout_ms: int | None
     bug: str = ""
     """What is planted into the sink, see `seam.bugs`."""
+
+    @property
+    def nodes(self) -> int:
+        return self.brokers.nodes
+
+    @property
+    def must_tear(self) -> bool:
+        """Whether a batch is torn; transactions of two phases have no timeout."""
+        return self.kind in TEARING and not (self.kind is Kind.TORN and self.brokers.two_phase)
 
     @property
     def where(self) -> str:
@@ -93,17 +99,16 @@ class Choice:
     kind: Kind | None = None
     step: Step | None = None
     nodes: int | None = None
+    release: Release = Release.V4_3_1
+    two_phase: bool = False
 
 
 def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
     """The plan of a seed."""
     random = Random(f"{seed}/{sink}")
-    kinds = {one: recipe for one, recipe in RECIPES.items() if sink in recipe.sinks}
-    drawn = random.choices(list(kinds), [recipe.often for recipe in kinds.values()])[0]
-    kind = choice.kind or drawn
-    recipe = kinds[kind]
-    drawn_nodes = random.choice(recipe.nodes)
-    nodes = choice.nodes or drawn_nodes
+    kind = choice.kind or _kind_of(seed, sink)
+    recipe = RECIPES[kind]
+    nodes = choice.nodes or _nodes_of(seed, sink, kind)
     batch = random.randrange(2)
     faults = _faults(random, recipe, sink, (nodes, batch), choice.step)
     if kind in _ACCOMPANIED and not choice.step:
@@ -112,13 +117,37 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
         seed=seed,
         kind=kind,
         sink=sink,
-        nodes=nodes,
-        profile=Profile(executors=recipe.executors, lone_workers=recipe.lone_workers),
+        brokers=Brokers(nodes=nodes, release=choice.release, two_phase=choice.two_phase),
+        profile=recipe.profile,
         shuffled=recipe.shuffled,
+        job=recipe.job,
         source=_source(random, seed, sink, recipe, batch),
         faults=faults,
-        timeout_ms=recipe.timeout_ms,
+        timeout_ms=None if choice.two_phase else recipe.timeout_ms,
     )
+
+
+@cache
+def kinds_in_turn(sink: Sink) -> tuple[Kind, ...]:
+    """Each kind as often as its recipe says; so many seeds in a row meet them all."""
+    kinds = {kind: recipe for kind, recipe in RECIPES.items() if sink in recipe.sinks}
+    turns = [kind for kind, recipe in kinds.items() for _ in range(recipe.often)]
+    Random(sink).shuffle(turns)
+    return tuple(turns)
+
+
+def _kind_of(seed: int, sink: Sink) -> Kind:
+    turns = kinds_in_turn(sink)
+    return turns[seed % len(turns)]
+
+
+def _nodes_of(seed: int, sink: Sink, kind: Kind) -> int:
+    """The runs of a kind take the numbers of nodes in turn."""
+    turns = kinds_in_turn(sink)
+    rounds, place = divmod(seed, len(turns))
+    before = rounds * turns.count(kind) + turns[:place].count(kind)
+    nodes = RECIPES[kind].nodes
+    return nodes[before % len(nodes)]
 
 
 def _faults(
@@ -138,7 +167,7 @@ def _faults(
     if recipe.deed is Deed.OUTLAST and recipe.timeout_ms is not None:
         seconds = recipe.timeout_ms / 1000 + 2
     fault = Fault(
-        stop=Stop(step=step, batch=None if step is Step.PLANNED else batch, hit=hit),
+        stop=Stop(step=step, batch=None if recipe.job or step is Step.PLANNED else batch, hit=hit),
         deed=recipe.deed,
         node=random.randrange(1, nodes + 1),
         seconds=round(seconds, 2),
@@ -180,6 +209,9 @@ def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -
         for number in range(batches)
         for _ in range(per_batch)
     ]
+    if recipe.job:
+        rows = [random.choice(_MANY_ROWS) for _ in rows]
+        per_batch = len(rows)
     total = sum(rows)
     first = batch * per_batch
     slow = range(first, first + per_batch) if recipe.slow else ()
@@ -189,7 +221,7 @@ def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -
         seed=seed,
         rows=tuple(rows),
         files_per_batch=per_batch,
-        partitions=random.choice((1, 3, 4)),
+        partitions=random.choice((3, 4) if recipe.shuffled else (1, 3, 4)),
         value_size=random.choice((5, 60, 400)),
         explicit=explicit,
         dead=frozenset(dead),

@@ -8,14 +8,16 @@ from tools.torture_eos.plans.steps import Step
 
 _WRITER = "spark_kafka_sink.spark.writer"
 _SESSION = "spark_kafka_sink.producer.session"
+TASK, JOB = "task", "job"
+"""Scopes that are no argument's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """`before` and `after`: the steps that a call of `module`'s `function` begins and ends with.
 
-    `scope`: how the micro-batch is known from here on: "task", or the argument `batchId`. `told`:
-    what of its first argument goes into the trace.
+    `scope`: how the micro-batch is known from here on: by the task, or by the argument `batchId`;
+    jobs have none. `told`: what of its first argument goes into the trace.
     """
 
     module: str
@@ -37,7 +39,7 @@ POINTS = (
         "KafkaProdDataSource.streamWriter",
         after=Step.PLANNED,
     ),
-    Point(_WRITER, "TaskWriter.run", Step.TASK_BEGUN, Step.TASK_ENDED, scope="task"),
+    Point(_WRITER, "TaskWriter.run", Step.TASK_BEGUN, Step.TASK_ENDED, scope=TASK),
     Point(_SESSION, "ProducerSession.append", after=Step.TASK_APPENDED),
     Point(_SESSION, "ProducerSession.flush", after=Step.TASK_FLUSHED),
     Point(
@@ -55,7 +57,7 @@ POINTS = (
         "TransactionalTaskWriter.run",
         Step.TASK_BEGUN,
         Step.TASK_ENDED,
-        scope="task",
+        scope=TASK,
     ),
     Point(f"{_TRANSACTIONS}.messages", "init_producer_id", before=Step.TASK_OPENING),
     Point(
@@ -63,6 +65,20 @@ POINTS = (
         "TransactionManager._initialized",
         after=Step.TASK_OPENED,
         told="settings.transactional_id",
+    ),
+    Point(
+        f"{_EXACTLY_ONCE}.writers",
+        "ExactlyOnceWriter.commit",
+        Step.COMMIT_BEGUN,
+        Step.COMMIT_ENDED,
+        scope=JOB,
+    ),
+    Point(
+        f"{_EXACTLY_ONCE}.writers",
+        "ExactlyOnceWriter.abort",
+        Step.ABORT_BEGUN,
+        Step.ABORT_ENDED,
+        scope=JOB,
     ),
     Point(
         f"{_EXACTLY_ONCE}.writers",

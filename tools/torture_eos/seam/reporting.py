@@ -59,6 +59,8 @@ class Reporter:
         before = self._where
         if kind == "task":
             self._where = _task()
+        elif kind == "job":
+            self._where = {}
         else:
             self._where = {"batch": kwargs[kind] if kind in kwargs else args[-1]}
         self._hits.clear()

@@ -22,7 +22,7 @@ from tools.torture_eos.seam.reporting import CONTROL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tools.torture_eos.plans.plan import Profile
+    from tools.torture_eos.plans.recipes import Profile
 
 ROOT = Path(__file__).resolve().parents[3]
 _SEAM = ROOT / "tools" / "torture_eos" / "seam"
@@ -31,9 +31,11 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Driver:
-    """A driver process and all that it starts; `folder` is its own."""
+    """A driver process and all that it starts; `folder` is its own, `java_options` its JVMs'."""
 
-    def __init__(self, profile: Profile, folder: Path, control: Path) -> None:
+    def __init__(
+        self, profile: Profile, folder: Path, control: Path, java_options: str = ""
+    ) -> None:
         self.profile = profile
         self.log = folder / "driver.log"
         folder.mkdir(parents=True)
@@ -45,7 +47,7 @@ class Driver:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, json.dumps(asdict(profile)), str(folder)],
+                [*command, json.dumps(asdict(profile)), str(folder), java_options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -56,6 +58,7 @@ class Driver:
             )
         self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.busy = False
+        self._log_start = 0
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -75,8 +78,19 @@ class Driver:
             time.sleep(0.02)
         raise TimeoutError(f"the driver does not start:\n{self.log.read_text()[-3000:]}")
 
+    @property
+    def logged(self) -> str:
+        """What it has logged in this run."""
+        with self.log.open(errors="replace") as log:
+            log.seek(self._log_start)
+            return log.read()
+
+    def begin_run(self) -> None:
+        """What it has logged so far belongs to earlier runs."""
+        self._log_start = self.log.stat().st_size
+
     def start_stream(self, spec: dict[str, Any]) -> None:
-        """Have it run a stream to its end."""
+        """Have it run a stream, or a job, to its end."""
         self.busy = True
         self._tell({"start": spec})
 
@@ -138,23 +152,33 @@ class Driver:
 class Drivers:
     """Drivers that are at rest are used again by the next run of their profile."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, java_options: str = "") -> None:
         self._folder = folder
+        self._java_options = java_options
         self.control = folder / "control"
         self.control.mkdir(parents=True)
         self._idle: list[Driver] = []
+        self._starting: list[Driver] = []
         self._count = 0
+
+    def expect(self, profile: Profile, count: int) -> None:
+        """Begin to start drivers until so many are at rest or starting; others are killed."""
+        for drivers in (self._idle, self._starting):
+            for driver in [one for one in drivers if one.profile != profile or not one.alive]:
+                driver.kill()
+                drivers.remove(driver)
+        while len(self._idle) + len(self._starting) < count:
+            self._count += 1
+            folder = self._folder / f"driver-{self._count}"
+            driver = Driver(profile, folder, self.control, self._java_options)
+            self._starting.append(driver)
 
     def take(self, profile: Profile) -> Driver:
         """One that takes commands."""
-        for driver in self._idle:
-            if driver.profile == profile and driver.alive:
-                self._idle.remove(driver)
-                return driver
-        while self._idle:
-            self._idle.pop().kill()
-        self._count += 1
-        driver = Driver(profile, self._folder / f"driver-{self._count}", self.control)
+        self.expect(profile, 1)
+        if self._idle:
+            return self._idle.pop(0)
+        driver = self._starting.pop(0)
         try:
             driver.wait_ready()
         except BaseException:
@@ -167,9 +191,10 @@ class Drivers:
         self._idle.append(driver)
 
     def close(self) -> None:
-        """Kill those at rest."""
-        while self._idle:
-            self._idle.pop().kill()
+        """Kill those at rest, and those that start."""
+        for driver in (*self._idle, *self._starting):
+            driver.kill()
+        self._idle, self._starting = [], []
 
 
 def _command(process: psutil.Process) -> str:

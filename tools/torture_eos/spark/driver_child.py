@@ -1,6 +1,6 @@
-"""A driver: `driver_child PROFILE FOLDER` runs streams as lines of JSON on standard input say.
+"""A driver: `driver_child PROFILE FOLDER JAVA-OPTIONS` runs what lines on standard input say.
 
-It answers with lines that begin with "@ ". It ends with its standard input.
+They are JSON, and so are its answers, which begin with "@ ". It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import os
 import queue
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from tests.support.kafka.jars import SPARK_SINK, ensure
 from tools.torture_eos.plans.plan import ARROW_ROWS
+from tools.torture_eos.spark.standalone import EXECUTORS, start_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,17 +39,26 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
     "spark.sql.sources.useV1SourceList": "",
-    "spark.executor.extraJavaOptions": _QUICK,
     "spark.network.timeoutInterval": "2s",
+    # One task for each file.
+    "spark.sql.files.openCostInBytes": "128m",
+}
+_SPECULATION = {
+    "spark.executor.cores": "2",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "2",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "2s",
 }
 _SCHEMA = "value string, key string, place int, nap bigint"
 _NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
 
 
-def main(profile: dict[str, Any], folder: str) -> None:
+def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
     """Until standard input ends."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = _session(profile, folder)
+    spark = _session(profile, folder, f"{_QUICK} {java_options}")
     _say(ready=True)
     commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
@@ -58,16 +69,20 @@ def main(profile: dict[str, Any], folder: str) -> None:
     os._exit(0)
 
 
-def _session(profile: dict[str, Any], folder: str) -> SparkSession:
+def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSession:
     master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
+    if profile["hosts"]:
+        master = start_cluster(folder)
     settings = {
         **_SETTINGS,
         # A daemon would end its workers with the executor.
         "spark.python.use.daemon": str(not profile["lone_workers"]).lower(),
-        "spark.driver.extraJavaOptions": f"{_QUICK} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"{java_options} -Dderby.system.home={folder}",
+        "spark.executor.extraJavaOptions": java_options,
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": f"{folder}/local",
         "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
+        **(_SPECULATION if profile["hosts"] else {}),
     }
     builder = SparkSession.builder.master(master).appName("torture-eos")
     for name, value in settings.items():
@@ -90,8 +105,12 @@ def _run(
     spec: dict[str, Any],
     commands: queue.SimpleQueue[dict[str, Any] | None],
 ) -> None:
-    query: StreamingQuery | None = None
     try:
+        _await_executors(spark)
+        if spec["job"]:
+            _run_job(spark, spec)
+            _say(ended=True)
+            return
         query = _start(spark, spec)
         while not query.awaitTermination(0.1):  # type: ignore[arg-type]
             if not commands.empty():
@@ -107,14 +126,30 @@ def _run(
 
 def _start(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
     reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", spec["files"])
-    frame: DataFrame = reader.parquet(spec["input"])
-    if spec["shuffled"]:
-        frame = frame.repartition(3, "place")
-    value = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
-    frame = frame.selectExpr(value, "place AS partition" if spec["explicit"] else "key")
+    frame = _rows(reader.parquet(spec["input"]), spec)
     writer = frame.writeStream.format(spec["format"]).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", spec["checkpoint"])
     return writer.options(**spec["options"]).start()
+
+
+def _run_job(spark: SparkSession, spec: dict[str, Any]) -> None:
+    frame = _rows(spark.read.schema(_SCHEMA).parquet(spec["input"]), spec)
+    frame.write.format(spec["format"]).options(**spec["options"]).mode("append").save()
+
+
+def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    if spec["shuffled"]:
+        frame = frame.repartition(3, "place")
+    value = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
+    return frame.selectExpr(value, "place AS partition" if spec["explicit"] else "key")
+
+
+def _await_executors(spark: SparkSession) -> None:
+    """An earlier run may have killed one."""
+    context = spark.sparkContext
+    wanted = 1 if str(context.master).startswith("local[") else 1 + EXECUTORS
+    while context._jsc.sc().getExecutorMemoryStatus().size() < wanted:
+        time.sleep(0.05)
 
 
 def _say(**what: Any) -> None:
@@ -123,4 +158,4 @@ def _say(**what: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2])
+    main(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,80 @@
+"""What the runs under faults have found, from the ledger that they keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tools.docs.markdown import table
+from tools.ledger import Ledger
+from tools.torture_eos.plans.kinds import Kind, Sink
+from tools.torture_eos.table import LEDGER, OK, TORN, latest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SUMS = ("lost", "doubled", "torn")
+_HEADING = (
+    "kind of fault",
+    *("`exactly-once`: runs", *_SUMS),
+    *("at least once: runs", *_SUMS[:2]),
+    *("Spark's `kafka`: runs", *_SUMS[:2]),
+)
+
+
+def render_runs() -> str:
+    """A row for each kind of fault, the three sinks side by side, and the sum of all."""
+    lines = latest(Ledger(LEDGER).lines())
+    kinds = [kind for kind in Kind if any(line["kind"] == kind for line in lines)]
+    rows = [_row(kind, [line for line in lines if line["kind"] == kind]) for kind in kinds]
+    return table(_HEADING, [*rows, _row("**all**", lines)])
+
+
+def render_brokers() -> str:
+    """The runs of exactly-once by what they were against, and how many of them failed."""
+    lines = [line for line in latest(Ledger(LEDGER).lines()) if line["sink"] == Sink.EXACTLY_ONCE]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for line in sorted(lines, key=_brokers):
+        groups.setdefault(_told(line), []).append(line)
+    rows = (
+        (told, f"{len(group)}", *map(str, _sums(group)), f"{_failed(group)}")
+        for told, group in groups.items()
+    )
+    return table(("brokers", "runs", *_SUMS, "failed otherwise"), rows)
+
+
+def _row(name: str, lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    cells = [name]
+    for sink in (Sink.EXACTLY_ONCE, Sink.AT_LEAST_ONCE, Sink.SPARK):
+        runs = [line for line in lines if line["sink"] == sink]
+        sums = _sums(runs) if sink is Sink.EXACTLY_ONCE else _sums(runs)[:2]
+        cells += [f"{number:,}" if runs else "" for number in (len(runs), *sums)]
+    return tuple(cells)
+
+
+def _sums(lines: Iterable[dict[str, Any]]) -> tuple[int, int, int]:
+    """Numbers lost, numbers doubled, runs in which a batch was torn."""
+    found = Counter[str]()
+    for line in lines:
+        found["lost"] += line["lost"]
+        found["doubled"] += line["doubled"]
+        found["torn"] += line["result"] == TORN
+    return found["lost"], found["doubled"], found["torn"]
+
+
+def _failed(lines: Iterable[dict[str, Any]]) -> int:
+    return sum(
+        line["result"] not in {OK, TORN} and not line["lost"] and not line["doubled"]
+        for line in lines
+    )
+
+
+def _brokers(line: dict[str, Any]) -> tuple[bool, list[int], int]:
+    release = [-int(part) for part in line["kafka"].split(".")]
+    return (line["two_phase"], release, line["nodes"])
+
+
+def _told(line: dict[str, Any]) -> str:
+    nodes = "one node" if line["nodes"] == 1 else f"{line['nodes']} nodes"
+    two_phase = ", `twoPhaseCommit=true`" if line["two_phase"] else ""
+    return f"Kafka {line['kafka']}, {nodes}{two_phase}"
