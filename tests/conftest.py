@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
 
 _numbers = itertools.count(1)
+# Sparks that tests start compile quickly rather than well.
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
 
 
 def pytest_configure(config: pytest.Config) -> None:

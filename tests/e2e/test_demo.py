@@ -30,7 +30,7 @@ def demo(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Co
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=240,
+        timeout=280,
         check=False,
     )
 

@@ -80,7 +80,7 @@ def run(arguments: list[str], folder: Path) -> None:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=280,
+        timeout=560,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]

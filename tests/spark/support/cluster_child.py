@@ -31,6 +31,7 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "600m",
     "spark.executor.memory": "600m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.task.maxFailures": "8",
     "spark.stage.maxConsecutiveAttempts": "8",
     "spark.speculation": "true",

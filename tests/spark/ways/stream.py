@@ -1,4 +1,4 @@
-"""The ways of a stream: every trigger with every output mode, tables, foreachBatch."""
+"""The ways of a stream: every trigger, every output mode, tables, foreachBatch."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ STREAMS = (
         for name, trigger in _TRIGGERS.items()
     ),
     *(
-        Way(name=f"stream-{mode}-{name}", act=_stream(mode, trigger), refused=refused)
-        for name, trigger in _TRIGGERS.items()
-        for mode, refused in (
-            ("update", "(?i)update"),
-            ("complete", "output mode complete.*append"),
+        Way(name=f"stream-{mode}-{name}", act=_stream(mode, _TRIGGERS[name]), refused=refused)
+        for mode, name, refused in (
+            ("update", "default", "(?i)update"),
+            ("complete", "default", "output mode complete.*append"),
+            ("complete", "available-now", "output mode complete.*append"),
         )
     ),
     Way(name="stream-continuous", act=_continuous, refused="write none.*processingTime"),
