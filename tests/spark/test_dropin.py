@@ -102,6 +102,7 @@ def test_sparks_own_reader_reads_what_we_wrote(sink: Sink, topic: str) -> None:
     assert_df_equality(found.select(*frame.columns), frame, ignore_nullable=True)
 
 
+@pytest.mark.every_release
 def test_a_frame_read_from_kafka_goes_back_as_it_is(
     sink: Sink, topic: str, real_kafka: KafkaCluster
 ) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from spark_kafka_sink import DeliveryReport
 from tests.support.clients.foreign import count
 from tests.support.kafka.jars import ROOT
@@ -32,7 +34,7 @@ def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=560,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert count(real_kafka.bootstrap_servers, topic) == _ROWS
@@ -43,6 +45,7 @@ def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
     assert settings["spark.sql.execution.arrow.maxRecordsPerBatch"] == "10000"
 
 
+@pytest.mark.every_release
 def test_a_report_knows_what_the_session_hands_over(sink: Sink, topic: str, tmp_path: Path) -> None:
     bytes_name = "spark.sql.execution.arrow.maxBytesPerBatch"
     seen = []

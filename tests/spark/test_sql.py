@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.support.kafka.broker import KafkaCluster
 
+pytestmark = pytest.mark.every_release
+
 
 @pytest.fixture
 def table(spark: SparkSession, topic: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ class Phase:
     """A named step: `commands` are arguments of the environment's Python, `tests` pytest paths.
 
     The tests' files but for those in `without`, files and folders, are dealt out to `shards`
-    processes.
+    processes; those of a group of `together` go to the same one. `marked` is pytest's `-m`.
     """
 
     name: str
@@ -21,18 +21,33 @@ class Phase:
     commands: tuple[tuple[str, ...], ...] = ()
     tests: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
+    marked: str = ""
     shards: int = 1
 
 
 SECURITY, SPARK_SECURITY = "tests/integration/security", "tests/spark/security"
 """A secured Kafka is started for each process, and takes long: few processes share it."""
-NEWEST_ONLY = (
-    "tests/spark/test_old_kafka.py",
-    "tests/spark/test_redis_streams.py",
-    SPARK_SECURITY,
+OLD_KAFKAS = (
+    "tests/broker/admin/test_releases.py",
+    "tests/integration/admin",
+    "tests/integration/exactly_once/test_end_answers.py",
+    "tests/integration/exactly_once/test_old_kafka.py",
+    "tests/integration/exactly_once/test_spark_writers.py",
+    "tests/integration/faults/test_old_kafka.py",
+    "tests/integration/transactions/test_restarts.py",
+    "tests/integration/transactions/test_transactions.py",
 )
-"""What is about the broker and not about pyspark: releases of Kafka, Redis behind the embedded
-broker, who may enter a real one. All else is tried with both releases."""
+"""They share six brokers of older releases, and their ZooKeepers."""
+THREE_NODES = (
+    "tests/broker/cluster/test_reassignments.py",
+    "tests/integration/faults/test_faults.py",
+    "tests/integration/faults/test_pressure.py",
+)
+"""They share a real Kafka of three nodes."""
+EVERY_RELEASE = "every_release"
+"""Pytest's mark of tests that depend on the release of pyspark: how it plans writes, hands rows
+over, and takes messages back. All else is tried with the newest release alone."""
 
 PHASES = (
     Phase(
@@ -51,14 +66,19 @@ PHASES = (
         name="integration",
         tests=("tests/integration", "tests/broker"),
         without=(SECURITY,),
-        shards=6,
+        together=(OLD_KAFKAS, THREE_NODES),
+        shards=4,
     ),
-    Phase(name="security", tests=(SECURITY,), shards=2),
+    Phase(name="security", tests=(SECURITY,)),
     Phase(name="torture", tests=("tests/torture",), shards=2),
-    Phase(name="spark-newest", tests=("tests/spark",), without=(SPARK_SECURITY,), shards=4),
+    Phase(name="spark-newest", tests=("tests/spark",), without=(SPARK_SECURITY,), shards=3),
     Phase(name="spark-security", tests=(SPARK_SECURITY,)),
     Phase(
-        name="spark-4.1", environment=OLDEST, tests=("tests/spark",), without=NEWEST_ONLY, shards=4
+        name="spark-4.1",
+        environment=OLDEST,
+        tests=("tests/spark",),
+        without=(SPARK_SECURITY,),
+        marked=EVERY_RELEASE,
     ),
     Phase(name="notebook", tests=("tests/e2e/test_notebook.py",)),
     Phase(

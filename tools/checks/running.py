@@ -90,7 +90,8 @@ class Running:
         )
 
     def _start(self) -> subprocess.Popen[bytes]:
-        tests = (*_PYTEST, f"--junitxml={self._report}", *self.shard.tests)
+        marked = ("-m", self.shard.phase.marked) if self.shard.phase.marked else ()
+        tests = (*_PYTEST, f"--junitxml={self._report}", *marked, *self.shard.tests)
         arguments = self.shard.command or tests
         python = str(ROOT / self.shard.phase.environment / "bin" / "python")
         self._output.write_text(f"$ {shlex.join(('python', *arguments))}\n")

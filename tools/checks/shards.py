@@ -55,7 +55,7 @@ def shards_of(phase: Phase, durations: Mapping[str, float], root: Path = ROOT) -
     """The phase's commands, one shard each, then its files, dealt out."""
     commands = len(phase.commands)
     missing = tuple(path for path in phase.tests if not (root / path).exists())
-    bins = deal(_files(phase, root), durations, phase.shards)
+    bins = deal(_units(_files(phase, root), phase), durations, phase.shards)
     if phase.tests and not bins:
         bins = [()]
     of = commands + len(bins)
@@ -71,15 +71,38 @@ def shards_of(phase: Phase, durations: Mapping[str, float], root: Path = ROOT) -
     return made
 
 
-def deal(files: list[str], durations: Mapping[str, float], shards: int) -> list[tuple[str, ...]]:
-    """The longest file first, each to the shard that has least to do; no shard is empty."""
+def deal(
+    units: list[tuple[str, ...]], durations: Mapping[str, float], shards: int
+) -> list[tuple[str, ...]]:
+    """Files in units that stay together: the longest unit first, to the shard with least to do.
+
+    No shard is empty.
+    """
+
+    def seconds(unit: tuple[str, ...]) -> float:
+        return sum(durations.get(file, UNKNOWN_S) for file in unit)
+
     loads = [0.0] * shards
     bins: list[list[str]] = [[] for _ in range(shards)]
-    for file in sorted(files, key=lambda file: (-durations.get(file, UNKNOWN_S), file)):
+    for unit in sorted(units, key=lambda unit: (-seconds(unit), unit)):
         least = loads.index(min(loads))
-        loads[least] += durations.get(file, UNKNOWN_S)
-        bins[least].append(file)
+        loads[least] += seconds(unit)
+        bins[least].extend(unit)
     return [tuple(sorted(names)) for names in bins if names]
+
+
+def _units(files: list[str], phase: Phase) -> list[tuple[str, ...]]:
+    """The phase's groups, and each other file by itself."""
+    groups = [
+        tuple(file for file in files if any(_is_in(file, path) for path in group))
+        for group in phase.together
+    ]
+    grouped = {file for group in groups for file in group}
+    return [*filter(None, groups), *((file,) for file in files if file not in grouped)]
+
+
+def _is_in(file: str, path: str) -> bool:
+    return file == path or file.startswith(f"{path}/")
 
 
 def _files(phase: Phase, root: Path) -> list[str]:
@@ -89,7 +112,7 @@ def _files(phase: Phase, root: Path) -> list[str]:
 
 
 def _left_out(name: str, phase: Phase) -> bool:
-    return any(name == path or name.startswith(f"{path}/") for path in phase.without)
+    return any(_is_in(name, path) for path in phase.without)
 
 
 def _paths(phase: Phase, root: Path) -> Iterator[Path]:

@@ -34,6 +34,7 @@ def test_a_write_without_rows(once: ExactlyOnce) -> None:
     assert once.read() == []
 
 
+@pytest.mark.every_release
 def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
     """One task of three fails after the others may have written all their rows."""
     failing = once.numbers(0, 300).selectExpr(
@@ -48,6 +49,7 @@ def test_of_a_failed_batch_nothing_is_there(once: ExactlyOnce) -> None:
     assert once.read() == list(range(1000, 1010))  # nothing that is open holds them back
 
 
+@pytest.mark.every_release
 def test_a_batch_id_is_written_once(once: ExactlyOnce, console: Console) -> None:
     first = once.write(once.numbers(0, 100), batchId="2026-11-20")
     assert (first.transaction_outcome, first.persisted) == ("committed", 100)
@@ -80,6 +82,7 @@ def test_dead_letters_are_in_the_transaction(once: ExactlyOnce, real_kafka: Kafk
     assert [each.value for each in by_confluent(real_kafka.bootstrap_servers, dead)] == [b"7"]
 
 
+@pytest.mark.every_release
 def test_for_each_batch_with_a_batch_id(once: ExactlyOnce, stream: Stream) -> None:
     """Each micro-batch is handed over twice, as Spark does after a restart."""
 

@@ -1,4 +1,4 @@
-"""Tries every way to write in a Spark Connect session: `connect_child FOLDER SERVERS SECURED`.
+"""Tries ways to write in a Spark Connect session: `connect_child FOLDER SERVERS SECURED WAY ...`.
 
 SECURED says of a secured broker, as JSON: servers, options, and a file that they name.
 """
@@ -20,8 +20,8 @@ from tests.spark.ways.stream import STREAMS
 from tests.spark.ways.way import Write, attempt
 
 
-def main(folder: Path, servers: str, secured: dict[str, Any]) -> None:
-    """Write by every way, and put what each said into `errors.json`."""
+def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -> None:
+    """Write by every way named, and put what each said into `errors.json`."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "1"  # The server takes a free port then, not always 15002.
     os.chdir(folder)
@@ -31,9 +31,10 @@ def main(folder: Path, servers: str, secured: dict[str, Any]) -> None:
     errors = {
         way.name: attempt(way, Write(spark, servers, f"connect-{way.name}", folder / way.name))
         for way in (*BATCH, *SQL, *STREAMS)
+        if way.name in names
     }
     spark.addArtifact(secured["file"], file=True)
-    for way in SECURED:
+    for way in (way for way in SECURED if way.name in names):
         topic, own = f"connect-{way.name}", secured["options"]
         write = Write(spark, secured["servers"], topic, folder / way.name, own)
         errors[way.name] = attempt(way, write)
@@ -42,4 +43,4 @@ def main(folder: Path, servers: str, secured: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), set(sys.argv[4:]))

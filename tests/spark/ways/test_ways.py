@@ -19,17 +19,28 @@ from tests.spark.ways.way import Way, Write, attempt
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from _pytest.mark.structures import ParameterSet
     from pyspark.sql import SparkSession
 
 WAYS = (*BATCH, *SQL, *STREAMS)
+KINDS = (
+    *("save", "save-as-table", "save-overwrite", "insert-into", "write-to-append-with-options"),
+    *("write-to-create", "sql-insert", "sql-insert-with-options", "sql-insert-overwrite"),
+    *("stream-append-available-now", "stream-exactly-once", "stream-continuous"),
+    *("stream-to-table", "stream-for-each-batch", "secured-save"),
+)
+"""Names of ways of each kind, which are tried with every release of Spark."""
 _CONNECT_S = 900
 
 
-def _name(way: Way) -> str:
-    return way.name
+def _params(ways: Iterable[Way]) -> list[ParameterSet]:
+    return [
+        pytest.param(way, id=way.name, marks=[pytest.mark.every_release] * (way.name in KINDS))
+        for way in ways
+    ]
 
 
 def _judge(way: Way, error: str | None, broker: EmbeddedBroker, topic: str) -> None:
@@ -45,7 +56,7 @@ def _judge(way: Way, error: str | None, broker: EmbeddedBroker, topic: str) -> N
         assert sum(broker.end_offsets(topic)) == expected
 
 
-@pytest.mark.parametrize("way", WAYS, ids=_name)
+@pytest.mark.parametrize("way", _params(WAYS))
 def test_all_rows_or_a_refusal(
     way: Way, spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -63,7 +74,7 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("way", SECURED, ids=_name)
+@pytest.mark.parametrize("way", _params(SECURED))
 def test_a_secured_broker(
     way: Way, spark: SparkSession, secured: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -74,13 +85,22 @@ def test_a_secured_broker(
     _judge(way, attempt(way, write), secured, topic)
 
 
+def _chosen(request: pytest.FixtureRequest) -> set[str]:
+    """Names of the ways that tests of this run try with Spark Connect."""
+    items = (item for item in request.session.items if isinstance(item, pytest.Function))
+    ways = (item.callspec.params["way"] for item in items if "connect_errors" in item.fixturenames)
+    return {way.name for way in ways if isinstance(way, Way)}
+
+
 @pytest.fixture(scope="module")
 def connect_errors(
+    request: pytest.FixtureRequest,
     embedded_broker: EmbeddedBroker,
     secured: EmbeddedBroker,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str | None]:
     """What each way said with Spark Connect, which needs a process of its own."""
+    names = sorted(_chosen(request))
     for way in WAYS:
         embedded_broker.create_topic(f"connect-{way.name}", 2)
     folder, shipped = tmp_path_factory.mktemp("connect"), tmp_path_factory.mktemp("shipped")
@@ -88,7 +108,7 @@ def connect_errors(
     file, options = to_ship(secured, shipped)
     told = {"servers": secured.bootstrap_servers, "options": options, "file": str(file)}
     done = subprocess.run(
-        [*command, embedded_broker.bootstrap_servers, json.dumps(told)],
+        [*command, embedded_broker.bootstrap_servers, json.dumps(told), *names],
         capture_output=True,
         text=True,
         timeout=_CONNECT_S,
@@ -100,7 +120,7 @@ def connect_errors(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("way", WAYS, ids=_name)
+@pytest.mark.parametrize("way", _params(WAYS))
 def test_all_rows_or_a_refusal_with_spark_connect(
     way: Way, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:
@@ -108,7 +128,7 @@ def test_all_rows_or_a_refusal_with_spark_connect(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("way", SECURED, ids=_name)
+@pytest.mark.parametrize("way", _params(SECURED))
 def test_a_secured_broker_with_spark_connect(
     way: Way, connect_errors: dict[str, str | None], secured: EmbeddedBroker
 ) -> None:

@@ -13,15 +13,25 @@ if TYPE_CHECKING:
 
 def test_every_shard_has_about_as_much_to_do() -> None:
     durations = {f"f{number}": float(number) for number in range(1, 21)}
-    bins = deal(list(durations), durations, 4)
+    bins = deal([(file,) for file in durations], durations, 4)
     loads = [sum(durations[file] for file in files) for files in bins]
     assert sorted(file for files in bins for file in files) == sorted(durations)
     assert max(loads) - min(loads) <= 3
 
 
 def test_no_shard_is_empty() -> None:
-    assert deal(["a", "b"], {}, 5) == [("a",), ("b",)]
+    assert deal([("a",), ("b",)], {}, 5) == [("a",), ("b",)]
     assert deal([], {}, 5) == []
+
+
+def test_what_belongs_together_goes_to_one_shard(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("test_a.py", "test_b.py", "test_c.py", "folder/test_d.py"):
+        (tmp_path / name).touch()
+    names = ("test_a.py", "test_b.py", "test_c.py", "folder")
+    phase = Phase(name="p", tests=names, together=(("test_a.py", "folder"),), shards=3)
+    dealt = [shard.tests for shard in shards_of(phase, {"test_b.py": 9.0}, tmp_path)]
+    assert dealt == [("test_b.py",), ("folder/test_d.py", "test_a.py"), ("test_c.py",)]
 
 
 def test_the_phases_hold_every_test_file_once() -> None:
@@ -39,7 +49,8 @@ def test_the_phases_hold_every_test_file_once() -> None:
 
 def test_what_a_phase_leaves_out_is_there_and_left_out() -> None:
     for phase in PHASES:
-        assert all((ROOT / path).exists() for path in phase.without)
+        named = (*phase.without, *(path for group in phase.together for path in group))
+        assert all((ROOT / path).exists() for path in named)
         files = {file for shard in shards_of(phase, {}) for file in shard.tests}
         for path in phase.without:
             assert not any(file == path or file.startswith(f"{path}/") for file in files)
