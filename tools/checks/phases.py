@@ -67,7 +67,7 @@ PHASES = (
         tests=("tests/integration", "tests/broker"),
         without=(SECURITY,),
         together=(OLD_KAFKAS, THREE_NODES),
-        shards=4,
+        shards=5,
     ),
     Phase(name="security", tests=(SECURITY,)),
     Phase(name="torture", tests=("tests/torture",), shards=2),
