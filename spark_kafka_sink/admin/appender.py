@@ -63,6 +63,10 @@ _FENCED = frozenset(
 next InitProducerId, or by transaction.timeout.ms."""
 
 
+class UnclearFenceError(FencedError):
+    """Another producer has taken over, and the records may have been appended before."""
+
+
 class TransactionalAppender:
     """Appends for producers that `TransactionAdmin.init_producer_id` has returned.
 
@@ -106,7 +110,8 @@ class TransactionalAppender:
                 that it raises ends the transaction, with nothing appended.
 
         Raises:
-            FencedError: another producer has taken over, or the transaction was aborted.
+            FencedError: another producer has taken over, or the transaction was aborted. Nothing
+                is appended, and nothing will be, unless it is an UnclearFenceError.
             RecordTooLargeError: the topic takes no record of this size.
             AuthorizationError: a right is missing, which it names.
             TransactionError: a broker refuses for another reason; nothing is appended.
@@ -168,14 +173,28 @@ class TransactionalAppender:
         driver = ApiDriver(client, handler, CoordinatorLookup(client), (name,))
         if not driver.run(deadline):
             raise client.unavailable(f"committing {name}, which may be done,", driver.latest_code)
-        result = driver.results[name]
+        try:
+            return self._following(owner, driver.results[name], handler, deadline)
+        except FencedError as error:
+            if not handler.may_have_ended:
+                raise
+            raise UnclearFenceError(error.message, error=error.error) from error
+
+    def _following(
+        self,
+        owner: OpenTransaction,
+        result: KeyResult[OpenTransaction],
+        handler: EndTxnHandler,
+        deadline: float | None,
+    ) -> OpenTransaction:
+        """What the owner's next transaction begins with."""
+        name = owner.transactional_id
         if result.value is None:
             raise self._refusal("EndTxn", owner, None, result)
-        following = result.value
-        if following.epoch == owner.epoch and handler.has_lost_answers:
+        if result.value.epoch == owner.epoch and handler.has_lost_answers:
             # A request that was lost may still arrive, and would end the next transaction.
-            following = self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
-        return following
+            return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
+        return result.value
 
     def _abort(self, owner: OpenTransaction, deadline: float | None) -> None:
         """Try to leave no open transaction behind: else the next InitProducerId aborts it."""

@@ -45,6 +45,8 @@ def _faults(scenario: Scenario) -> Iterator[str]:
         yield "a transaction times out"
     if scenario.unclear:
         yield "a decision is appended or not, without an answer"
+    if scenario.stale:
+        yield "the log is read from a leader that was deposed, and lacks its last record"
     if scenario.interrupts:
         yield "a commit() is interrupted, and goes on"
     if scenario.failures:

@@ -66,7 +66,8 @@ def time_out(world: World, transaction: Transaction) -> World:
 def awaited(world: World) -> set[Transaction]:
     """What a decision holds, or may hold yet."""
     known: set[Transaction] = set()
-    for state in (world.log, *[driver.seen for driver in world.drivers]):
+    seen = [state for driver in world.drivers for state in (driver.seen, driver.first)]
+    for state in (world.log, world.before, *seen):
         if isinstance(state, Decided):
             known.update(state.transactions)
     for driver in world.drivers:

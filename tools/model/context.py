@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.orphans import Candidate
 from tools.model import broker
-from tools.model.world import Driver, Pc, Transaction, World, transaction, with_driver
+from tools.model.world import Driver, Pc, State, Transaction, World, transaction, with_driver
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.protocol import Caller
@@ -78,6 +78,21 @@ class Context:
     def may_append(self, world: World, index: int) -> bool:
         """Whether the log takes a record of the driver: its epoch is the newest one."""
         return world.holder == index or not self.rules.new_epoch
+
+    def is_stale(self, world: World, index: int) -> bool:
+        """Whether the log, as the leader that takes an append has it, is not what was read."""
+        first = world.drivers[index].first
+        return self.rules.looks_again and first is not None and first != world.log
+
+
+def reads(world: World) -> list[tuple[str, State, World]]:
+    """What a read of the log may find, in words, and the world behind it."""
+    found = [("", world.log, world)]
+    if world.budget.stale and world.before not in {None, world.log}:
+        assert world.before is not None
+        left = world.budget._replace(stale=world.budget.stale - 1)
+        found.append((" to an old end", world.before, world._replace(budget=left)))
+    return found
 
 
 def candidate_of(each: Transaction) -> Candidate:

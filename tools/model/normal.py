@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
 from tools.model.broker import awaited
 from tools.model.world import Pc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tools.model.world import State, World
 
 _IN_EPOCH = frozenset(
@@ -37,6 +39,8 @@ def normalised(world: World) -> World:
     """
     if world.holder is not None and world.drivers[world.holder].pc not in _IN_EPOCH:
         world = world._replace(holder=None)
+    if world.before is not None and not world.budget.stale:
+        world = world._replace(before=None)
     world = _without_dead_marks(world)
     known = awaited(world)
     if len(known) >= len(world.transactions):
@@ -47,20 +51,28 @@ def normalised(world: World) -> World:
 
 def _without_dead_marks(world: World) -> World:
     """A mark counts as long as a driver has the nonce that it gives up."""
-    states = (world.log, *[driver.seen for driver in world.drivers])
+    states = (world.log, world.before, *_known(world))
     if all(state is None or isinstance(state, Decided) or not state.given_up for state in states):
         return world
     nonces = {driver.nonce for driver in world.drivers}
     drivers = tuple(
         [
-            driver if driver.seen is None else driver._replace(seen=_marked(driver.seen, nonces))
+            driver._replace(seen=_marked(driver.seen, nonces), first=_marked(driver.first, nonces))
             for driver in world.drivers
         ]
     )
-    return world._replace(log=_marked(world.log, nonces), drivers=drivers)
+    log = world.log if isinstance(world.log, Decided) else _unmarked(world.log, nonces)
+    return world._replace(log=log, before=_marked(world.before, nonces), drivers=drivers)
 
 
-def _marked(state: State, nonces: set[str]) -> State:
-    if isinstance(state, Decided):
-        return state
+def _known(world: World) -> Iterator[State | None]:
+    for driver in world.drivers:
+        yield from (driver.seen, driver.first)
+
+
+def _marked(state: State | None, nonces: set[str]) -> State | None:
+    return state if state is None or isinstance(state, Decided) else _unmarked(state, nonces)
+
+
+def _unmarked(state: Nothing | Done, nonces: set[str]) -> Nothing | Done:
     return replace(state, given_up=tuple(sorted(nonces.intersection(state.given_up))))

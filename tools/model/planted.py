@@ -174,6 +174,18 @@ PLANTED = (
         sign="HARMED",
     ),
     Planted(
+        name="the log is not looked at again",
+        rules=Rules(looks_again=False),
+        scenario=replace(_TWO, stale=1),
+        sign="DOUBLED",
+    ),
+    Planted(
+        name="a fenced commit() aborts what it may have decided",
+        rules=Rules(minds_unclear=False),
+        scenario=replace(_TWO, unclear=1, stale=1),
+        sign="HARMED",
+    ),
+    Planted(
         name="a query that was replaced comes back",
         rules=Rules(judge=_judges_replaced, commit_step=_commits_replaced),
         scenario=Scenario(

@@ -55,6 +55,10 @@ class Rules:
     commits_empty: bool = False
     """A task without rows hands over a transaction all the same."""
     check: bool = True
-    """commit() looks whether the transactions are open before it decides."""
+    """commit() looks whether the transactions are open before it decides, and again then."""
+    looks_again: bool = True
+    """The first append of an epoch reads the log again before it counts."""
+    minds_unclear: bool = True
+    """A commit() that is fenced aborts nothing where an append of it got no answer."""
     deciding: tuple[Pc, ...] = (Pc.APPEND, Pc.END, Pc.DONE)
     """The order of a commit's steps once it has checked the transactions."""

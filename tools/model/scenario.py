@@ -49,6 +49,7 @@ class Scenario:
     lost: tuple[int, int] = (0, 0)
     timeouts: int = 0
     unclear: int = 0
+    stale: int = 0
     interrupts: int = 0
     failures: int = 0
 
@@ -75,6 +76,7 @@ class Scenario:
         checkpoints = 1 + max(runner.checkpoint for runner in self.runners)
         return World(
             log=Nothing(),
+            before=None,
             holder=None,
             transactions=(),
             visible=(),
@@ -88,6 +90,7 @@ class Scenario:
                 lost=self.lost,
                 timeouts=self.timeouts,
                 unclear=self.unclear,
+                stale=self.stale,
                 interrupts=self.interrupts,
                 failures=self.failures,
             ),

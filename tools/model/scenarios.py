@@ -49,6 +49,14 @@ SCENARIOS = (
     ),
     Scenario(name="two queries on a prefix", runners=_QUERIES, goal=Goal.ANY, crashes=1),
     Scenario(name="two queries that both reset", runners=_RESETTING, goal=Goal.ANY),
+    Scenario(name="two drivers and a deposed leader of the log", batches=1, stale=1, unclear=1),
+    Scenario(
+        name="a deposed leader of the log, and commit() goes on while abort() runs",
+        runners=(Runner(), Runner(starts=False)),
+        batches=1,
+        stale=1,
+        interrupts=1,
+    ),
     Scenario(
         name="commit() goes on while abort() runs",
         runners=(Runner(), Runner(starts=False)),

@@ -34,6 +34,8 @@ STEPS: dict[Pc, Callable[[Context, World, int], Successors]] = {
     Pc.SWEEP: commit.sweep,
     Pc.SPARK_LOG: commit.spark_log,
     Pc.RAISED: abort.start,
+    Pc.ABORT_LOOK: abort.look,
+    Pc.ABORT_FINISH: abort.finish,
     Pc.ABORT_READ: abort.read,
     Pc.ABORT_END: abort.end,
     Pc.ABORT_DONE: abort.done,

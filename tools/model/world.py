@@ -64,6 +64,8 @@ class Pc(StrEnum):
     SWEEP = "commit: abort orphans"
     SPARK_LOG = "write Spark's commit log"
     RAISED = "commit has raised"
+    ABORT_LOOK = "abort: read the log, without a fence"
+    ABORT_FINISH = "abort: roll forward, without a fence"
     ABORT_READ = "abort: read the log"
     ABORT_END = "abort: roll forward"
     ABORT_DONE = "abort: append done"
@@ -87,6 +89,10 @@ class Driver(NamedTuple):
     """Of its newest planning: d1.0 is the first driver's."""
     seen: State | None = None
     """The log as it was read last."""
+    first: State | None = None
+    """The log as it was read behind the fence, where that was old, until the next append."""
+    unclear: bool = False
+    """An append of this commit() got no answer."""
     messages: tuple[Transaction | None, ...] = ()
     """Of the tasks that have returned, in order; None: no transaction."""
     decided: Decided[Transaction] | None = None
@@ -117,6 +123,8 @@ class Budget(NamedTuple):
     """transaction.timeout.ms of a task's transaction."""
     unclear: int
     """Appends to the decision log that get no answer."""
+    stale: int
+    """Reads of the decision log from a leader that was deposed, and lacks the last record."""
     interrupts: int
     """A commit() that goes on while its driver calls abort() already."""
     failures: int
@@ -128,6 +136,8 @@ class World(NamedTuple):
 
     log: State
     """The decision log's last record of the scope."""
+    before: State | None
+    """The record before it, as long as somebody may read no further."""
     holder: int | None
     """The driver in the newest epoch of the scope's transactional id, while that matters to it."""
     transactions: tuple[tuple[Transaction, Status], ...]
@@ -145,6 +155,11 @@ def with_driver(world: World, index: int, driver: Driver) -> World:
     """The world with one driver replaced."""
     drivers = world.drivers
     return world._replace(drivers=(*drivers[:index], driver, *drivers[index + 1 :]))
+
+
+def with_log(world: World, log: State) -> World:
+    """The world with a record appended to the log."""
+    return world._replace(log=log, before=world.log if world.budget.stale else None)
 
 
 def describe_log(state: State) -> str:

@@ -14,7 +14,7 @@ from spark_kafka_sink.admin.handlers.body import write
 from spark_kafka_sink.admin.transaction_states import ListedTransaction, TransactionDescription
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.protocol.error_codes import ClientErrorCode
+from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_requests import end_txn, init_producer_id
 from spark_kafka_sink.protocol.transaction_state import TransactionState
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 _KNOWS_ITS_PRODUCER = 3
 """The first version of InitProducerId that goes on from an epoch (KIP-360)."""
 _MANY = 1_000
+_UNCLEAR = frozenset(
+    {
+        ClientErrorCode.disconnected,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.request_timed_out,
+        ErrorCode.network_exception,
+    }
+)
+"""A coordinator may have written the end of a transaction before it answered with one of these."""
 
 
 class InitProducerIdHandler(ApiHandler[str, OpenTransaction]):
@@ -83,6 +93,8 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
     def __init__(self, transactions: Sequence[OpenTransaction], *, commit: bool) -> None:
         self.has_lost_answers = False
         """Whether some request may reach its coordinator after the answer to a later one."""
+        self.may_have_ended = False
+        """Whether some request without a final answer may have done its work all the same."""
         self._transactions = {each.transactional_id: each for each in transactions}
         self._commit = commit
 
@@ -108,6 +120,7 @@ class EndTxnHandler(ApiHandler[str, OpenTransaction]):
     def action(self, code: int) -> Action:
         """See `ApiHandler`."""
         self.has_lost_answers |= code == ClientErrorCode.disconnected
+        self.may_have_ended |= code in _UNCLEAR
         return COORDINATOR_ACTIONS.get(code, Action.DONE)
 
 

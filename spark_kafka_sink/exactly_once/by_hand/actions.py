@@ -69,7 +69,7 @@ def accept_loss(driver: Driver) -> Finished:
         TransactionError: the batch of the scope is neither.
     """
     owner = driver.fence()
-    record = driver.read().latest(driver.scope)
+    record = driver.read_fenced()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None))
         driver.append(owner, uncounted, "done", APPEND_SECONDS)

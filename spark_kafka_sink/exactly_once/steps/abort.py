@@ -19,18 +19,25 @@ from spark_kafka_sink.exactly_once.protocol import (
 )
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans, abort_ours, nonces_of
+from spark_kafka_sink.exactly_once.steps.planning import recover_scope
 from spark_kafka_sink.exactly_once.steps.roll_forward import roll_forward
 from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from spark_kafka_sink.admin.transaction_states import TransactionDescription
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
     from spark_kafka_sink.exactly_once.protocol import Caller
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 _COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
+_ENDED: Final = _COMMITTED | {
+    TransactionState.PREPARE_ABORT,
+    TransactionState.COMPLETE_ABORT,
+    TransactionState.PREPARE_EPOCH_FENCE,
+}
 
 
 def abort_undecided(
@@ -46,6 +53,9 @@ def abort_undecided(
 def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
+    Where nothing of it is open any more, as commit() itself leaves it where it raises, there is
+    nothing to abort: the log is read without a fence, which would only stop another driver.
+
     Args:
         driver: of the scope.
         caller: which batch of which query, with the nonce of its planning.
@@ -55,11 +65,14 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
         TornTransactionError: it was, and rows of it are lost.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
+    told = driver.described([each.transactional_id for each in tasks])
+    if all(_is_ended(each, told.get(each.transactional_id)) for each in tasks):
+        return _nothing_open(driver, caller, tasks, told)
     owner = driver.fence()
-    record = driver.read().latest(driver.scope)
+    record = driver.read_fenced()
     state: ScopeState = Nothing() if record is None else record.state
     read = state
-    if isinstance(state, Nothing) and _is_forgotten(driver, tasks):
+    if isinstance(state, Nothing) and _is_forgotten(driver, tasks, told):
         return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, 0)
     while not isinstance(step := next_abort_step(state, caller), AbortOurs):
         if isinstance(step, RollForward):
@@ -79,15 +92,39 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
     return _outcome(driver, status, caller.batch, aborted)
 
 
-def _is_forgotten(driver: Driver, tasks: Sequence[TaskTransaction]) -> bool:
+def _is_ended(task: TaskTransaction, description: TransactionDescription | None) -> bool:
+    """Whether a task's transaction is certainly not open any more."""
+    if description is None or description.producer_id != task.transaction.producer_id:
+        return False
+    return description.state in _ENDED or description.epoch > task.transaction.epoch
+
+
+def _nothing_open(
+    driver: Driver,
+    caller: Caller,
+    tasks: Sequence[TaskTransaction],
+    told: Mapping[str, TransactionDescription],
+) -> CommitOutcome:
+    """What has become of a batch of which nothing is open but what its lost attempts have left."""
+    state = recover_scope(driver, reset=False)
+    orphans = abort_orphans(driver, state, caller.nonces)
+    if judge(state, caller) is Verdict.SKIP or _is_forgotten(driver, tasks, told):
+        return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
+    return _outcome(driver, CommitStatus.ABORTED, caller.batch, len(tasks) + orphans)
+
+
+def _is_forgotten(
+    driver: Driver,
+    tasks: Sequence[TaskTransaction],
+    told: Mapping[str, TransactionDescription],
+) -> bool:
     """Whether it is a run whose commit() has finished, which takes its record out of the log.
 
     Nothing but a decision commits a task's transaction.
     """
-    if driver.scope.kind is not ScopeKind.RUN or not tasks:
+    if driver.scope.kind is not ScopeKind.RUN:
         return False
     ours = {each.transactional_id: each.transaction.producer_id for each in tasks}
-    told = driver.described(ours)
     return any(
         each.state in _COMMITTED and each.producer_id == ours[name] for name, each in told.items()
     )

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.admin.appender import UnclearFenceError
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     FencedError,
@@ -16,7 +17,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log_state import Nothing
 from spark_kafka_sink.exactly_once.protocol import (
-    AlreadyDone,
+    Decide,
     Refuse,
     RollForward,
     finished,
@@ -54,8 +55,34 @@ class _UnclearAppendError(Exception):
         self.error = error
 
 
+@dataclass(slots=True)
+class _Call:
+    """One commit() of a batch, and what it has in its hands."""
+
+    driver: Driver
+    caller: Caller
+    tasks: tuple[TaskTransaction, ...]
+    may_be_decided: bool = False
+    """An append of this call has decided the batch, or may have: nothing of it is aborted any more.
+    That it has not, only the leader that takes the next append can tell for certain."""
+
+    def abort_ours(self, state: ScopeState) -> None:
+        """Abort what nobody can decide any more, as this call ends without; no fence is needed.
+
+        `state` is the log's. Only this call knows the transactions: a decision names the messages
+        of one planning, and Spark commits those once.
+        """
+        if self.may_be_decided:
+            return
+        ours = never_decided(state, (each.transactional_id for each in self.tasks))
+        abort_ours(self.driver, self.tasks, ours)
+
+
 def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
     """Decide the batch and make it visible, or find out that somebody has.
+
+    Where it raises and has certainly decided nothing, the tasks' transactions are aborted: abort()
+    then finds nothing open, and need not fence the driver that has taken over.
 
     Args:
         driver: of the scope.
@@ -68,10 +95,12 @@ def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction
         TransactionError: the batch is refused, or a transaction is not alive; nothing is decided.
         BrokerUnavailableError: max.block.ms has passed before it was certain that it is decided.
     """
+    call = _Call(driver, caller, tuple(tasks))
     while True:
         try:
-            return _commit(driver, caller, tasks)
+            return _commit(call)
         except _UnclearAppendError as unclear:
+            call.may_be_decided = True
             if driver.is_late:
                 raise unclear.error from None
             _LOG.warning(
@@ -82,23 +111,30 @@ def commit_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction
             )
 
 
-def _commit(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
+def _commit(call: _Call) -> CommitOutcome:
+    driver, caller = call.driver, call.caller
     owner = driver.fence()
-    record = driver.read().latest(driver.scope)
+    record = driver.read_fenced()
     state: ScopeState = Nothing() if record is None else record.state
+    read = state
     rolled: DecidedBatch | None = None
-    while isinstance(step := next_commit_step(state, caller, tuple(tasks)), RollForward):
-        rolled = step.decided
-        known = () if record is None else record.fates
-        owner = roll_forward(driver, owner, rolled, caller, known)
-        state = finished(rolled)
+    try:
+        while isinstance(step := next_commit_step(state, caller, call.tasks), RollForward):
+            rolled = step.decided
+            known = () if record is None else record.fates
+            owner = roll_forward(driver, owner, rolled, caller, known)
+            state = finished(rolled)
+        if isinstance(step, Decide):
+            return _decide(call, owner, step.decided)
+    except UnclearFenceError:
+        raise
+    except FencedError:
+        call.abort_ours(read)
+        raise
     if isinstance(step, Refuse):
-        ours = {each.transactional_id for each in tasks}
-        abort_ours(driver, tasks, never_decided(rolled or state, ours))
+        call.abort_ours(read)
         raise refusal_error(step.refusal, driver.scope, state, caller)
-    if isinstance(step, AlreadyDone):
-        return _already_done(driver, state, rolled, record, tasks)
-    return _decide(driver, owner, step.decided, (state,) if rolled is None else (state, rolled))
+    return _already_done(driver, state, rolled, record, call.tasks)
 
 
 def _already_done(
@@ -122,32 +158,24 @@ def _already_done(
     )
 
 
-def _decide(
-    driver: Driver,
-    owner: OpenTransaction,
-    decided: DecidedBatch,
-    known: tuple[ScopeState, ...],
-) -> CommitOutcome:
-    """Make the decision, after which there is no way back.
-
-    `known` is what it goes by: the log's state, and before it the one that was rolled forward, as
-    the marker behind the record that says so may not be written yet.
-    """
-    tasks = decided.transactions
+def _decide(call: _Call, owner: OpenTransaction, decided: DecidedBatch) -> CommitOutcome:
+    """Make the decision, after which there is no way back."""
+    driver = call.driver
     forget = driver.scope.kind is ScopeKind.RUN
     done = Record.done(decided, driver.client.wall_ms())
-    if not tasks:
+    if not decided.transactions:
         if not forget:
             _append_decision(driver, owner, done)
         return _outcome(driver, decided, CommitStatus.EMPTY)
-    look = _Look(driver, tasks, known)
+    look = _Look(driver, decided.transactions)
     try:
         look()
         record = Record.of(decided, driver.client.wall_ms())
         owner = _append_decision(driver, owner, record, look.again)
+        call.may_be_decided = True
     except TransactionError:
         if look.failed:  # otherwise the append did, and the decision may be in the log
-            abort_ours(driver, tasks, decided.transactional_ids)
+            call.abort_ours(Nothing())
         raise
     fates = commit_all(driver, decided)
     if fates:
@@ -163,14 +191,11 @@ class _Look:
 
     The first look waits for coordinators that can't be reached. At the second one the driver's
     transaction is open, and its coordinator ends it after `DRIVER_TIMEOUT_MS`, which is less than
-    `MIN_LEFT_MS`: no pause of the driver can make it decide what has timed out meanwhile. The log
-    is read again, as the leader that told its end before may have been deposed without knowing it:
-    the one that has taken the decision is the leader.
+    `MIN_LEFT_MS`: no pause of the driver can make it decide what has timed out meanwhile.
     """
 
     driver: Driver
     tasks: Sequence[TaskTransaction]
-    known: tuple[ScopeState, ...]
     failed: bool = False
 
     def __call__(self, seconds: float | None = None) -> None:
@@ -184,17 +209,6 @@ class _Look:
     def again(self) -> None:
         """The second look."""
         self(_SECOND_LOOK_SECONDS)
-        driver = self.driver
-        record = driver.read(create=False).latest(driver.scope)
-        if (Nothing() if record is None else record.state) not in self.known:
-            raise _UnclearAppendError(_stale(driver))
-
-
-def _stale(driver: Driver) -> BrokerUnavailableError:
-    return BrokerUnavailableError(
-        f"the decision log's leader had an old end, and lacked the latest word on {driver.scope}",
-        hint="Run the write again: nothing of it is decided",
-    )
 
 
 def _append_decision(

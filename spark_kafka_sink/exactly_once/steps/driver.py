@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.common.errors import FencedError, ProtocolError
+from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError, ProtocolError
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
@@ -33,6 +34,13 @@ MARKER_PAUSE: Final = 0.005
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _FirstLook:
+    """The scope's latest record as it was read behind the fence; None where there was none."""
+
+    record: Record | None
+
+
 class Driver:
     """A driver of one scope, for one call of planning, commit or abort.
 
@@ -51,6 +59,8 @@ class Driver:
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks = 0
         """How many keys of chunks the scope has in the log, as far as this driver knows."""
+        self._first: _FirstLook | None = None
+        """What was read behind the fence, until an append has made sure of it."""
         self._deadline = self._new_deadline()
         """Of all that comes before a decision, in the client's seconds."""
 
@@ -79,6 +89,16 @@ class Driver:
             records = self._log.read(self._deadline, create=create)
         self.note_chunks(records)
         return records
+
+    def read_fenced(self) -> Record | None:
+        """The scope's latest record, read in an epoch of our own.
+
+        A leader that was deposed without knowing it may tell an old end of the log. So `append`
+        reads it again before its first record of the epoch counts: from whoever has taken that.
+        """
+        record = self.read().latest(self.scope)
+        self._first = _FirstLook(record)
+        return record
 
     def note_chunks(self, records: DecisionRecords) -> None:
         """See how many keys the scope's records take in the log, for `append` to take them back."""
@@ -117,8 +137,10 @@ class Driver:
             The driver at the epoch of its next append.
 
         Raises:
-            FencedError: a newer driver has taken over.
-            BrokerUnavailableError: too late, and it may be appended or not.
+            FencedError: a newer driver has taken over; nothing is appended, unless it is an
+                UnclearFenceError.
+            BrokerUnavailableError: too late, and it may be appended or not; or what was read behind
+                the fence was old, and only a new epoch and a new look can tell.
         """
         if record is None:
             messages = forgetting(self.scope, self._chunks)
@@ -126,8 +148,16 @@ class Driver:
             messages = messages_of(self.scope, record)
             self._chunks = max(self._chunks, len(messages))
         deadline = self.client.deadline(seconds) if seconds else self._deadline
+
+        def look() -> None:
+            if before_commit is not None:
+                before_commit()
+            self._look_again()
+
         with self.watch.step(step):
-            return self._append(owner, messages, deadline, before_commit)
+            owner = self._append(owner, messages, deadline, look)
+        self._first = None
+        return owner
 
     def check_alive(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
@@ -161,17 +191,27 @@ class Driver:
         """What coordinators say of these ids, by max.block.ms; nothing where they are too old."""
         return self.describe(ids, self._deadline) or {}
 
+    def _look_again(self) -> None:
+        """Raise a BrokerUnavailableError where the log's latest record is not what was read."""
+        first = self._first
+        if first is None or self.read(create=False).latest(self.scope) == first.record:
+            return
+        raise BrokerUnavailableError(
+            f"the decision log's leader had an old end, and lacked the latest word on {self.scope}",
+            hint="Run the write again: nothing of it is decided",
+        )
+
     def _append(
         self,
         owner: OpenTransaction,
         messages: Sequence[Message],
         deadline: float,
-        before_commit: Callable[[], None] | None,
+        before_commit: Callable[[], None],
     ) -> OpenTransaction:
         try:
             return self._log.append(owner, messages, deadline, before_commit)
         except FencedError as error:
-            raise FencedError(
+            raise type(error)(
                 f"a newer driver of {self.scope} has taken over, and this one must stop",
                 error=error.error,
                 hint="A query may run once at a time under its transactionalIdPrefix: end this "

@@ -1,4 +1,4 @@
-"""A commit() that still runs when its driver has called abort() already."""
+"""abort() beside a commit() that still runs: of the same driver, or of a newer one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.log_state import Done, Nothing
-from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
+from spark_kafka_sink.common.errors import FencedError, TransactionError
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.log.decision import Record
+from spark_kafka_sink.exactly_once.log_state import Decided, Done, Nothing
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from tests.integration.exactly_once.crashing import stepped_driver
+from tests.integration.exactly_once.writing import (
+    PARTITIONS,
+    QUERY,
+    rows_of,
+    stream,
+    transactions_of,
+)
 from tests.support.kafka.admin import Admin
 
 if TYPE_CHECKING:
     from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from tests.support.kafka.broker import KafkaCluster
 
 
@@ -35,3 +47,27 @@ def test_what_abort_has_given_up_is_never_decided(
     query.committer.commit(batch, query.tasks(batch))
     assert query.committer.recover() == Done(QUERY, batch)
     assert query.visible() == rows_of(*before, batch)
+
+
+def test_a_fenced_driver_leaves_the_newer_one_alone(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    query = stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+    older, newer = query.tasks("0"), query.tasks("0")
+    with stepped_driver(query, "", lambda: None) as driver:
+        owners: list[OpenTransaction] = []
+
+        def take_over() -> None:
+            owners.append(driver.fence())
+            assert driver.read_fenced() is None
+
+        fenced = stepped_driver(query, "before decide", take_over)
+        with fenced as other, pytest.raises(FencedError, match="has taken over"):
+            commit_batch(other, Caller(query=QUERY, batch="0"), transactions_of(older))
+        outcome = query.committer.abort("0", older, complete=True)
+        assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
+        decided = Decided(QUERY, "0", transactions_of(newer))
+        driver.append(owners[0], Record.of(decided, driver.client.wall_ms()), "decide")
+    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.visible() == rows_of("0")

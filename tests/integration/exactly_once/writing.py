@@ -32,6 +32,8 @@ from tests.integration.support.producing import numbered
 from tests.support.clients.readers import by_confluent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 QUERY = "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e"
@@ -133,6 +135,11 @@ class Writes:
     def _read(self) -> Counter[int]:
         found = by_confluent(self.bootstrap_servers, self.topic)
         return Counter(int(record.value or b"-1") for record in found)
+
+
+def transactions_of(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
+    """What tasks have left open."""
+    return tuple(each.transaction for each in results if each.transaction is not None)
 
 
 def first_of(batch: str, number: int) -> int:

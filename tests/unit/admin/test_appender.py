@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_kafka_sink.admin.appender import BATCH_BYTES, TransactionalAppender
+from spark_kafka_sink.admin.appender import BATCH_BYTES, TransactionalAppender, UnclearFenceError
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import (
     AuthorizationError,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 RECORDS = [(b"k", b"v"), (b"l", None)]
-CONCURRENT, DUPLICATE = 51, 46
+CONCURRENT, DUPLICATE, NOT_COORDINATOR, FENCED = 51, 46, 16, 90
 Records = list[tuple[bytes, bytes | None]]
 
 
@@ -140,6 +140,14 @@ def test_a_producer_that_was_taken_over_from_is_fenced(code: int, where: str) ->
     with pytest.raises(FencedError, match="taken over this id, or its transaction was aborted"):
         append(cluster, RECORDS, version=V1)
     assert apis(cluster).count(ApiKey.END_TXN) == (where == "end")
+
+
+@pytest.mark.parametrize("codes", [[LOST, FENCED], [NOT_COORDINATOR, FENCED]])
+def test_a_producer_that_is_fenced_may_have_appended_before(codes: list[int]) -> None:
+    cluster = PartitionLeader()
+    cluster.will_answer("d", codes)
+    with pytest.raises(UnclearFenceError):
+        append(cluster, RECORDS)
 
 
 @pytest.mark.parametrize(

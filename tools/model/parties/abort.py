@@ -10,10 +10,11 @@ from spark_kafka_sink.exactly_once.protocol import (
     RollForward,
     abort_needs_fence,
     finished,
+    next_planning_step,
 )
 from tools.model import broker
-from tools.model.context import stopped
-from tools.model.world import Driver, Pc, with_driver
+from tools.model.context import reads, stopped
+from tools.model.world import Driver, Pc, with_driver, with_log
 
 if TYPE_CHECKING:
     from tools.model.context import Context, Successors
@@ -26,16 +27,50 @@ def start(context: Context, world: World, index: int) -> Successors:
     if not (context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
         driver = driver._replace(pc=Pc.ABORT_OURS)
         return [("Spark calls abort()", with_driver(world, index, driver))]
+    is_open = any(broker.status_of(world, each) in broker.UNFINISHED for each in driver.ours)
+    if not is_open:
+        driver = driver._replace(pc=Pc.ABORT_LOOK)
+        return [("Spark calls abort(), with nothing open", with_driver(world, index, driver))]
     driver = driver._replace(pc=Pc.ABORT_READ)
     world = with_driver(world._replace(holder=index), index, driver)
     return [("Spark calls abort(), which fences", world)]
 
 
+def look(context: Context, world: World, index: int) -> Successors:
+    """The log is read without a fence."""
+    successors: Successors = []
+    for how, log, after in reads(world):
+        step = next_planning_step(log)
+        if step is None:
+            done = with_driver(after, index, stopped(after.drivers[index]))
+        else:
+            driver = Driver(Pc.ABORT_FINISH, decided=step.decided)
+            done = with_driver(after, index, driver)
+        successors.append((f"abort() reads the log{how}; the query fails", done))
+    return successors
+
+
+def finish(context: Context, world: World, index: int) -> Successors:
+    """What is decided is committed, and nothing appended."""
+    driver = world.drivers[index]
+    if driver.decided is None:
+        raise ValueError("nothing is decided")
+    world, torn = context.roll_forward(world, driver.decided.transactions)
+    if torn is not None:
+        return [(f"abort() stops at {torn}", with_driver(world, index, Driver(Pc.TORN)))]
+    world = with_driver(world, index, stopped(driver))
+    return [("abort() commits what is decided; the query fails", world)]
+
+
 def read(context: Context, world: World, index: int) -> Successors:
     """The log is read, and the next step follows from it."""
-    driver = world.drivers[index]._replace(seen=world.log)
-    world = _ask(context, with_driver(world, index, driver), index)
-    return [("abort() reads the log", world)]
+    successors: Successors = []
+    for how, log, after in reads(world):
+        first = log if log != world.log else None
+        driver = after.drivers[index]._replace(seen=log, first=first)
+        asked = _ask(context, with_driver(after, index, driver), index)
+        successors.append((f"abort() reads the log{how}", asked))
+    return successors
 
 
 def end(context: Context, world: World, index: int) -> Successors:
@@ -55,10 +90,11 @@ def done(context: Context, world: World, index: int) -> Successors:
     driver = world.drivers[index]
     if driver.decided is None:
         raise ValueError("nothing is decided")
-    if not context.may_append(world, index):
+    if not context.may_append(world, index) or context.is_stale(world, index):
         return [_fenced(world, index)]
     state = finished(driver.decided)
-    world = with_driver(world._replace(log=state), index, driver._replace(seen=state))
+    driver = driver._replace(seen=state, first=None)
+    world = with_driver(with_log(world, state), index, driver)
     return [("abort() appends done", _ask(context, world, index))]
 
 
@@ -67,9 +103,9 @@ def give_up(context: Context, world: World, index: int) -> Successors:
     driver = world.drivers[index]
     if driver.seen is None or isinstance(driver.seen, Decided):
         raise ValueError("nothing is given up")
-    if not context.may_append(world, index):
+    if not context.may_append(world, index) or context.is_stale(world, index):
         return [_fenced(world, index)]
-    world = with_driver(world._replace(log=driver.seen), index, driver)
+    world = with_driver(with_log(world, driver.seen), index, driver._replace(first=None))
     return [("abort() appends that the tasks are given up", _ask(context, world, index))]
 
 
@@ -97,4 +133,5 @@ def _ask(context: Context, world: World, index: int) -> World:
 
 
 def _fenced(world: World, index: int) -> tuple[str, World]:
-    return "abort() is fenced", with_driver(world, index, stopped(world.drivers[index]))
+    label = "abort() is fenced, or the log has another end than before"
+    return label, with_driver(world, index, stopped(world.drivers[index]))

@@ -13,8 +13,8 @@ from spark_kafka_sink.exactly_once.protocol import (
     takes_over,
 )
 from tools.model import broker
-from tools.model.context import stopped
-from tools.model.world import Driver, Pc, Status, with_driver
+from tools.model.context import reads, stopped
+from tools.model.world import Driver, Pc, Status, with_driver, with_log
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.log_state import Decided
@@ -26,16 +26,16 @@ def first(context: Context, world: World, index: int) -> Successors:
     """InitProducerId on the scope's transactional id."""
     if context.rules.fence_first:
         return [_fence(world, index, Pc.COMMIT_SECOND)]
-    return [_read(world, index, Pc.COMMIT_SECOND)]
+    return _read(world, index, Pc.COMMIT_SECOND)
 
 
 def second(context: Context, world: World, index: int) -> Successors:
     """The log is read, and the next step follows from it."""
     if context.rules.fence_first:
-        label, world = _read(world, index, Pc.COMMIT_SECOND)
+        found = _read(world, index, Pc.COMMIT_SECOND)
     else:
-        label, world = _fence(world, index, Pc.COMMIT_SECOND)
-    return [(label, _ask(context, world, index))]
+        found = [_fence(world, index, Pc.COMMIT_SECOND)]
+    return [(label, _ask(context, after, index)) for label, after in found]
 
 
 def append(context: Context, world: World, index: int) -> Successors:
@@ -45,13 +45,25 @@ def append(context: Context, world: World, index: int) -> Successors:
     if decided is None:
         raise ValueError("nothing is decided")
     if not context.may_append(world, index):
-        return [("the append is fenced", raised(world, index))]
+        return [("the append is fenced", _fenced(context, world, index))]
+    if context.rules.check and not _all_open(context, world, driver.ours):
+        return [("a transaction is not open any more", _fenced(context, world, index))]
+    again = Driver(
+        Pc.COMMIT_FIRST,
+        batch=driver.batch,
+        nonce=driver.nonce,
+        messages=driver.messages,
+        complete=driver.complete,
+        unclear=True,
+        ghost=driver.ghost,
+    )
+    if context.is_stale(world, index):
+        return [("the log has another end than before", with_driver(world, index, again))]
     record = decided if decided.transactions else finished(decided)
-    appended = world._replace(log=record)
+    appended = with_log(world, record)
     successors = [("the decision is appended", _next(context, appended, index))]
     if world.budget.unclear:
         left = world.budget._replace(unclear=world.budget.unclear - 1)
-        again = driver._replace(pc=Pc.COMMIT_FIRST, decided=None, todo=(), seen=None)
         for label, unclear in (("appended", appended), ("lost", world)):
             retried = with_driver(unclear._replace(budget=left), index, again)
             successors.append((f"the decision is {label}, without an answer", retried))
@@ -89,9 +101,13 @@ def done(context: Context, world: World, index: int) -> Successors:
     if driver.decided is None:
         raise ValueError("nothing is decided")
     if not context.may_append(world, index):
-        return [("the append of done is fenced", raised(world, index))]
+        fenced = _fenced(context, world, index) if driver.rolling else raised(world, index)
+        return [("the append of done is fenced", fenced)]
+    if context.is_stale(world, index):
+        return [("the log has another end than before", raised(world, index))]
     state = finished(driver.decided)
-    world = world._replace(log=state)
+    world = with_log(world, state)
+    driver = driver._replace(first=None)
     if driver.rolling:
         driver = driver._replace(seen=state, decided=None, rolling=False)
         return [("done is appended", _ask(context, with_driver(world, index, driver), index))]
@@ -104,7 +120,7 @@ def list_orphans(context: Context, world: World, index: int) -> Successors:
     driver = world.drivers[index]
     todo = context.orphans(world, index, given_up=True)
     pc = Pc.SWEEP if todo else Pc.SPARK_LOG
-    driver = driver._replace(pc=pc, todo=todo, seen=None, messages=())
+    driver = driver._replace(pc=pc, todo=todo, seen=None, messages=(), first=None, unclear=False)
     return [("orphans are listed", with_driver(world, index, driver))]
 
 
@@ -152,18 +168,29 @@ def raised(world: World, index: int) -> World:
     return with_driver(world, index, kept)
 
 
+def _fenced(context: Context, world: World, index: int) -> World:
+    """commit() raises, and has certainly decided nothing: it aborts what it would have decided.
+
+    `never_decided` keeps what an earlier call of the same tasks has decided; there is none.
+    """
+    driver = world.drivers[index]
+    if not (driver.unclear and context.rules.minds_unclear):
+        world = broker.abort(world, driver.ours)
+    return raised(world, index)
+
+
 def _ask(context: Context, world: World, index: int) -> World:
     driver = world.drivers[index]
     if driver.seen is None:
         raise ValueError("the log has been read")
     step = context.rules.commit_step(driver.seen, context.caller(world, index), driver.ours)
     if isinstance(step, Refuse):
-        return raised(world, index)
+        return _fenced(context, world, index)
     if isinstance(step, RollForward):
         return with_driver(world, index, _carry_out(driver, step.decided, Pc.ROLL))
     if isinstance(step, Decide):
         if context.rules.check and not _all_open(context, world, driver.ours):
-            return raised(world, index)
+            return _fenced(context, world, index)
         pc = context.rules.deciding[0]
         return with_driver(world, index, _carry_out(driver, step.decided, pc))
     return with_driver(world, index, driver._replace(pc=Pc.LIST))
@@ -185,7 +212,9 @@ def _next(context: Context, world: World, index: int) -> World:
     """The step behind the one that has succeeded."""
     driver = world.drivers[index]
     order = context.rules.deciding
-    return with_driver(world, index, driver._replace(pc=order[order.index(driver.pc) + 1]))
+    pc = order[order.index(driver.pc) + 1]
+    first = None if driver.pc is Pc.APPEND else driver.first
+    return with_driver(world, index, driver._replace(pc=pc, first=first))
 
 
 def _fence(world: World, index: int, pc: Pc) -> tuple[str, World]:
@@ -194,9 +223,14 @@ def _fence(world: World, index: int, pc: Pc) -> tuple[str, World]:
     return "fences with InitProducerId", fenced
 
 
-def _read(world: World, index: int, pc: Pc) -> tuple[str, World]:
-    driver = world.drivers[index]._replace(pc=pc, seen=world.log)
-    return "reads the log, and checks its transactions", with_driver(world, index, driver)
+def _read(world: World, index: int, pc: Pc) -> Successors:
+    found = []
+    for how, log, after in reads(world):
+        first = log if log != world.log else None
+        driver = after.drivers[index]._replace(pc=pc, seen=log, first=first)
+        label = f"reads the log{how}, and checks its transactions"
+        found.append((label, with_driver(after, index, driver)))
+    return found
 
 
 def _names(transactions: tuple[Transaction, ...]) -> str:

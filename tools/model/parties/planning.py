@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.protocol import finished, next_planning_step
+from tools.model.context import reads
 from tools.model.world import Driver, Pc, with_driver
 
 if TYPE_CHECKING:
@@ -31,12 +32,16 @@ def start(context: Context, world: World, index: int) -> Successors:
 def read(context: Context, world: World, index: int) -> Successors:
     """The log is read to its end."""
     driver = world.drivers[index]
-    step = next_planning_step(world.log)
-    if step is not None:
-        driver = driver._replace(pc=Pc.PLAN_END, decided=step.decided)
-        return [("planning reads the log", with_driver(world, index, driver))]
-    driver = driver._replace(seen=world.log)
-    return [("planning reads the log", _tasks(world, index, driver))]
+    successors: Successors = []
+    for how, log, after in reads(world):
+        step = next_planning_step(log)
+        if step is not None:
+            finishing = driver._replace(pc=Pc.PLAN_END, decided=step.decided)
+            planned = with_driver(after, index, finishing)
+        else:
+            planned = _tasks(after, index, driver._replace(seen=log))
+        successors.append((f"planning reads the log{how}", planned))
+    return successors
 
 
 def end(context: Context, world: World, index: int) -> Successors:

@@ -50,10 +50,10 @@ def _accept(*_: object) -> None:
 def _decided_after_end(patch: pytest.MonkeyPatch) -> None:
     original = commit._decide
 
-    def decide(driver: Any, owner: Any, decided: Any, known: Any) -> Any:
-        commit_all(driver, decided)
-        driver.check_alive = _accept  # they are ended
-        return original(driver, owner, decided, known)
+    def decide(call: Any, owner: Any, decided: Any) -> Any:
+        commit_all(call.driver, decided)
+        call.driver.check_alive = _accept  # they are ended
+        return original(call, owner, decided)
 
     patch.setattr(commit, "_decide", decide)
 
