@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+    from spark_kafka_sink.spark.driver.micro_batches import micro_batch_writer
     from spark_kafka_sink.spark.driver.registration import register
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "UnknownTopicError",
     "__version__",
     "advise",
+    "micro_batch_writer",
     "register",
     "summarize",
 ]
@@ -101,6 +103,7 @@ _MODULES = {
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "advise": "spark_kafka_sink.report.advisor",
+    "micro_batch_writer": "spark_kafka_sink.spark.driver.micro_batches",
     "register": "spark_kafka_sink.spark.driver.registration",
     "summarize": "spark_kafka_sink.report.summary",
 }

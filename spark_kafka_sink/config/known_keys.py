@@ -176,24 +176,36 @@ UNSAFE_KEYS = frozenset(
 
 SPARK_OPTIONS = frozenset(
     {
-        "path",
+        "asyncprogresstrackingcheckpointintervalms",
+        "asyncprogresstrackingenabled",
         "checkpointlocation",
-        "queryname",
         "outputmode",
-        "failondataloss",
-        "subscribe",
-        "subscribepattern",
-        "assign",
-        "startingoffsets",
-        "endingoffsets",
-        "startingtimestamp",
-        "endingtimestamp",
-        "maxoffsetspertrigger",
-        "minoffsetspertrigger",
-        "maxtriggerdelay",
-        "minpartitions",
-        "groupidprefix",
-        "kafkaconsumer.polltimeoutms",
+        "path",
+        "queryname",
     }
 )
-"""Options that Spark or its own Kafka format uses, in lower case; never taken for a typo."""
+"""Options that Spark itself uses, in lower case; never taken for a typo."""
+
+SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
+"""Options of Spark's Kafka source that say which topics are read, in lower case."""
+
+SOURCE_OPTIONS = SOURCE_TOPICS | {
+    "endingoffsets",
+    "endingoffsetsbytimestamp",
+    "endingtimestamp",
+    "failondataloss",
+    "fetchoffset.numretries",
+    "fetchoffset.retryintervalms",
+    "groupidprefix",
+    "kafkaconsumer.polltimeoutms",
+    "maxoffsetspertrigger",
+    "maxrecordsperpartition",
+    "maxtriggerdelay",
+    "minoffsetspertrigger",
+    "minpartitions",
+    "startingoffsets",
+    "startingoffsetsbytimestamp",
+    "startingoffsetsbytimestampstrategy",
+    "startingtimestamp",
+}
+"""Options of Spark's Kafka source, in lower case: without effect, as in its own sink."""

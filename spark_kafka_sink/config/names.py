@@ -112,6 +112,19 @@ def warn_ignored(name: str) -> None:
     _logger.warning("Option %s%s is not supported and has no effect", PREFIX, name)
 
 
+@cache
+def warn_unknown(name: str) -> None:
+    """Say once per process, by name alone, that nobody knows an option."""
+    _logger.warning("Option %s is unknown and has no effect", name)
+
+
+@cache
+def warn_of_source_option(name: str) -> None:
+    """Say once per process that an option is for reading."""
+    instead = "; the topic to write to is option topic" if name in known_keys.SOURCE_TOPICS else ""
+    _logger.warning("Option %s is for reading and has no effect%s", name, instead)
+
+
 def _hint(name: str) -> str:
     known = nearest(name, _RECOGNISED, CLOSE)
     if known is None:
@@ -149,8 +162,14 @@ def _refuse_unsafe(name: str) -> None:
 
 
 def _check_foreign_name(name: str) -> None:
-    """Spark passes any option on, so only a likely typo of ours is an error."""
+    """Spark passes any option on, so only a likely typo of ours is an error.
+
+    Any other name has no effect, as with Spark's own sink, and a warning says so.
+    """
     if name in known_keys.SPARK_OPTIONS:
+        return
+    if name in known_keys.SOURCE_OPTIONS:
+        warn_of_source_option(name)
         return
     unknown = f"unknown option {shown_name(name)}"
     if name in PRODUCER_NAMES or name in ALIASES or name.startswith(SECURITY_PREFIXES):
@@ -160,6 +179,7 @@ def _check_foreign_name(name: str) -> None:
         raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):
         raise ConfigError(unknown, hint=_like_kafka(name))
+    warn_unknown(shown_name(name))
 
 
 def _like_kafka(name: str) -> str:

@@ -6,7 +6,7 @@ Everything here runs on the driver. A wrong option or column fails here, before 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
@@ -51,6 +51,24 @@ class KafkaProdDataSource(DataSource):
             ConfigError: a name among the table's options is wrong.
         """
         return table_schema(self.options)
+
+    def reader(self, schema: StructType) -> NoReturn:
+        """There is none.
+
+        Raises:
+            ConfigError: always.
+        """
+        del schema
+        raise _only_writes()
+
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
+        """There is none.
+
+        Raises:
+            ConfigError: always.
+        """
+        del schema
+        raise _only_writes()
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaProdWriter | ExactlyOnceWriter:
         """The writer of a batch.
@@ -108,6 +126,13 @@ class KafkaProdDataSource(DataSource):
     def _settle(self, schema: StructType) -> tuple[SinkConfig, Contract]:
         config = SinkConfig.parse(write_options(schema, self.options))
         return config, Contract.of(schema, config)
+
+
+def _only_writes() -> ConfigError:
+    return ConfigError(
+        "format('kafkaprod') only writes",
+        hint="To read, use format('kafka') with .option('subscribe', ...).",
+    )
 
 
 def _planning() -> bool:

@@ -46,9 +46,7 @@ class Publication:
     def of_micro_batch(cls, config: SinkConfig, batch_id: int) -> Publication:
         """Of a micro-batch; `reportPath` is a folder, or a path that contains `{batchId}`."""
         path = config.report_path
-        if path is not None and _NUMBER not in path:
-            path = f"{path.rstrip('/')}/batch-{_NUMBER}.json"
-        numbered = None if path is None else path.replace(_NUMBER, str(batch_id))
+        numbered = None if path is None else micro_batch_path(path, batch_id)
         return cls(config, f"micro-batch {batch_id}", numbered)
 
     def announce(self) -> None:
@@ -87,6 +85,12 @@ class Publication:
                 f"{self.name} has no report, what is in Kafka stays",
                 lambda: write_report(path, dated.to_json()),
             )
+
+
+def micro_batch_path(path: str, batch_id: int) -> str:
+    """Where a micro-batch's report lies, in the folder `path` or under a name with `{batchId}`."""
+    named = path if _NUMBER in path else f"{path.rstrip('/')}/batch-{_NUMBER}.json"
+    return named.replace(_NUMBER, str(batch_id))
 
 
 def check_report_folder(config: SinkConfig) -> None:

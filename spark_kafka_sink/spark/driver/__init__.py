@@ -1,4 +1,4 @@
 """What a program calls on the driver beside Spark's own API.
 
-`registration` makes the format known to a thread.
+`registration` makes the format known to a thread, `micro_batches` writes from `foreachBatch`.
 """

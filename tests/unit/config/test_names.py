@@ -118,23 +118,35 @@ def test_plaintext_is_no_news(protocol: str, caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *sorted(known_keys.SPARK_OPTIONS),
-        "checkpointLocation",
-        "queryName",
-        "maxOffsetsPerTrigger",
-        "mergeSchema",
-        "somethingElse",
-        "header",
-        "compression",
-    ],
+    "name", [*sorted(known_keys.SPARK_OPTIONS), "checkpointLocation", "queryName"]
 )
-def test_options_of_spark_and_others_are_ignored(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_options_of_spark_are_passed_over(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert SinkConfig.parse(MINIMAL | {name: "x"}) == SinkConfig.parse(MINIMAL)
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "subscribe",
+            "Option subscribe is for reading and has no effect; the topic to write to is ",
+        ),
+        ("startingOffsets", "Option startingoffsets is for reading and has no effect"),
+        ("maxOffsetsPerTrigger", "Option maxoffsetspertrigger is for reading and has no effect"),
+        ("mergeSchema", "Option mergeschema is unknown and has no effect"),
+        ("foo", "Option foo is unknown and has no effect"),
+        ("x" * 200, "Option (a text of 200 characters) is unknown and has no effect"),
+    ],
+)
+def test_other_options_are_ignored_with_a_warning(
+    name: str, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        assert SinkConfig.parse(MINIMAL | {name: "secret"}) == SinkConfig.parse(MINIMAL)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(says)
+    assert "secret" not in message
 
 
 def test_the_lists_of_names_do_not_overlap() -> None:

@@ -1,0 +1,58 @@
+"""Writes from `foreachBatch`: the way of a stream in update mode, which Spark gives no Python sink.
+
+`DataStreamWriter.start` refuses the output mode `update` for every Python data source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
+from spark_kafka_sink.spark.publication import micro_batch_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+_BATCH_ID, _GUARANTEE, _REPORT = "batchid", "deliveryguarantee", "reportpath"
+
+
+def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch` that writes each micro-batch with these options.
+
+    Of a query whose output mode is update, each batch has the rows that have changed::
+
+        counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
+
+    `reportPath` means what it means to a stream, and with `deliveryGuarantee=exactly-once` the
+    micro-batch's number is the `batchId`.
+
+    Args:
+        options: those of `format("kafkaprod")`, names in any case.
+
+    Raises:
+        ConfigError: there is a `batchId`.
+    """
+    given = {name.lower(): str(value) for name, value in options.items()}
+    if _BATCH_ID in given:
+        raise ConfigError(
+            "option batchId: each micro-batch has a number of its own", hint="Leave it out."
+        )
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        of_batch = batch_options(given, batch_id)
+        frame.write.format("kafkaprod").options(**of_batch).mode("append").save()
+
+    return write
+
+
+def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:
+    """The options of one micro-batch, by lower-case names."""
+    options = dict(given)
+    if _REPORT in options:
+        options[_REPORT] = micro_batch_path(options[_REPORT], batch_id)
+    if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:
+        options[_BATCH_ID] = str(batch_id)
+    return options

@@ -1,0 +1,1 @@
+"""What a program calls beside Spark's own API."""
