@@ -24,6 +24,7 @@ from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.records.control_batch import read_marker
 from spark_kafka_sink.security.acl import Operation
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.admin.committed_records import LogRecord, PendingTransaction
     from spark_kafka_sink.admin.handlers.fetch import Fetched
     from spark_kafka_sink.common.errors import KafkaProdError
+    from spark_kafka_sink.records.control_batch import EndTransactionMarker
 
 _PATIENCE = 0.3
 """Seconds for which the brokers may say that there is no such topic: one that is new is not known
@@ -114,6 +116,39 @@ class LogReader:
                 deadline,
             )
             attempts += 1
+
+    def marker_of(
+        self, producer_id: int, behind: int, deadline: float | None
+    ) -> EndTransactionMarker | None:
+        """How a producer's transaction has ended: its first marker that follows an offset.
+
+        Args:
+            producer_id: the producer's.
+            behind: the offset of a record of the transaction.
+            deadline: when to give up, in seconds of the client's clock.
+
+        Returns:
+            None where the log does not tell: it lacks the marker, or has none yet.
+
+        Raises:
+            KafkaProdError: as `read`.
+        """
+        end = self._offset(LATEST, deadline)
+        offset = max(behind + 1, self._offset(EARLIEST, deadline))
+        while offset < end:
+            fetched = self._fetch(FetchFrom(offset=offset), deadline)
+            batches = () if fetched is None else whole_batches(fetched.data)
+            start = offset
+            for batch, header in batches:
+                if header.last_offset < offset:
+                    continue
+                is_its = header.is_control and header.producer_id == producer_id
+                if is_its and (marker := read_marker(batch, header)) is not None:
+                    return marker
+                offset = header.last_offset + 1
+            if offset == start:
+                return None
+        return None
 
     def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
         """One attempt; None where it has to begin anew."""

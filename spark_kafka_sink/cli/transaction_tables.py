@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing
+from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
 
 if TYPE_CHECKING:
@@ -110,19 +111,21 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     return table
 
 
-def decided_table(task: TaskTransaction) -> Table:
-    """What the decision says of one transaction."""
+def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
+    """What the decision says of one transaction, and its partitions say of how it has ended."""
     table = Table(title=f"{task.transactional_id}: {task.records:,} records")
     table.add_column("partition")
     for name in ("records", "first offset", "last offset"):
         table.add_column(name, justify="right")
-    for each in task.partitions:
+    table.add_column("its marker says")
+    for each, fate in zip(task.partitions, fates, strict=True):
         first, last = each.first_offset, each.last_offset
         table.add_row(
             f"{each.topic}-{each.partition}",
             f"{each.records:,}",
             "" if first is None else f"{first:,}",
             "" if last is None else f"{last:,}",
+            _MARKERS[fate],
         )
     return table
 
@@ -134,6 +137,9 @@ _MEANING = {
     "`kafkaprod transactions abort` does",
     Standing.DRIVER: "a driver's own, for one append to the decision log",
 }
+
+
+_MARKERS = {Fate.COMMITTED: "committed", Fate.LOST: "aborted", Fate.UNKNOWN: "(none is found)"}
 
 
 def _what_it_is(record: Record) -> str:

@@ -194,4 +194,4 @@ def _describe(operator: TransactionOperator, name: str) -> None:
     for view in open_now:
         out.print(transaction_table(view, overview.now_ms))
     for task in decided:
-        out.print(decided_table(task))
+        out.print(decided_table(task, operator.fates(task)))

@@ -16,6 +16,7 @@ from spark_kafka_sink.exactly_once.by_hand.held_back import held_back
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing, open_transactions
 from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.markers import fates_by_partition
 from spark_kafka_sink.exactly_once.transactional_id import driver_id, parse_driver_id
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.by_hand.actions import Finished
     from spark_kafka_sink.exactly_once.by_hand.held_back import HeldBack
     from spark_kafka_sink.exactly_once.by_hand.overview import OpenTransactionView
-    from spark_kafka_sink.exactly_once.log.decision import Record
+    from spark_kafka_sink.exactly_once.log.decision import Fate, Record
     from spark_kafka_sink.exactly_once.steps.driver import Driver
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 SECONDS: Final = 30.0
 """How long each question to the brokers may take."""
@@ -75,6 +77,11 @@ class TransactionOperator:
             latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
         named = ((driver_id(scope), record) for scope, record in latest.items())
         return {name: record for name, record in sorted(named) if record is not None}
+
+    def fates(self, task: TaskTransaction) -> list[Fate]:
+        """How a decided transaction has ended in each of its partitions, as far as they tell."""
+        with self._driver() as driver:
+            return [fate for _, fate in fates_by_partition(driver.client, task)]
 
     def commit(self) -> list[Finished]:
         """Commit all that is decided and not done.

@@ -22,7 +22,7 @@ class Fate(StrEnum):
     LOST = "lost"
     """The broker has aborted it, usually as its timeout was over before the driver ended it."""
     UNKNOWN = "unknown"
-    """The coordinator does not remember it, or not how it ended; the topic alone can tell."""
+    """Neither does the coordinator remember how it ended, nor was a marker found in its topics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

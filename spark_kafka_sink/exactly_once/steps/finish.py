@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.steps.markers import settled
 from spark_kafka_sink.exactly_once.steps.torn import fates_of
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, error_name
 
@@ -47,6 +48,7 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
         if not unclear:
             return ()
         fates = fates_of(decided, codes, _descriptions(driver, unclear))
+        fates = settled(driver.client, decided, fates)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 

@@ -33,8 +33,9 @@ _LOST: Final = (
     "isolation.level=read_uncommitted still find them at these offsets until retention removes them"
 )
 _UNCLEAR: Final = (
-    "Of an unknown transaction the topic alone can tell: a consumer with "
-    "isolation.level=read_committed finds its records at these offsets, or they are lost. "
+    "Of an unknown transaction the topic alone can tell, and the driver has found no marker there "
+    "or may not read it: a consumer with isolation.level=read_committed finds its records at these "
+    "offsets, or they are lost. "
 )
 _AGAIN: Final = (
     "Raise transaction.timeout.ms, or set twoPhaseCommit=true where the brokers allow it, so that "

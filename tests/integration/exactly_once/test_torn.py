@@ -87,7 +87,10 @@ def test_a_torn_batch_is_found_and_found_again_until_a_reset(query: Writes) -> N
 
 
 def test_what_became_of_each_transaction_is_kept(query: Writes) -> None:
-    tear(query)
+    tasks = tear(query)
+    query.settle()
+    in_topics = [set(TransactionOperator(query.config).fates(task)) for task in tasks]
+    assert in_topics == [{Fate.COMMITTED}, {Fate.LOST}, {Fate.LOST}]
     with pytest.raises(TornTransactionError):
         query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
     with connected_driver(query.config, query.scope) as driver:

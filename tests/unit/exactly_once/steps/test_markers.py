@@ -1,0 +1,62 @@
+"""What a topic says of a transaction that its coordinator has forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.exactly_once.log.decision import Fate
+from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.steps.markers import settled
+from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
+from tests.support.harness.batches import batch
+from tests.support.harness.scripted import blocking_client
+from tests.unit.admin.partition_leader import PartitionLeader
+from tests.unit.exactly_once.log.decisions import task_transactions
+
+(TASK,) = task_transactions(1)
+OURS, OTHER = TASK.transaction.producer_id, 9
+DENIED = 29
+
+
+def marker(producer_id: int, *, commit: bool) -> bytes:
+    return control_batch(EndTransactionMarker(producer_id=producer_id, epoch=1, commit=commit), 0)
+
+
+def fate(cluster: PartitionLeader, last_offset: int | None = 1) -> Fate:
+    place = PartitionRange(
+        topic="t", partition=0, records=2, first_offset=0, last_offset=last_offset
+    )
+    decided = Decided("q", "17", (replace(TASK, partitions=(place,)),))
+    with blocking_client(cluster) as client:
+        (found,) = settled(client, decided, (Fate.UNKNOWN,))
+    return found
+
+
+@pytest.mark.parametrize(("commit", "expected"), [(True, Fate.COMMITTED), (False, Fate.LOST)])
+def test_the_first_marker_of_the_producer_behind_its_records_tells(
+    commit: bool, expected: Fate
+) -> None:
+    cluster = PartitionLeader()
+    others = marker(OTHER, commit=not commit)
+    ours = marker(OURS, commit=commit)
+    cluster.hold(batch([b"a", b"b"]), others, batch([b"c"]), ours, batch([b"d"]))
+    assert fate(cluster) is expected
+
+
+def test_a_log_that_begins_behind_the_records_may_have_the_marker_still() -> None:
+    cluster = PartitionLeader()
+    cluster.hold(marker(OURS, commit=True), base=7)
+    cluster.start = 7
+    assert fate(cluster) is Fate.COMMITTED
+
+
+def test_without_a_marker_it_stays_unknown() -> None:
+    cluster = PartitionLeader()
+    cluster.hold(batch([b"a", b"b"]), marker(OTHER, commit=True))
+    assert fate(cluster) is Fate.UNKNOWN
+    assert fate(cluster, last_offset=None) is Fate.UNKNOWN
+    cluster.fetch_codes.append(DENIED)
+    assert fate(cluster) is Fate.UNKNOWN
