@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from spark_kafka_sink.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.client.channel.connection_failures import ConnectionFailures
     from spark_kafka_sink.client.channel.login_threads import LoginSteps
     from spark_kafka_sink.client.channel.resolver import Resolver
     from spark_kafka_sink.client.cluster import Cluster, Node
@@ -119,6 +121,15 @@ class BlockingClient:
     def credentials(self) -> Stamp:
         """What the references among the security settings led to when the client was made."""
         return self._client.credentials
+
+    @property
+    def failures(self) -> ConnectionFailures:
+        """Why brokers could not be reached, by address."""
+        return self._network.failures
+
+    def brokers(self) -> list[BrokerConnection]:
+        """Every broker that was ever asked for, connected or not."""
+        return self._network.brokers()
 
     def now(self) -> float:
         """Seconds of the clock that deadlines are given in."""

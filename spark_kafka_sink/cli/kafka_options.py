@@ -12,40 +12,49 @@ from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.properties import parse_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
-def kafka_options(config: Path | None, given: Iterable[str]) -> dict[str, str]:
+def kafka_options(
+    config: Path | None, given: Iterable[str], *, of_sink: bool = False
+) -> dict[str, str]:
     """The options of a write, those of the command line above those of the file.
 
     Args:
         config: a file of Java properties, as --command-config of Kafka's own tools takes it; a
             producer's serializers in it have no meaning here and are left out.
         given: name=value each. Names may have `kafka.` before them or not, in both.
+        of_sink: the sink's own options, such as `errors.tolerance`, are allowed too.
 
     Raises:
         ConfigError: the file can't be read, or an option has another form.
     """
-    return (_from_file(config) if config is not None else {}) | dict(map(_option, given))
+    known = SINK_NAMES if of_sink else {}
+    from_file = _from_file(config, known) if config is not None else {}
+    return from_file | dict(_option(text, known) for text in given)
 
 
-def _from_file(config: Path) -> dict[str, str]:
+def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
     try:
         found = parse_properties(config.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"--config {config} can't be read: {reason}") from error
     plain = {name.removeprefix(PREFIX): value for name, value in found.items()}
-    return {f"{PREFIX}{name}": value for name, value in plain.items() if name not in SERIALIZERS}
+    return {_named(name, known): value for name, value in plain.items() if name not in SERIALIZERS}
 
 
-def _option(text: str) -> tuple[str, str]:
+def _named(name: str, known: Mapping[str, str]) -> str:
+    return known.get(name.lower(), f"{PREFIX}{name.removeprefix(PREFIX)}")
+
+
+def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not name or not equals or name.lower() in SINK_NAMES:
+    if not name or not equals or name.lower() in SINK_NAMES.keys() - known.keys():
         shown = shown_name(name) if equals else "…"
         raise ConfigError(
             f"--option {shown} is not an option of Kafka's",
             hint="Write it as kafka.name=value, for instance kafka.security.protocol=SASL_SSL",
         )
-    return f"{PREFIX}{name.removeprefix(PREFIX)}", value
+    return _named(name, known), value

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from spark_kafka_sink.cli.broker_options import BrokerArguments, command
+from spark_kafka_sink.cli.doctor import doctor
 from spark_kafka_sink.cli.failure import fail
 from spark_kafka_sink.cli.kafka_options import kafka_options
 from spark_kafka_sink.cli.serve import serve
@@ -23,6 +24,7 @@ from spark_kafka_sink.report.tables import print_advice, print_report
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 app.add_typer(transactions, name="transactions")
+app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> None:

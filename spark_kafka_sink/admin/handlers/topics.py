@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 _CREATE_TIMEOUT = timedelta(seconds=30)
-_DEFAULT_REPLICATION = 4
-"""The first version of CreateTopics in which a broker's default.replication.factor can be asked
-for."""
+_DEFAULTS = 4
+"""The first version of CreateTopics in which a broker's num.partitions and
+default.replication.factor can be asked for; before, 1 stands for them."""
 _AGAIN = frozenset(
     {
         ClientErrorCode.disconnected,
@@ -41,25 +41,37 @@ _AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic of one partition; `replication` None for the brokers' default."""
+    """A topic to be made; `partitions` and `replication` None for the brokers' default."""
 
     name: str
-    replication: int | None
-    configs: Mapping[str, str]
+    replication: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+    partitions: int | None = 1
 
 
 class CreateTopicsHandler(ApiHandler[str, None]):
-    """Topics by name."""
+    """Topics by name.
+
+    Args:
+        topics: what to make.
+        validate_only: find out whether they could be made, and make none.
+    """
 
     api = ApiKey.CREATE_TOPICS
 
-    def __init__(self, topics: Sequence[NewTopic]) -> None:
+    def __init__(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
         self._topics = {topic.name: topic for topic in topics}
+        self._validate_only = validate_only
 
     def body(self, keys: Sequence[str], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
         topics = [self._values(self._topics[key], version) for key in keys]
-        return write(self.api, version, {"topics": topics, "timeout": _CREATE_TIMEOUT})
+        values = {
+            "topics": topics,
+            "timeout": _CREATE_TIMEOUT,
+            "validate_only": self._validate_only,
+        }
+        return write(self.api, version, values)
 
     def results(
         self,
@@ -83,10 +95,10 @@ class CreateTopicsHandler(ApiHandler[str, None]):
 
     @staticmethod
     def _values(topic: NewTopic, version: int) -> dict[str, Any]:
-        default = -1 if version >= _DEFAULT_REPLICATION else 1
+        default = -1 if version >= _DEFAULTS else 1
         return {
             "name": topic.name,
-            "num_partitions": 1,
+            "num_partitions": default if topic.partitions is None else topic.partitions,
             "replication_factor": default if topic.replication is None else topic.replication,
             "assignments": [],
             "configs": [{"name": key, "value": topic.configs[key]} for key in topic.configs],

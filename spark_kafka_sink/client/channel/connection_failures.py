@@ -80,6 +80,11 @@ class ConnectionFailures:
         if self.fatal is None and self._is_fatal(streak, now):
             self.fatal = diagnosis.error
 
+    def diagnosis(self, address: str) -> Diagnosis | None:
+        """Why the latest attempt at an address failed; None once one has worked there."""
+        streak = self._streaks.get(address)
+        return None if streak is None else streak.latest
+
     def _is_fatal(self, streak: _Streak, now: float) -> bool:
         is_old = streak.since is not None and now - streak.since >= SECONDS
         if self.is_accepted:

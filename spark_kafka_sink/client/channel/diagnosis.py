@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import ssl
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.model import SecurityConfig
 
 CLOSED = "the broker closed the connection"
+_NOT_THERE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 
 _ENCRYPTED = {
     SecurityProtocol.PLAINTEXT: SecurityProtocol.SSL,
@@ -48,11 +51,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a connection ended with; `error` is what to raise if no attempt can help."""
+    """What a connection ended with; `error` is what to raise if no attempt can help.
+
+    `state` is how far it had come. `unanswered`: nobody was there to refuse it, as behind a
+    firewall; a client on another host may fare better.
+    """
 
     reason: str
     verdict: Verdict = Verdict.PASSING
     error: KafkaProdError | None = None
+    state: State = State.DISCONNECTED
+    unanswered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +82,18 @@ class Circumstances:
 
 def diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     """Find out why a connection ended; pure."""
+    return replace(_diagnose(error, at), state=at.state, unanswered=_is_unanswered(error))
+
+
+def _is_unanswered(error: Exception) -> bool:
+    if isinstance(error, socket.gaierror):
+        return error.errno == socket.EAI_AGAIN
+    return isinstance(error, TimeoutError) or (
+        isinstance(error, OSError) and error.errno in _NOT_THERE
+    )
+
+
+def _diagnose(error: Exception, at: Circumstances) -> Diagnosis:
     if isinstance(error, OtherProtocolError):
         return _other_protocol(error, at)
     if isinstance(error, ProtocolError):

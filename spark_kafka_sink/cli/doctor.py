@@ -1,0 +1,116 @@
+"""`kafkaprod doctor`: look at the way to Kafka step by step, and say where it ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path  # noqa: TC003 - typer reads it
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from spark_kafka_sink.cli.failure import fail
+from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.demo.run import BOOTSTRAP
+from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
+from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STYLES = {
+    Severity.OK: "green",
+    Severity.NOTE: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.ERROR: "bold red",
+}
+
+
+def doctor(
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="Brokers to ask first, host:port separated by commas.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic that is to be written.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            help="An option of the write, as kafka.security.protocol=SASL_SSL or "
+            "useTimestampColumn=true; may be given more than once.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
+    ] = None,
+    produce: Annotated[
+        bool | None,
+        typer.Option(
+            "--produce/--no-produce",
+            help="Write one record, which stays in the topic; or leave the last step out. Without "
+            "either the leader is asked whether it would take one, and nothing is written.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that each step may take.")
+    ] = SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check the way to Kafka: name, TCP, TLS, login, brokers, topic, rights, a record.
+
+    Ends with status 0 where a write would work, also with warnings, and with 1 where it would not.
+    """
+    logging.getLogger("spark_kafka_sink").setLevel(logging.CRITICAL)  # it is all in the findings
+    try:
+        intent = Intent(config=_config(bootstrap_servers, topic, option, config))
+    except KafkaProdError as error:
+        fail(error)
+    wanted = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
+    findings = Doctor(intent=intent, produce=wanted, seconds=timeout).examine()
+    shown = list(findings) if as_json else list(_as_they_come(findings))
+    failed = worst(shown) is Severity.ERROR
+    if as_json:
+        told = {"ok": not failed, "findings": [each.to_json() for each in shown]}
+        typer.echo(json.dumps(told, indent=2))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _config(
+    servers: str | None, topic: str | None, option: list[str] | None, file: Path | None
+) -> SinkConfig:
+    given = kafka_options(file, option or (), of_sink=True)
+    if servers is not None:
+        given[BOOTSTRAP] = servers
+    if topic is not None:
+        given["topic"] = topic
+    if BOOTSTRAP not in given:
+        raise ConfigError("no Kafka is named", hint="Add --bootstrap-servers host:port")
+    return SinkConfig.parse(given)
+
+
+def _as_they_come(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Print each finding at once: the next step may take its time."""
+    out = Console(highlight=False)
+    for finding in findings:
+        style = _STYLES[finding.severity]
+        head = f"{finding.step.value:<16} [{style}]{finding.severity.value:<8}[/{style}] "
+        out.print(head + escape(_text(finding)), soft_wrap=True)
+        if finding.hint is not None:
+            out.print(f"{'':25} [bold]{escape(_sentence(finding.hint))}[/bold]", soft_wrap=True)
+        yield finding
+
+
+def _text(finding: Finding) -> str:
+    code = finding.kafka_error
+    return finding.text if code is None else f"{finding.text} ({code})"
+
+
+def _sentence(hint: str) -> str:
+    return hint[0].upper() + hint[1:]

@@ -1,0 +1,205 @@
+"""`kafkaprod doctor`: every step from a server's name to a record, until one fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.admin.call import Call
+from spark_kafka_sink.admin.handlers.body import write
+from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.diagnostics.connecting import (
+    judge_brokers,
+    judge_connection,
+    passed_before,
+    silent,
+    step_of_error,
+)
+from spark_kafka_sink.diagnostics.examination import connect, judge_topics
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.security.principal import principal_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.client.broker_connection import BrokerConnection
+    from spark_kafka_sink.client.channel.diagnosis import Diagnosis
+    from spark_kafka_sink.client.cluster import Node
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.diagnostics.examination import Intent
+
+SECONDS: Final = 5.0
+_LONGEST_TURN: Final = 1.0
+
+
+class Produce(Enum):
+    """What the last step does."""
+
+    PROBE = auto()
+    """Ask the leader for what it must refuse: nothing is written."""
+    RECORD = auto()
+    """Write one record, which stays."""
+    NONE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doctor:
+    """Looks at everything that a write needs.
+
+    Args:
+        intent: what is to be written.
+        produce: what the last step does.
+        seconds: how long each step may take.
+    """
+
+    intent: Intent
+    produce: Produce = Produce.PROBE
+    seconds: float = SECONDS
+
+    def examine(self) -> Iterator[Finding]:
+        """The findings as they come; nothing is looked at behind a step that has failed."""
+        failures: list[Finding] = []
+        for server in self._producer.bootstrap_servers:
+            for finding in self._examine_server(server):
+                if finding.severity is Severity.ERROR:
+                    failures.append(finding)
+                else:
+                    yield finding
+        if len(failures) == len(self._producer.bootstrap_servers):
+            yield from failures
+            return
+        for failure in failures:  # the others suffice
+            assert failure.error is not None
+            yield Finding.warning(failure.step, failure.error, local=failure.local)
+        try:
+            yield from self._examine_cluster()
+        except KafkaProdError as error:
+            yield Finding.failure(step_of_error(error), error)
+
+    @property
+    def _producer(self) -> ProducerConfig:
+        return self.intent.config.producer
+
+    def _examine_server(self, server: str) -> Iterator[Finding]:
+        alone = replace(self._producer, bootstrap_servers=(server,))
+        try:
+            client = BlockingClient(alone)
+        except KafkaProdError as error:
+            yield Finding.failure(Step.OPTIONS, error)
+            return
+        with client:
+            diagnosis = _reach(client, server, self.seconds)
+            broker = next(iter(client.brokers()), None)
+            failure = None if diagnosis is None else judge_connection(server, diagnosis)
+            reached = Step.METADATA if failure is None else failure.step
+            for step in passed_before(reached):
+                text = None if broker is None else _passed(step, broker, self._producer)
+                if text is not None:
+                    yield Finding.ok(step, text)
+            if failure is not None:
+                yield failure
+
+    def _examine_cluster(self) -> Iterator[Finding]:
+        with BlockingClient(self._producer) as client:
+            failure = connect(client, self.seconds)
+            if failure is not None:
+                yield failure
+                return
+            nodes = client.cluster.nodes
+            count = "1 broker" if len(nodes) == 1 else f"{len(nodes)} brokers"
+            yield Finding.ok(Step.METADATA, f"{count} of cluster {client.cluster.cluster_id}")
+            brokers = self._examine_brokers(client)
+            yield brokers
+            if brokers.severity is Severity.ERROR:
+                return
+            yield from self._examine_topics(client)
+
+    def _examine_brokers(self, client: BlockingClient) -> Finding:
+        """Whether every broker answers at the address that it has announced."""
+        nodes = tuple(client.cluster.nodes.values())
+        answers: dict[Node, Answer] = {}
+        for node in nodes:
+            client.submit(_ask_versions(node, answers))
+        deadline = client.deadline(self.seconds)
+        while len(answers) < len(nodes) and client.now() < deadline:
+            client.turn(min(deadline - client.now(), _LONGEST_TURN))
+        states = {broker.node: broker.connection.state for broker in client.brokers()}
+        failures = {}
+        for node in nodes:
+            answer = answers.get(node)
+            if answer is not None and answer.response is not None:
+                continue
+            known = client.failures.diagnosis(str(node))
+            if known is None and node in states:
+                known = silent(states[node], self.seconds)
+            if known is not None:
+                failures[f"broker {node.node_id}"] = judge_connection(str(node), known)
+        client.abandon()
+        return judge_brokers(failures, len(nodes))
+
+    def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
+        topic = self.intent.config.topic
+        if topic is None:
+            yield Finding.note(Step.TOPIC, "none is named: add --topic to look at one")
+            return
+        found = judge_topics(client, self.intent, self.seconds)
+        yield from found
+        if any(each.severity is Severity.ERROR for each in found):
+            return
+        exists = any(each.step is Step.PERMISSIONS for each in found)
+        if self.produce is Produce.RECORD:
+            yield produce_one(self._producer, topic, 2 * self.seconds)
+        elif self.produce is Produce.PROBE and exists:
+            yield probe(client, topic, client.deadline(self.seconds))
+
+
+def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:
+    """Try every address of a server once; why none works, None where one does."""
+    deadline = client.deadline(seconds)
+    try:
+        while not client.metadata.answered:
+            left = deadline - client.now()
+            brokers = client.brokers()
+            if brokers and brokers[0].failures:
+                return client.failures.diagnosis(server)
+            if left <= 0:
+                return silent(brokers[0].connection.state, seconds) if brokers else None
+            client.turn(min(left, _LONGEST_TURN))
+    except KafkaProdError:
+        return client.failures.diagnosis(server)
+    return None
+
+
+def _passed(step: Step, broker: BrokerConnection, config: ProducerConfig) -> str | None:
+    """What there is to say of a step that a connection has passed; None where it has none such."""
+    server, security = str(broker.node), config.security
+    if step is Step.RESOLVE:
+        address = None if broker.address is None else broker.address[1][0]
+        is_name = address not in {None, broker.node.host.strip("[]")}
+        return f"{broker.node.host} is {address}" if is_name else None
+    if step is Step.CONNECT:
+        return server
+    if step is Step.TLS:
+        return None if security.tls is None else broker.cipher or security.protocol.value
+    if step is Step.VERSIONS:
+        return f"{server} speaks Kafka's protocol"
+    if security.sasl is None:
+        return None
+    return f"{security.sasl.mechanism.value} as {principal_of(security)}"
+
+
+def _ask_versions(node: Node, answers: dict[Node, Answer]) -> Call:
+    def done(answer: Answer) -> None:
+        answers[node] = answer
+
+    return Call(
+        node=node,
+        api=ApiKey.METADATA,
+        body=lambda version: write(ApiKey.METADATA, version, {"topics": ()}),
+        done=done,
+    )

@@ -1,0 +1,234 @@
+"""Whether a leader takes records from this client: by a request that no broker carries out, or one.
+
+A Produce request with acks=2 is refused with INVALID_REQUIRED_ACKS by every broker since Kafka 0.9,
+after it has looked whether the client may write, and before it touches the log. So nothing is
+written: no record, no offset, no transaction that readers of uncommitted data would see.
+Source: ``KafkaApis.handleProduceRequest``, ``ReplicaManager.isValidRequiredAcks``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.admin.api_driver import Action, ApiDriver, ApiHandler, KeyResult
+from spark_kafka_sink.admin.call import only
+from spark_kafka_sink.admin.handlers.actions import leader_action
+from spark_kafka_sink.admin.handlers.body import write
+from spark_kafka_sink.admin.lookups import AnyBrokerLookup, LeaderLookup
+from spark_kafka_sink.client.client import Client
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    KafkaProdError,
+    ProtocolError,
+)
+from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.topics import guide_of
+from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.protocol.error_codes import (
+    AUTHORIZATION_FAILED,
+    COORDINATOR_UNAVAILABLE,
+    ErrorCode,
+    error_name,
+)
+from spark_kafka_sink.protocol.produce.request_writer import (
+    PartitionData,
+    ProduceHead,
+    TopicData,
+    produce_body,
+)
+from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_records, slice_records
+from spark_kafka_sink.records.record_batch import BatchHeader
+from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from typing_extensions import Buffer
+
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.admin.call import Answer
+    from spark_kafka_sink.config.model import ProducerConfig
+
+NO_SUCH_ACKS: Final = 2
+KEY: Final = b"kafkaprod-doctor"
+VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
+_WITHOUT_TOPIC_IDS: Final = 12
+
+
+class ProduceProbeHandler(ApiHandler[TopicPartition, None]):
+    """A batch of one record that the leader refuses, whatever it holds."""
+
+    api = ApiKey.PRODUCE
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+
+    def cap(self, keys: Sequence[TopicPartition]) -> int | None:
+        """See `ApiHandler`."""
+        return None if self._topic(keys[0]).topic_id is not None else _WITHOUT_TOPIC_IDS
+
+    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
+        """See `ApiHandler`."""
+        head = ProduceHead(
+            version=version,
+            transactional_id=None,
+            acks=NO_SUCH_ACKS,
+            timeout_ms=self._client.config.request_timeout_ms,
+        )
+        batch = _batch(self._client.wall_ms())
+        size = sum(memoryview(part).nbytes for part in batch)
+        topic, data = self._topic(keys[0]), PartitionData(keys[0].partition, batch, size)
+        return produce_body(head, [TopicData(topic.name, topic.topic_id, [data])])
+
+    def results(
+        self, keys: Sequence[TopicPartition], answer: Answer
+    ) -> Mapping[TopicPartition, KeyResult[None]]:
+        """See `ApiHandler`."""
+        response: Any = answer.response
+        told = only(only(response.responses, answer).partition_responses, answer)
+        return {keys[0]: KeyResult(code=int(told.error_code), node=answer.node)}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return leader_action(code)
+
+    def _topic(self, key: TopicPartition) -> Any:
+        return self._client.cluster.topics[key.topic]
+
+
+class ProducerIdHandler(ApiHandler[str, None]):
+    """A producer id without a transactional id, as every idempotent producer begins with."""
+
+    api = ApiKey.INIT_PRODUCER_ID
+
+    def body(self, keys: Sequence[str], version: int) -> list[Buffer]:  # noqa: ARG002
+        """See `ApiHandler`."""
+        return write(self.api, version, {"transactional_id": None})
+
+    def results(self, keys: Sequence[str], answer: Answer) -> Mapping[str, KeyResult[None]]:
+        """See `ApiHandler`."""
+        response: Any = answer.response
+        return {keys[0]: KeyResult(code=int(response.error_code), node=answer.node)}
+
+    def action(self, code: int) -> Action:
+        """See `ApiHandler`."""
+        return Action.RETRY if code in COORDINATOR_UNAVAILABLE else leader_action(code)
+
+
+def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
+    """Ask for a producer id, and a leader to take a batch that it must refuse."""
+    if client.config.enable_idempotence:
+        ids: ApiDriver[str, None] = ApiDriver(
+            client, ProducerIdHandler(), AnyBrokerLookup(client), (topic,)
+        )
+        if not ids.run(deadline):
+            return _too_late(client, "InitProducerId", ids.latest_code)
+        if code := ids.results[topic].code:
+            return judge_producer_id(topic, code, client.config)
+    key = TopicPartition(topic, 0)
+    driver = ApiDriver(client, ProduceProbeHandler(client), LeaderLookup(client), (key,))
+    if not driver.run(deadline):
+        return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
+    result = driver.results[key]
+    return judge_probe(topic, result.code, str(result.node), client.config)
+
+
+def judge_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
+    """What the refusal of a producer id means."""
+    guide = guide_of(config)
+    if code not in AUTHORIZATION_FAILED:
+        refused = ProtocolError("the brokers give no producer id", error=error_name(code))
+        return Finding.failure(Step.PRODUCE, refused)
+    denied = AuthorizationError(
+        f"the brokers give {guide.principal} no producer id",
+        error=error_name(code),
+        hint=f"{guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic))} (enough since Kafka "
+        "2.8); before, also "
+        f"{guide.grant(Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
+    )
+    return Finding.failure(Step.PERMISSIONS, denied)
+
+
+def judge_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
+    """What a leader's answer to the batch means."""
+    if code == ErrorCode.invalid_required_acks:
+        text = f"the leader of {topic}-0 at {node} lets this client write; nothing was written"
+        return Finding.ok(Step.PRODUCE, text)
+    guide = guide_of(config)
+    if code == ErrorCode.topic_authorization_failed:
+        denied = AuthorizationError(
+            f"Write on topic {topic} is denied to {guide.principal}",
+            topic=topic,
+            broker=node,
+            error=error_name(code),
+            hint=guide.grant(Acl(Operation.WRITE, ResourceType.TOPIC, topic)),
+        )
+        return Finding.failure(Step.PERMISSIONS, denied)
+    if not code:
+        return Finding.note(
+            Step.PRODUCE, f"the server at {node} took a record that Kafka's brokers refuse"
+        )
+    refused = ProtocolError(
+        f"the leader of {topic}-0 takes no batch", topic=topic, broker=node, error=error_name(code)
+    )
+    return Finding.failure(Step.PRODUCE, refused)
+
+
+def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
+    """Write one record as a task does, and wait for it; it stays in the topic."""
+    limit = int(seconds * 1000)
+    quick = replace(
+        config,
+        linger_ms=0,
+        max_block_ms=min(config.max_block_ms, limit),
+        delivery_timeout_ms=min(config.delivery_timeout_ms, limit),
+        request_timeout_ms=min(config.request_timeout_ms, limit),
+    )
+    client = Client(quick)
+    try:
+        session = ProducerSession(client)
+        try:
+            session.append(_rows(topic))
+            session.flush()
+            report = session.report(TaskInfo())
+        finally:
+            session.close()
+    except KafkaProdError as error:
+        return Finding.failure(Step.PRODUCE, error)
+    finally:
+        client.close()
+    [place] = report.partitions
+    where = f"{place.topic}-{place.partition}"
+    if place.first_offset is not None:
+        where += f" at offset {place.first_offset}"
+    return Finding.ok(Step.PRODUCE, f"one record with the key {KEY.decode()} is in {where}")
+
+
+def _too_late(client: BlockingClient, what: str, code: int | None) -> Finding:
+    error: BrokerUnavailableError = client.unavailable(what, code)
+    return Finding.failure(Step.PRODUCE, error)
+
+
+def _columns() -> Columns:
+    return Columns(value=pa.array([VALUE], pa.binary()), key=pa.array([KEY], pa.binary()))
+
+
+def _rows(topic: str) -> Rows:
+    return Rows(columns=_columns(), topics=(topic,))
+
+
+def _batch(now_ms: int) -> list[Buffer]:
+    encoded = encode_records(_columns(), np.zeros(1, dtype=np.int32))
+    data = slice_records(encoded, 0, 1)
+    header = BatchHeader(base_timestamp=now_ms, max_timestamp=now_ms, record_count=1)
+    return [header.pack([data]), data]

@@ -1,0 +1,169 @@
+"""Whether a topic is there, or will be, and whether its partitions can take records. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    ConfigError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
+from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.admin.handlers.describe_topics import TopicDescription
+    from spark_kafka_sink.config.model import ProducerConfig
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """What would come of creating a topic.
+
+    `auto_create`: the brokers' auto.create.topics.enable, None where this client may not see it.
+    `code` and `message`: the answer to a CreateTopics that creates nothing (validate_only).
+    """
+
+    auto_create: bool | None = None
+    code: int = 0
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What was found out about one topic.
+
+    `description` is there with `code` 0, `settings` where this client may see them, and `creation`
+    where the topic is not there and may be created.
+    """
+
+    name: str
+    code: int = 0
+    description: TopicDescription | None = None
+    settings: Mapping[str, str | None] | None = None
+    creation: Creation | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a topic, and this client may see it."""
+        return not self.code and self.description is not None
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of the partition that has the fewest; 0 where that is not known."""
+        partitions = self.description.partitions if self.description else ()
+        return min((len(one.replicas) for one in partitions), default=0)
+
+    @property
+    def in_sync(self) -> int:
+        """Replicas in sync of the partition that has the fewest; 0 where that is not known."""
+        partitions = self.description.partitions if self.description else ()
+        return min((len(one.in_sync) for one in partitions), default=0)
+
+
+def guide_of(config: ProducerConfig) -> AclGuide:
+    """How rights are granted to whom these options log in."""
+    return AclGuide(config.security, config.bootstrap_servers[0])
+
+
+def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
+    """Whether the topic can be written to, as far as its existence goes."""
+    code, name = facts.code, facts.name
+    if facts.exists:
+        return _leaders(facts)
+    if code == ErrorCode.unknown_topic_or_partition:
+        return _missing(facts, config)
+    if code == ErrorCode.topic_authorization_failed:
+        guide = guide_of(config)
+        acl = Acl(Operation.WRITE, ResourceType.TOPIC, name)
+        error = AuthorizationError(
+            f"Describe on topic {name} is denied to {guide.principal}, who can't know whether it "
+            "exists",
+            topic=name,
+            error=error_name(code),
+            hint=guide.grant(acl),
+        )
+        return Finding.failure(Step.PERMISSIONS, error)
+    refused = UnknownTopicError(
+        f"the brokers tell nothing of topic {name}",
+        topic=name,
+        error=error_name(code),
+        hint="See whether the cluster is healthy",
+    )
+    if code == ErrorCode.invalid_topic_exception:
+        return Finding.failure(Step.TOPIC, refused)
+    return Finding.warning(Step.TOPIC, refused)
+
+
+def _leaders(facts: TopicFacts) -> Finding:
+    assert facts.description is not None
+    partitions, name = facts.description.partitions, facts.name
+    leaderless = [one.index for one in partitions if one.leader == NO_LEADER]
+    if leaderless:
+        error = BrokerUnavailableError(
+            f"{len(leaderless)} of {len(partitions)} partitions of topic {name} have no leader, "
+            f"the first is {leaderless[0]}",
+            topic=name,
+            error=error_name(ErrorCode.leader_not_available),
+            hint="See which brokers are down; records for these partitions wait for "
+            "kafka.delivery.timeout.ms",
+        )
+        return Finding.warning(Step.TOPIC, error)
+    replicas = _count(facts.replicas, "replica")
+    text = f"{name}: {_count(len(partitions), 'partition')}, {replicas}"
+    return Finding.ok(Step.TOPIC, text if facts.in_sync else name)
+
+
+def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
+    name, creation = facts.name, facts.creation
+    absent = error_name(ErrorCode.unknown_topic_or_partition)
+    server = config.bootstrap_servers[0]
+    make = (
+        "correct the name, or create the topic: kafka-topics --bootstrap-server "
+        f"{server} --create --topic {name}"
+    )
+    why = None
+    if creation is None:
+        why = "kafka.allow.auto.create.topics is false"
+    elif creation.auto_create is False:
+        why = "the brokers create none by themselves (auto.create.topics.enable=false)"
+    if why is not None:
+        text = f"topic {name} does not exist, and {why}"
+        error = UnknownTopicError(text, topic=name, error=absent, hint=make)
+        return Finding.failure(Step.TOPIC, error)
+    assert creation is not None
+    if creation.code in AUTHORIZATION_FAILED:
+        guide = guide_of(config)
+        denied = AuthorizationError(
+            f"topic {name} does not exist, and Create on it is denied to {guide.principal}",
+            topic=name,
+            error=error_name(creation.code),
+            hint=f"{make}, or {guide.grant(Acl(Operation.CREATE, ResourceType.TOPIC, name))}",
+        )
+        return Finding.failure(Step.PERMISSIONS, denied)
+    if creation.code:
+        refused = ConfigError(
+            f"topic {name} does not exist, and can't be created"
+            + (f": {creation.message}" if creation.message else ""),
+            topic=name,
+            error=error_name(creation.code),
+            hint=make,
+        )
+        return Finding.warning(Step.TOPIC, refused)
+    if creation.auto_create is None:
+        text = f"topic {name} does not exist, and whether the brokers create it can't be seen"
+        error = UnknownTopicError(text, topic=name, error=absent, hint=make)
+        return Finding.warning(Step.TOPIC, error)
+    return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers create it")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,218 @@
+"""Everything that may be wrong on the way to Kafka, provoked, and what the doctor says of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.cli.main import app
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.doctor import Doctor, Produce
+from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from tests.integration.support.servers import closed_port, hang_up, listening, say_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOPICS = {"events": 2, "small": 1, "lonely": 1, "secret": 1, "readonly": 1}
+DENIALS = ("alice:Describe:topic=secret", "alice:Write:topic=readonly", "alice:Create:topic=new")
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics={"events": 2}) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(
+        topics=TOPICS,
+        topic_configs={
+            "small": {"max.message.bytes": "1000"},
+            "lonely": {"min.insync.replicas": "2"},
+        },
+        tls=True,
+        sasl={"alice": "secret-of-alice"},
+        sasl_mechanisms=["SCRAM-SHA-512"],
+        denials=DENIALS,
+        auto_create_topics=True,
+    ) as kafka:
+        yield kafka
+
+
+def login(kafka: EmbeddedBroker, **changed: str) -> dict[str, str]:
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.ca.pem": kafka.ca_certificate,
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "secret-of-alice",
+        "topic": "events",
+    }
+    return options | {name.replace("_", "."): value for name, value in changed.items()}
+
+
+def examined(
+    options: dict[str, str],
+    *,
+    produce: Produce = Produce.PROBE,
+    has_key: bool | None = None,
+    seconds: float = 30.0,
+) -> dict[Step, Finding]:
+    intent = Intent(config=SinkConfig.parse(options), has_key=has_key)
+    doctor = Doctor(intent=intent, produce=produce, seconds=seconds)
+    return {finding.step: finding for finding in doctor.examine()}
+
+
+def worst_of(found: dict[Step, Finding]) -> Finding:
+    order = list(Severity)
+    return max(found.values(), key=lambda finding: order.index(finding.severity))
+
+
+def test_all_is_well_and_nothing_is_written(secured: EmbeddedBroker) -> None:
+    found = examined(login(secured))
+    assert {finding.severity for finding in found.values()} == {Severity.OK}, found
+    assert list(found) == [
+        Step.CONNECT,
+        Step.TLS,
+        Step.VERSIONS,
+        Step.LOGIN,
+        Step.METADATA,
+        Step.BROKERS,
+        Step.TOPIC,
+        Step.SETTINGS,
+        Step.PERMISSIONS,
+        Step.PRODUCE,
+    ]
+    assert "TLSv1" in found[Step.TLS].text
+    assert found[Step.LOGIN].text == "SCRAM-SHA-512 as User:alice"
+    assert sum(secured.end_offsets("events")) == 0
+
+
+def test_one_record_is_written_where_that_is_asked_for(plain: EmbeddedBroker) -> None:
+    options = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events"}
+    found = examined(options, produce=Produce.RECORD)
+    assert found[Step.PRODUCE].severity is Severity.OK
+    assert sum(plain.end_offsets("events")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "step", "says", "hint"),
+    [
+        ({"kafka_sasl_password": "wrong"}, Step.LOGIN, "refuses the login", "sasl.password"),
+        ({"kafka_sasl_mechanism": "PLAIN"}, Step.LOGIN, "does not offer", "sasl.mechanism"),
+        (
+            {"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_ssl_ca_pem": ""},
+            Step.VERSIONS,
+            "the port speaks TLS",
+            "SASL_SSL",
+        ),
+        ({"topic": "secret"}, Step.PERMISSIONS, "Describe on topic secret", "kafka-acls"),
+        ({"topic": "readonly"}, Step.PERMISSIONS, "Write on topic readonly", "kafka-acls"),
+        ({"topic": "new"}, Step.PERMISSIONS, "Create on it is denied", "kafka-acls"),
+        (
+            {"topic": "missing", "kafka_allow_auto_create_topics": "false"},
+            Step.TOPIC,
+            "topic missing does not exist",
+            "kafka-topics",
+        ),
+    ],
+)
+def test_what_fails_every_task(
+    changed: dict[str, str], step: Step, says: str, hint: str, secured: EmbeddedBroker
+) -> None:
+    options = login(secured, **changed)
+    finding = worst_of(examined({name: value for name, value in options.items() if value}))
+    assert (finding.severity, finding.step) == (Severity.ERROR, step), finding
+    assert says in finding.text
+    assert hint in (finding.hint or "")
+
+
+def test_a_certificate_of_an_authority_that_is_not_trusted(secured: EmbeddedBroker) -> None:
+    with EmbeddedBroker(tls=True) as other:
+        options = login(secured, kafka_ssl_ca_pem=other.ca_certificate)
+        finding = worst_of(examined(options))
+    assert (finding.severity, finding.step) == (Severity.ERROR, Step.TLS)
+    assert "certificate" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("topic", "says"), [("small", "max.message.bytes=1000"), ("lonely", "min.insync.replicas=2")]
+)
+def test_settings_that_are_at_odds(topic: str, says: str, secured: EmbeddedBroker) -> None:
+    found = examined(login(secured, topic=topic))
+    assert found[Step.PRODUCE].severity is Severity.OK
+    assert found[Step.SETTINGS].severity is Severity.WARNING
+    assert says in found[Step.SETTINGS].text
+
+
+def test_servers_that_are_none(plain: EmbeddedBroker) -> None:
+    topic = {"topic": "events"}
+    closed = examined({"kafka.bootstrap.servers": closed_port(), **topic})
+    assert worst_of(closed).step is Step.CONNECT
+    assert "Connection refused" in worst_of(closed).text
+    unknown = worst_of(examined({"kafka.bootstrap.servers": "no-such.invalid:9092", **topic}))
+    assert unknown.step is Step.RESOLVE
+    with listening(say_nothing) as silent:
+        black = worst_of(examined({"kafka.bootstrap.servers": silent, **topic}, seconds=0.3))
+    assert (black.step, black.local) == (Step.VERSIONS, True)
+    assert "no answer within 0.3 s" in black.text
+    with listening(hang_up) as other:
+        mute = worst_of(examined({"kafka.bootstrap.servers": other, **topic}))
+    assert mute.step is Step.VERSIONS
+    both = f"{closed_port()},{plain.bootstrap_servers}"
+    found = [
+        finding.severity
+        for finding in Doctor(
+            intent=Intent(config=SinkConfig.parse({"kafka.bootstrap.servers": both, **topic})),
+            seconds=30.0,
+        ).examine()
+    ]
+    assert found.count(Severity.WARNING) == 1
+    assert Severity.ERROR not in found
+
+
+def test_plain_text_where_tls_is_expected(plain: EmbeddedBroker) -> None:
+    options = {
+        "kafka.bootstrap.servers": plain.bootstrap_servers,
+        "kafka.security.protocol": "SSL",
+        "topic": "events",
+    }
+    finding = worst_of(examined(options))
+    assert (finding.severity, finding.step) == (Severity.ERROR, Step.TLS)
+
+
+def test_an_address_that_a_broker_announces_and_nobody_knows() -> None:
+    with EmbeddedBroker(
+        topics={"events": 1}, port=_free(), advertised_listeners="kafka-1.invalid:9092"
+    ) as kafka:
+        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
+        finding = worst_of(examined(options))
+    assert (finding.severity, finding.step) == (Severity.ERROR, Step.BROKERS)
+    assert "kafka-1.invalid:9092" in finding.text
+    assert "advertised.listeners" in (finding.hint or "")
+
+
+def _free() -> int:
+    return int(closed_port().rpartition(":")[2])
+
+
+def test_the_command_has_a_status_and_json(plain: EmbeddedBroker) -> None:
+    run, servers = CliRunner(), plain.bootstrap_servers
+    good = run.invoke(app, ["doctor", "--bootstrap-servers", servers, "--topic", "events"])
+    assert good.exit_code == 0, good.output
+    assert "nothing was written" in good.output
+    call = ["doctor", "--bootstrap-servers", servers, "--json", "--no-produce"]
+    bad = run.invoke(app, [*call, "-o", "topic=missing", "-o", "allow.auto.create.topics=false"])
+    told = json.loads(bad.output)
+    assert bad.exit_code == 1
+    assert not told["ok"]
+    assert told["findings"][-1]["step"] == "topic"
+    assert told["findings"][-1]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"

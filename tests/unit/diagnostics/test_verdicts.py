@@ -1,0 +1,198 @@
+"""What is made of what was found out: no broker is asked here."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from spark_kafka_sink.admin.handlers.describe_topics import PartitionDescription, TopicDescription
+from spark_kafka_sink.client.channel.diagnosis import Circumstances, diagnose
+from spark_kafka_sink.client.channel.state import State
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.security.model import SecurityConfig
+from spark_kafka_sink.diagnostics.connecting import judge_connection, judge_unreachable
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.permissions import judge_permissions
+from spark_kafka_sink.diagnostics.topic_settings import judge_settings
+from spark_kafka_sink.diagnostics.topics import Creation, TopicFacts, judge_topic
+from spark_kafka_sink.protocol.error_codes import ErrorCode
+
+_WRITE, _DESCRIBE, _IDEMPOTENT_WRITE = 1 << 4, 1 << 8, 1 << 12
+_GOOD = {
+    "max.message.bytes": "1048588",
+    "min.insync.replicas": "1",
+    "compression.type": "producer",
+    "cleanup.policy": "delete",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+}
+
+
+def config(**options: str) -> SinkConfig:
+    given = {name.replace("_", "."): value for name, value in options.items()}
+    return SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **given})
+
+
+def facts(settings: dict[str, str], *, replicas: int = 3, in_sync: int = 3) -> TopicFacts:
+    ids = tuple(range(1, replicas + 1))
+    partition = PartitionDescription(index=0, leader=1, replicas=ids, in_sync=ids[:in_sync])
+    description = TopicDescription(name="t", partitions=(partition,), operations=_WRITE)
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return TopicFacts(name="t", description=description, settings=_GOOD | given)
+
+
+def only(found: list[Finding]) -> Finding:
+    [finding] = found
+    return finding
+
+
+def test_settings_that_fit_are_named() -> None:
+    finding = only(judge_settings(facts({}), config(), True))
+    assert finding.severity is Severity.OK
+    assert "max.message.bytes=1048588" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "says"),
+    [
+        ({"max_message_bytes": "1000"}, {}, "kafka.batch.size=1048576"),
+        ({"max_message_bytes": "100000"}, {"kafka_compression_type": "zstd"}, "max.message.bytes"),
+        ({"compression_type": "gzip"}, {}, "compress every batch anew"),
+        ({"compression_type": "uncompressed"}, {"kafka_compression_type": "lz4"}, "anew"),
+        ({"message_timestamp_type": "LogAppendTime"}, {"useTimestampColumn": "true"}, "own time"),
+        ({"message_timestamp_before_max_ms": "5"}, {"useTimestampColumn": "true"}, "are refused"),
+    ],
+)
+def test_settings_that_do_not_fit(
+    settings: dict[str, str], options: dict[str, str], says: str
+) -> None:
+    finding = only(judge_settings(facts(settings), config(**options), True))
+    assert (finding.step, finding.severity) == (Step.SETTINGS, Severity.WARNING)
+    assert says in finding.text
+    assert finding.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({"max_message_bytes": "400000"}, {"kafka_compression_type": "zstd"}),
+        ({"compression_type": "zstd"}, {"kafka_compression_type": "zstd"}),
+        ({"message_timestamp_type": "LogAppendTime"}, {}),
+    ],
+)
+def test_settings_that_are_no_trouble(settings: dict[str, str], options: dict[str, str]) -> None:
+    found = judge_settings(facts(settings), config(**options), True)
+    assert only(found).severity is Severity.OK
+
+
+@pytest.mark.parametrize(
+    ("replicas", "in_sync", "acks", "says"),
+    [
+        (1, 1, "all", "min.insync.replicas=2, and a partition of topic t has 1"),
+        (3, 1, "all", "has 1 of 3 replicas in sync"),
+        (3, 1, "1", None),
+        (3, 2, "all", None),
+    ],
+)
+def test_replicas_against_acks(replicas: int, in_sync: int, acks: str, says: str | None) -> None:
+    about = facts({"min_insync_replicas": "2"}, replicas=replicas, in_sync=in_sync)
+    finding = only(judge_settings(about, config(kafka_acks=acks), True))
+    assert finding.severity is (Severity.WARNING if says else Severity.OK)
+    assert says is None or says in finding.text
+
+
+@pytest.mark.parametrize(
+    ("has_key", "tolerance", "severity"),
+    [
+        (False, "none", Severity.ERROR),
+        (False, "all", Severity.WARNING),
+        (True, "none", Severity.NOTE),
+        (None, "none", Severity.NOTE),
+    ],
+)
+def test_a_compacted_topic_wants_keys(
+    has_key: bool | None, tolerance: str, severity: Severity
+) -> None:
+    about = facts({"cleanup_policy": "compact,delete"})
+    found = judge_settings(about, config(errors_tolerance=tolerance), has_key)
+    assert only(found).severity is severity
+
+
+@pytest.mark.parametrize(
+    ("creation", "severity", "says"),
+    [
+        (None, Severity.ERROR, "kafka.allow.auto.create.topics is false"),
+        (Creation(auto_create=False), Severity.ERROR, "auto.create.topics.enable=false"),
+        (
+            Creation(auto_create=None, code=int(ErrorCode.topic_authorization_failed)),
+            Severity.ERROR,
+            "Create on it is denied to User:ANONYMOUS",
+        ),
+        (
+            Creation(auto_create=True, code=int(ErrorCode.policy_violation), message="no"),
+            Severity.WARNING,
+            "can't be created: no",
+        ),
+        (Creation(auto_create=None), Severity.WARNING, "can't be seen"),
+        (Creation(auto_create=True), Severity.NOTE, "the brokers create it"),
+    ],
+)
+def test_a_topic_that_is_not_there(
+    creation: Creation | None, severity: Severity, says: str
+) -> None:
+    code = int(ErrorCode.unknown_topic_or_partition)
+    about = TopicFacts(name="t", code=code, creation=creation)
+    finding = judge_topic(about, config().producer)
+    assert finding.severity is severity
+    assert says in finding.text
+
+
+@pytest.mark.parametrize(
+    ("operations", "of_cluster", "severity"),
+    [
+        (_WRITE | _DESCRIBE, None, Severity.OK),
+        (_DESCRIBE, None, Severity.ERROR),
+        (_WRITE, _IDEMPOTENT_WRITE, Severity.OK),
+        (_WRITE, _DESCRIBE, Severity.ERROR),
+        (None, None, Severity.NOTE),
+    ],
+)
+def test_rights_by_their_bits(
+    operations: int | None, of_cluster: int | None, severity: Severity
+) -> None:
+    description = TopicDescription(
+        name="t", partitions=(), operations=operations, cluster_operations=of_cluster
+    )
+    about = TopicFacts(name="t", description=description)
+    assert judge_permissions(about, config().producer).severity is severity
+
+
+def _failure(error: Exception, state: State) -> Finding:
+    at = Circumstances(broker="kafka:9092", security=SecurityConfig(), state=state)
+    return judge_connection("kafka:9092", diagnose(error, at))
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "step", "local"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), State.RESOLVING, Step.RESOLVE, False),
+        (socket.gaierror(socket.EAI_AGAIN, "later"), State.RESOLVING, Step.RESOLVE, True),
+        (ConnectionRefusedError(111, "refused"), State.CONNECTING, Step.CONNECT, False),
+        (TimeoutError("no connection"), State.CONNECTING, Step.CONNECT, True),
+        (OSError(113, "No route to host"), State.CONNECTING, Step.CONNECT, True),
+    ],
+)
+def test_the_step_that_failed(error: Exception, state: State, step: Step, local: bool) -> None:
+    finding = _failure(error, state)
+    assert (finding.step, finding.local) == (step, local)
+
+
+def test_one_silent_server_makes_it_doubtful() -> None:
+    refused = _failure(ConnectionRefusedError(111, "refused"), State.CONNECTING)
+    silent = _failure(TimeoutError("no connection"), State.CONNECTING)
+    assert not judge_unreachable([refused, refused], 2).local
+    both = judge_unreachable([refused, silent], 2)
+    assert both.local
+    assert "refused" in both.text
+    assert "no connection" in both.text
