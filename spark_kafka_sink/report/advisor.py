@@ -17,7 +17,7 @@ from spark_kafka_sink.report.pipeline import ARROW_BYTES, PipelineFacts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
 MB = 1_000_000
 FEW_BATCHES = 20
@@ -57,7 +57,7 @@ class Advice:
         return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
 
 
-def advise(report: DeliveryReport) -> list[Advice]:
+def advise(report: DeliveryCounters) -> list[Advice]:
     """Everything there is to say about a report, most important first; nothing of an old one."""
     if not report.metrics.settings or not report.duration_sum_ms:
         return []

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.metrics.histogram import HistogramBuilder
 from spark_kafka_sink.metrics.recorder import MetricsRecorder
-from spark_kafka_sink.report.delivery_report import DeliveryReport, TransactionInfo
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.report.delivery_counters import TransactionInfo
     from spark_kafka_sink.report.task_report import TaskInfo
 
 

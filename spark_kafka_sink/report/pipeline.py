@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 MICROS = 1_000_000
@@ -22,7 +22,7 @@ ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 class PipelineFacts:
     """A report and the settings it was made with; sizes in bytes, times in seconds."""
 
-    report: DeliveryReport
+    report: DeliveryCounters
 
     @property
     def metrics(self) -> ProducerMetrics:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.advisor import advise
-from spark_kafka_sink.report.delivery_report import WriteStatus
+from spark_kafka_sink.report.delivery_counters import WriteStatus
 
 if TYPE_CHECKING:
     from spark_kafka_sink.metrics.histogram import Histogram
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 TOPICS_SHOWN = 8
@@ -20,7 +20,7 @@ ADVICE_SHOWN = 3
 MB = 1_000_000
 
 
-def summarize(report: DeliveryReport, duration_ms: int | None = None) -> str:
+def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
     """A readable block of some twenty lines at most, however many partitions and errors there are.
 
     Args:
@@ -44,7 +44,7 @@ def summarize(report: DeliveryReport, duration_ms: int | None = None) -> str:
     return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
 
 
-def _write_status(report: DeliveryReport) -> list[tuple[str, str]]:
+def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
     """How it has ended, unless all is well, and what became of its transactions, if any."""
     rows: list[tuple[str, str]] = []
     if report.status is not WriteStatus.SUCCEEDED or report.error:
@@ -55,7 +55,7 @@ def _write_status(report: DeliveryReport) -> list[tuple[str, str]]:
     return rows
 
 
-def _statuses(report: DeliveryReport) -> str:
+def _statuses(report: DeliveryCounters) -> str:
     counts = (
         (status, sum(getattr(part, status) for part in report.partitions))
         for status in DeliveryStatus
@@ -68,7 +68,7 @@ def _statuses(report: DeliveryReport) -> str:
     return ", ".join(shown).replace(" sent", " sent without acknowledgement")
 
 
-def _poison(report: DeliveryReport) -> list[tuple[str, str]]:
+def _poison(report: DeliveryCounters) -> list[tuple[str, str]]:
     """One line a reason; there are a handful of reasons."""
     return [
         (
@@ -79,13 +79,13 @@ def _poison(report: DeliveryReport) -> list[tuple[str, str]]:
     ]
 
 
-def _size(report: DeliveryReport) -> str:
+def _size(report: DeliveryCounters) -> str:
     before, after = report.bytes_uncompressed, report.bytes_sent
     ratio = f" ({before / after:.1f} to 1)" if after and before != after else ""
     return f"{before / MB:,.1f} MB, {after / MB:,.1f} MB sent{ratio}"
 
 
-def _spread(report: DeliveryReport) -> str:
+def _spread(report: DeliveryCounters) -> str:
     topics = len({part.topic for part in report.partitions})
     batches = sum(part.batches for part in report.partitions)
     return (
@@ -94,7 +94,7 @@ def _spread(report: DeliveryReport) -> str:
     )
 
 
-def _time(report: DeliveryReport, duration_ms: int) -> str:
+def _time(report: DeliveryCounters, duration_ms: int) -> str:
     seconds = duration_ms / 1_000
     if not duration_ms:
         return "0.0 s"
@@ -109,7 +109,7 @@ def _latency(histogram: Histogram) -> str:
     return f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms, max {histogram.high / 1_000:,.1f} ms"
 
 
-def _trouble(report: DeliveryReport) -> str:
+def _trouble(report: DeliveryCounters) -> str:
     parts = [
         _plural(report.retries, "retry", "retries"),
         _plural(report.splits, "split batch", "split batches"),
@@ -122,7 +122,7 @@ def _trouble(report: DeliveryReport) -> str:
     return ", ".join(parts + named + more)
 
 
-def _topics(report: DeliveryReport) -> list[tuple[str, str]]:
+def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     groups: defaultdict[str, list[PartitionReport]] = defaultdict(list)
     for part in report.partitions:
         groups[part.topic].append(part)

@@ -21,6 +21,7 @@ from spark_kafka_sink.spark.exactly_once.planning import (
 )
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
 from spark_kafka_sink.spark.shipped_files import check_security
 from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
 from spark_kafka_sink.spark.table import table_schema, write_options
@@ -85,13 +86,14 @@ class KafkaProdDataSource(DataSource):
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
                 "delete and create the topic",
             )
+        origin = WriteOrigin(started_at=now())
         config, contract = self._settle(schema)
         warn_of_shown_secrets(write_options(schema, self.options))
         check_security(config.producer)
         exactly_once = config.exactly_once.exactly_once
-        planned = plan_write(config, contract) if exactly_once else None
-        Publication.of_write(config).announce()
-        return planned or KafkaProdWriter(TaskWriter(config, contract))
+        planned = plan_write(config, contract, origin) if exactly_once else None
+        Publication.of_write(config, origin).announce()
+        return planned or KafkaProdWriter(TaskWriter(config, contract, origin))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
@@ -110,6 +112,7 @@ class KafkaProdDataSource(DataSource):
                 "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
+        origin = WriteOrigin(started_at=now(), query_name=self.options.get("queryName", ""))
         config, contract = self._settle(schema)
         if _planning():
             refuse_continuous()
@@ -119,9 +122,9 @@ class KafkaProdDataSource(DataSource):
         if config.exactly_once.exactly_once:
             check_stream_options(config, write_options(schema, self.options))
             if _planning():
-                return plan_micro_batch(config, contract)
-            return ExactlyOnceStreamWriter(config, None)
-        return KafkaProdStreamWriter(TaskWriter(config, contract))
+                return plan_micro_batch(config, contract, origin)
+            return ExactlyOnceStreamWriter(config, None, origin.query_name)
+        return KafkaProdStreamWriter(TaskWriter(config, contract, origin))
 
     def _settle(self, schema: StructType) -> tuple[SinkConfig, Contract]:
         config = SinkConfig.parse(write_options(schema, self.options))

@@ -1,4 +1,6 @@
-"""What the driver publishes of a write: its summary, its report at `reportPath`, its metrics.
+"""What the driver publishes of a write: its summary, its report, its metrics.
+
+The report goes to `reportPath`, and to where `last_report()` finds it.
 
 Before any task runs, writing the report is tried, and where that is impossible the write fails.
 Once there are rows in Kafka, nothing here may: a commit that raises makes Spark run a micro-batch
@@ -10,13 +12,15 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.export.exporters import export_metrics
-from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
+from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import check_folder, write_report
 from spark_kafka_sink.report.summary import summarize
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,18 +40,24 @@ class Publication:
     config: SinkConfig
     name: str
     path: str | None
+    origin: WriteOrigin
+    batch_id: int | None = None
 
     @classmethod
-    def of_write(cls, config: SinkConfig) -> Publication:
+    def of_write(cls, config: SinkConfig, origin: WriteOrigin) -> Publication:
         """Of a batch write, whose report lies at `reportPath` itself."""
-        return cls(config, "the write", config.report_path)
+        return cls(config, "the write", config.report_path, origin)
 
     @classmethod
-    def of_micro_batch(cls, config: SinkConfig, batch_id: int) -> Publication:
-        """Of a micro-batch; `reportPath` is a folder, or a path that contains `{batchId}`."""
+    def of_micro_batch(cls, config: SinkConfig, batch_id: int, query_name: str = "") -> Publication:
+        """Of a micro-batch of a query, which need not have a name.
+
+        `reportPath` is a folder, or a path that contains `{batchId}`.
+        """
         path = config.report_path
         numbered = None if path is None else micro_batch_path(path, batch_id)
-        return cls(config, f"micro-batch {batch_id}", numbered)
+        name = f"micro-batch {batch_id}" + (f" of {query_name}" if query_name else "")
+        return cls(config, name, numbered, WriteOrigin(query_name=query_name), batch_id)
 
     def announce(self) -> None:
         """Put a report that says "running" where that of an earlier write may lie.
@@ -56,35 +66,40 @@ class Publication:
             ReportError: nothing can be written there.
         """
         if self.path is not None:
-            report = DeliveryReport(status=WriteStatus.RUNNING, written_at=_now())
+            report = DeliveryReport(status=WriteStatus.RUNNING, written_at=now())
             write_report(self.path, report.to_json())
 
     def succeed(self, report: DeliveryReport) -> None:
         """Every row is delivered; never raises."""
-        _attempt("the summary can't be shown", lambda: self._say("is done: ", report))
-        self._keep(report)
-        _attempt("metrics can't be handed over", lambda: export_metrics(report, self.config))
+        whole = self._complete(report)
+        _attempt("the summary can't be shown", lambda: self._say("is done: ", whole))
+        self._keep(whole)
+        _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
 
     def fail(self, report: DeliveryReport, error: str = FAILED, fate: str = STAYS) -> None:
         """The write has failed, and `report` is of those tasks that had finished; never raises.
 
         `fate` says what has become of the rows that they delivered.
         """
-        failed = replace(report, status=WriteStatus.FAILED, error=error)
+        failed = replace(self._complete(report), status=WriteStatus.FAILED, error=error)
         _attempt("the summary can't be shown", lambda: self._say(f"failed; {fate}:\n", failed))
         self._keep(failed)
 
     def _say(self, text: str, report: DeliveryReport) -> None:
         _LOG.warning("%s %s%s", self.name, text, summarize(report))
 
+    def _complete(self, report: DeliveryReport) -> DeliveryReport:
+        """With what only the driver knows: which write it was, and how long it took."""
+        return self.origin.completed(report, self.batch_id)
+
     def _keep(self, report: DeliveryReport) -> None:
         path = self.path
         if path is not None:
-            dated = replace(report, written_at=_now())
             _attempt(
                 f"{self.name} has no report, what is in Kafka stays",
-                lambda: write_report(path, dated.to_json()),
+                lambda: write_report(path, report.to_json()),
             )
+        _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
 
 
 def micro_batch_path(path: str, batch_id: int) -> str:
@@ -105,8 +120,10 @@ def check_report_folder(config: SinkConfig) -> None:
         check_folder((head.rpartition("/")[0] or ("/" if "/" in head else ".")) if number else path)
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _keep_for_session(report: DeliveryReport) -> None:
+    folder = ReportFolder.here()
+    if folder is not None:
+        folder.keep(report)
 
 
 def _attempt(trouble: str, step: Callable[[], None]) -> None:

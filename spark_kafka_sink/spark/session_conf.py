@@ -14,6 +14,11 @@ from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS
 _DEFAULTS = {ARROW_BYTES: 64 * 1024 * 1024, ARROW_RECORDS: 10_000}
 """Spark's own, in 4.1 and 4.3."""
 _UNLIMITED = 2**31 - 1
+BATCH_ID = "streaming.sql.batchId"
+QUERY_ID = "sql.streaming.queryId"
+"""The micro-batch and the query of a task, in a stream and within foreachBatch.
+
+Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``."""
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UNITS = ("", "k", "m", "g", "t", "p")
 

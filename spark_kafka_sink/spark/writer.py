@@ -27,6 +27,7 @@ from spark_kafka_sink.spark.commit_messages import (
     finished_report,
 )
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.session_conf import arrow_batch_limits
 from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
 
@@ -45,9 +46,12 @@ if TYPE_CHECKING:
 class TaskWriter:
     """Writes one task's rows; pickled from the driver, so it holds nothing but settings."""
 
-    def __init__(self, config: SinkConfig, contract: Contract) -> None:
+    def __init__(
+        self, config: SinkConfig, contract: Contract, origin: WriteOrigin | None = None
+    ) -> None:
         self.config = config
         self.contract = contract
+        self.origin = origin or WriteOrigin()
         self.session_folder = session_folder()
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
@@ -59,7 +63,7 @@ class TaskWriter:
                 session = session or borrow_session(config, self.session_settings())
                 session.append(rows)
             if session is None:
-                return DeliveryMessage(DeliveryReport())
+                return DeliveryMessage(self.origin.of_task(DeliveryReport()))
             session.flush()
             report = session.report(task_info())
         except BaseException:
@@ -67,7 +71,7 @@ class TaskWriter:
                 discard_session(session)
             raise
         give_back_session(session)
-        return DeliveryMessage(report)
+        return DeliveryMessage(self.origin.of_task(report))
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """The rows, a chunk at a time."""
@@ -100,13 +104,13 @@ class KafkaProdWriter(DataSourceArrowWriter):
         """All tasks are done: show and keep the report of the whole write."""
         config = self._task.config
         report = committed_report(messages, config.report_tasks)
-        Publication.of_write(config).succeed(report)
+        Publication.of_write(config, self._task.origin).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
         config = self._task.config
         report = finished_report(messages, config.report_tasks)
-        Publication.of_write(config).fail(report)
+        Publication.of_write(config, self._task.origin).fail(report)
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
@@ -123,13 +127,13 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
         config = self._task.config
         report = committed_report(messages, config.report_tasks)
-        Publication.of_micro_batch(config, batchId).succeed(report)
+        Publication.of_micro_batch(config, batchId, self._task.origin.query_name).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
         config = self._task.config
         report = finished_report(messages, config.report_tasks)
-        Publication.of_micro_batch(config, batchId).fail(report)
+        Publication.of_micro_batch(config, batchId, self._task.origin.query_name).fail(report)
 
 
 def task_info() -> TaskInfo:

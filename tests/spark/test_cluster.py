@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.report.delivery_report import WriteStatus
+from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.cluster_child import ROWS
 from tests.support.clients.readers import by_confluent

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from chispa import assert_df_equality
 
-from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.report.delivery_report import WriteStatus
+from spark_kafka_sink import DeliveryReport, last_report
+from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.storage import read_report
 from tests.spark.support.sink import local_frame
 from tests.support.clients.foreign import ranges
@@ -45,6 +45,8 @@ def test_the_report_agrees_with_what_a_reader_finds(
     sink.write(_frame(sink, 1000, 4), topic=topic, reportPath=shown)
     report = _report(path)
     assert (report.tasks, report.persisted, report.records) == (4, 1000, 1000)
+    assert report == last_report()
+    assert report.duration_ms >= report.duration_max_ms > 0
     assert {part.topic for part in report.partitions} == {topic}
     told = [(p.partition, p.persisted, p.first_offset, p.last_offset) for p in report.partitions]
     found = [
@@ -165,6 +167,7 @@ def test_the_report_of_a_failed_write_takes_the_place_of_the_last_one(
     failed = _report(path)
     assert (failed.status, failed.persisted) == (WriteStatus.FAILED, 100)
     assert failed.error
+    assert failed == last_report()
     assert failed.written_at > first.written_at
 
 

@@ -10,7 +10,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink.report.delivery_report import WriteStatus
+from spark_kafka_sink import last_report
+from spark_kafka_sink.report.delivery_counters import WriteStatus
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
 from tests.spark.support.stream import WAIT_S, Stream
 from tests.support.clients.readers import by_confluent
@@ -34,7 +35,13 @@ def test_available_now_over_several_batches_and_a_restart(stream: Stream) -> Non
     stream.run(stream.files())
     assert [report.persisted for report in stream.reports()] == [10, 10, 10]
     stream.put("3.txt", ["3-0"])
-    stream.run(stream.files())
+    name = stream.topic
+    query = stream.start(stream.files(), queryName=name)
+    assert query.awaitTermination(WAIT_S)
+    last = stream.reports()[-1]
+    assert last_report(query) == last_report(name) == last_report(query.id) == last
+    assert (last.query_name, last.query_id, last.batch_id) == (name, query.id, 3)
+    assert last.duration_ms > 0
     stream.run(stream.files())
     assert [report.persisted for report in stream.reports()] == [10, 10, 10, 1]
     expected = [f"{number}-{line}".encode() for number in range(3) for line in range(10)]
@@ -95,6 +102,7 @@ def test_a_failed_batch_is_written_again(
     with pytest.raises(StreamingQueryException, match="UNKNOWN_TOPIC_OR_PARTITION"):
         stream.run(stream.files(), **options)
     assert [report.status for report in stream.reports()] == [WriteStatus.FAILED]
+    assert last_report() == stream.reports()[0]
     create_topics(real_kafka, [unique_topic])
     stream.put("1.txt", ["c"])
     stream.run(stream.files(), **options)

@@ -7,7 +7,7 @@ import json
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.export.java_names import Metric, java_metrics
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
-from spark_kafka_sink.report.delivery_report import SLOWEST_KEPT, TASKS_KEPT
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, DeliveryCounters
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
@@ -32,7 +32,7 @@ _WORDS = {
 def render_fields() -> str:
     """One row for each field of the JSON document, those of its parts below it."""
     whole = json.loads(_REPORT.to_json())
-    docs = attribute_docs(DeliveryReport)
+    docs = attribute_docs(DeliveryCounters)
     docs["task_columns"] = "Names of what a row of `task_rows` holds."
     docs["task_rows"] = docs["task_reports"]
     parts = {

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.spark.contract import Contract
+    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 """Spark's ``AsyncProgressTrackingMicroBatchExecution``: batches begin before the last is noted."""
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
-def plan_write(config: SinkConfig, contract: Contract) -> ExactlyOnceWriter:
+def plan_write(config: SinkConfig, contract: Contract, origin: WriteOrigin) -> ExactlyOnceWriter:
     """The writer of a batch, after finishing what an earlier run of it had decided.
 
     Raises:
@@ -52,17 +53,20 @@ def plan_write(config: SinkConfig, contract: Contract) -> ExactlyOnceWriter:
             batch_id,
             prefix,
         )
-    return ExactlyOnceWriter(TransactionalTaskWriter(config, contract, plan))
+    return ExactlyOnceWriter(TransactionalTaskWriter(config, contract, plan, origin))
 
 
-def plan_micro_batch(config: SinkConfig, contract: Contract) -> ExactlyOnceStreamWriter:
+def plan_micro_batch(
+    config: SinkConfig, contract: Contract, origin: WriteOrigin
+) -> ExactlyOnceStreamWriter:
     """The writer of a micro-batch's tasks, after finishing what was decided before it.
 
     Raises:
         KafkaProdError: the decision log can't be read, or a decision not be finished.
     """
     plan = _plan(config, Scope.stream(config.exactly_once.transactional_id_prefix))
-    return ExactlyOnceStreamWriter(config, TransactionalTaskWriter(config, contract, plan))
+    task = TransactionalTaskWriter(config, contract, plan, origin)
+    return ExactlyOnceStreamWriter(config, task, origin.query_name)
 
 
 def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """Which micro-batch of which query a task belongs to, as Spark's local properties tell it.
 
-Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``. The query's id comes
-from the checkpoint: it stays over restarts, and a new checkpoint has a new one.
+The query's id comes from the checkpoint: it stays over restarts, and a new checkpoint has a new
+one.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.spark.session_conf import setting
-
-BATCH_ID = "streaming.sql.batchId"
-QUERY_ID = "sql.streaming.queryId"
+from spark_kafka_sink.spark.session_conf import BATCH_ID, QUERY_ID, setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
-from spark_kafka_sink.spark.exactly_once.task_identity import QUERY_ID, current_micro_batch
-from spark_kafka_sink.spark.session_conf import setting
+from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch
+from spark_kafka_sink.spark.session_conf import QUERY_ID, setting
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 from spark_kafka_sink.spark.writer import TaskWriter, task_info
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
     from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
+    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 _ABORT_S = 5.0
 """Time that a failed task takes to abort its transaction; otherwise the driver does."""
@@ -43,8 +44,14 @@ _ABORT_S = 5.0
 class TransactionalTaskWriter(TaskWriter):
     """Writes one task's rows in a transaction; pickled from the driver with what it planned."""
 
-    def __init__(self, config: SinkConfig, contract: Contract, plan: WritePlan) -> None:
-        super().__init__(config, contract)
+    def __init__(
+        self,
+        config: SinkConfig,
+        contract: Contract,
+        plan: WritePlan,
+        origin: WriteOrigin | None = None,
+    ) -> None:
+        super().__init__(config, contract, origin)
         self.plan = plan
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TransactionMessage:
@@ -63,7 +70,8 @@ class TransactionalTaskWriter(TaskWriter):
                 batch=batch,
                 rows=sum(each.num_rows for each in batches),
             )
-            return TransactionMessage(DeliveryReport(), skipped, self.plan.nonce)
+            report = self.origin.of_task(DeliveryReport())
+            return TransactionMessage(report, skipped, self.plan.nonce)
         counted = _Counted(batches)
         report, transaction = self._write(counted, query_id, batch)
         result = TaskResult(
@@ -73,7 +81,7 @@ class TransactionalTaskWriter(TaskWriter):
             transaction=transaction,
             rows=counted.rows,
         )
-        return TransactionMessage(report, result, self.plan.nonce)
+        return TransactionMessage(self.origin.of_task(report), result, self.plan.nonce)
 
     def _identity(self) -> tuple[str | None, str]:
         """The query's id and the batch; a batch job has a query within foreachBatch alone."""

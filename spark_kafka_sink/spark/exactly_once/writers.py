@@ -74,7 +74,7 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
 
     def _driver(self) -> _DriverSide:
         config, scope = self._task.config, self._task.plan.scope
-        publication = Publication.of_write(config)
+        publication = Publication.of_write(config, self._task.origin)
         return _DriverSide(config, scope, scope.name, publication, self._task.plan.nonce)
 
 
@@ -84,9 +84,12 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     Spark makes one to plan a micro-batch, with a task writer, and another to commit it, without.
     """
 
-    def __init__(self, config: SinkConfig, task: TransactionalTaskWriter | None) -> None:
+    def __init__(
+        self, config: SinkConfig, task: TransactionalTaskWriter | None, query_name: str = ""
+    ) -> None:
         self._config = config
         self._task = task
+        self._query_name = query_name
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionMessage:  # type: ignore[override]
         """One task's rows of a micro-batch, as Arrow batches."""
@@ -109,7 +112,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def _driver(self, batch_id: int) -> _DriverSide:
         config = self._config
         scope = Scope.stream(config.exactly_once.transactional_id_prefix)
-        publication = Publication.of_micro_batch(config, batch_id)
+        publication = Publication.of_micro_batch(config, batch_id, self._query_name)
         return _DriverSide(config, scope, str(batch_id), publication)
 
 

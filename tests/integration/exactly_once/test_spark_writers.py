@@ -11,6 +11,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.exactly_once.planning import plan_write
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.broker import KafkaCluster
 
@@ -38,7 +39,7 @@ def _plan(servers: str, topic: str, **more: str) -> ExactlyOnceWriter:
         }
     )
     places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return plan_write(config, Contract(value=0, fixed_topic=topic, **places))
+    return plan_write(config, Contract(value=0, fixed_topic=topic, **places), WriteOrigin())
 
 
 def _values(servers: str, topic: str) -> list[bytes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_kafka_sink.report.delivery_report import WriteStatus
+from spark_kafka_sink.report.delivery_counters import WriteStatus
 from tests.spark.support.sink import create_topics
 from tests.spark.support.stream import WAIT_S
 from tests.support.clients.readers import by_confluent

@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 from tests.spark.ways.way import NO_OPTIONS, OURS, OVERWRITE, PARTITIONING, ROWS, Way
 
 BATCH = (
-    Way(name="save", act=lambda w: w.writer().save()),
+    Way(name="save", act=lambda w: (w.writer().save(), w.check_report())),
     Way(
         name="save-exactly-once",
         transactional=True,

@@ -8,7 +8,8 @@ from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
-from spark_kafka_sink.report.delivery_report import DeliveryReport, TransactionInfo
+from spark_kafka_sink.report.delivery_counters import TransactionInfo
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
 
 SMALL = st.integers(0, 1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +13,15 @@ import pytest
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report import summary
-from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
+from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
 
 def test_a_report_that_lacks_a_field() -> None:
     """As one that an executor with an older version of this package has pickled."""
-    names = DeliveryReport.__slots__
+    names = [field.name for field in fields(DeliveryReport)]
     state = [getattr(DONE.report, name) for name in names][:-1]
     older = object.__new__(DeliveryReport)
     for name, value in zip(names, state, strict=False):
@@ -135,7 +137,7 @@ def test_a_closed_stderr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 def test_the_report_of_each_end(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     task = _task(reportPath=str(path))
-    Publication.of_write(task.config).announce()
+    Publication.of_write(task.config, task.origin).announce()
     running = _read(path)
     assert (running.status, running.tasks) == (WriteStatus.RUNNING, 0)
     KafkaProdWriter(task).abort([DONE, None])
@@ -152,7 +154,7 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):
-            Publication.of_write(_task(reportPath=path).config).announce()
+            Publication.of_write(_task(reportPath=path).config, WriteOrigin()).announce()
 
 
 def test_the_writers_are_pickled_to_tasks() -> None:

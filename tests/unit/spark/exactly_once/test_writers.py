@@ -11,7 +11,8 @@ from spark_kafka_sink.common.errors import DeliveryError, FencedError, Transacti
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
-from spark_kafka_sink.report.delivery_report import DeliveryReport, WriteStatus
+from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once import writers

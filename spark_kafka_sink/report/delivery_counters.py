@@ -1,0 +1,370 @@
+"""The counters of a delivery report: how they are merged, and their form as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass, field, replace
+from enum import IntEnum
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.metrics.histogram import Histogram
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.poison_count import PoisonCount
+from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_kafka_sink.common.delivery_status import PartitionStatus
+
+VERSION = 5
+"""2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
+`error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies; 4
+`transaction_outcome`; 5 `query_name`, `query_id`, `batch_id`, `started_at`, `duration_ms`, and
+`rows`, `dead_lettered` and `dropped`."""
+SLOWEST_KEPT = 10
+TASKS_KEPT = 10_000
+"""Lines of tasks with report.tasks=all; of more tasks the slowest."""
+
+
+class WriteStatus(IntEnum):
+    """How far a write or micro-batch has come; of several together the highest holds."""
+
+    SUCCEEDED = 0
+    """Every record is acknowledged, but for those that the options give up: poison, acks=0."""
+    RUNNING = 1
+    """It has begun. A report that stays so is of a driver that has died."""
+    FAILED = 2
+    """It has failed; what the report counts is what the tasks that had finished delivered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TransactionInfo:
+    """A transaction that a task left open for the driver to decide."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryCounters:
+    """Counters of a write; times in milliseconds, histograms in microseconds.
+
+    Merging is associative and commutative, and one of nothing changes nothing. The size is bounded
+    by the number of partitions and error names, not by that of tasks or records.
+    """
+
+    version: int = VERSION
+    """Of this format; a newer one is refused."""
+    status: WriteStatus = WriteStatus.SUCCEEDED
+    """`succeeded`, `failed`, or `running` from the start of the write until its end."""
+    error: str = ""
+    """Why the write has failed, or what is missing in this report; empty otherwise."""
+    transaction_outcome: str = ""
+    """How a batch that is written exactly once came to be in Kafka: `committed`, `rolled forward`
+    (decided by an earlier driver), `already written` (with both numbers where a `batchId` comes
+    with other rows), `empty`, or `aborted`; empty otherwise."""
+    query_name: str = ""
+    """The streaming query's name; empty without one, and of a batch write."""
+    query_id: str = ""
+    """The streaming query's id, where a task has told it; also of writes within foreachBatch."""
+    batch_id: int | None = None
+    """The number of the micro-batch, of several the last; None of a batch write."""
+    started_at: str = ""
+    """When the driver planned the write, in UTC as ISO 8601; empty where it did not tell."""
+    written_at: str = ""
+    """When the driver wrote this, in UTC as ISO 8601; empty before."""
+    duration_ms: int = 0
+    """Time of the whole write on the driver, from its plan to its end, Spark's own part included;
+    of several writes together; 0 where it is unknown."""
+    tasks: int = 0
+    """Tasks that wrote."""
+    retried_tasks: int = 0
+    """Tasks whose report comes from a second or later attempt: what the first one got into Kafka
+    before it failed is not in here."""
+    partitions: tuple[PartitionReport, ...] = ()
+    """By topic and partition, each once."""
+    retries: int = 0
+    """Batches sent again."""
+    splits: int = 0
+    """Batches that the broker refused for their size and that went out in parts."""
+    errors: tuple[tuple[str, int], ...] = ()
+    """Kafka's names of errors met, retried ones included, and how often."""
+    request_latency: Histogram = field(default_factory=Histogram)
+    """From sending a request to its answer."""
+    queue_latency: Histogram = field(default_factory=Histogram)
+    """From opening a batch to sending it first."""
+    throttle_ms: int = 0
+    """Pauses that the brokers asked for, by their quotas."""
+    duration_max_ms: int = 0
+    """Time of the slowest task."""
+    duration_sum_ms: int = 0
+    """Time of all tasks together."""
+    slowest: tuple[TaskReport, ...] = ()
+    """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
+    task_reports: tuple[TaskReport, ...] = ()
+    """With report.tasks=all each task, slowest first, at most `TASKS_KEPT`."""
+    transactions: tuple[TransactionInfo, ...] = ()
+    """Transactions left open, sorted; none without exactly-once."""
+    metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
+    """How the producers worked; empty in a report of version 1."""
+    poison: tuple[PoisonCount, ...] = ()
+    """Rows that could not be written, by reason; only with errors.tolerance=all."""
+
+    @property
+    def records(self) -> int:
+        """Records handed to the producer, whatever became of them."""
+        return sum(part.records for part in self.partitions)
+
+    @property
+    def persisted(self) -> int:
+        """Records acknowledged: the only ones that count as delivered."""
+        return sum(part.persisted for part in self.partitions)
+
+    @property
+    def dead_lettered(self) -> int:
+        """Rows that went to the dead letter topic, where they are records like others."""
+        return sum(count.dead_lettered for count in self.poison)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that could not be written and went nowhere."""
+        return sum(count.dropped for count in self.poison)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the DataFrame: records, dead letters among them, and rows that were dropped."""
+        return self.records + self.dropped
+
+    @property
+    def batches(self) -> int:
+        """Batches of acknowledged or sent records."""
+        return sum(part.batches for part in self.partitions)
+
+    @property
+    def bytes_uncompressed(self) -> int:
+        """Bytes before compression."""
+        return sum(part.bytes_uncompressed for part in self.partitions)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes after compression."""
+        return sum(part.bytes_sent for part in self.partitions)
+
+    def statuses(self) -> tuple[PartitionStatus, ...]:
+        """Every outcome that is not "persisted", as `DeliveryError` takes them."""
+        return tuple(status for part in self.partitions for status in part.statuses())
+
+    def of_task(self, task: TaskInfo) -> Self:
+        """The same, of one task, with its line."""
+        line = TaskReport(
+            duration_ms=self.duration_max_ms,
+            task=task,
+            records=self.records,
+            bytes_sent=self.bytes_sent,
+            retries=self.retries,
+            poison=self.dead_lettered + self.dropped,
+        )
+        return replace(self, slowest=(line,))
+
+    def merge(self, other: Self) -> Self:
+        """Both together."""
+        return self.merge_all((self, other))
+
+    @classmethod
+    def merge_all(cls, parts: Iterable[DeliveryCounters]) -> Self:
+        """Merge any number of reports in a single pass."""
+        reports = list(parts)
+        slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
+        tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
+        return cls(
+            status=max((one.status for one in reports), default=WriteStatus.SUCCEEDED),
+            error=max((one.error for one in reports), default=""),
+            transaction_outcome=max((one.transaction_outcome for one in reports), default=""),
+            query_name=max((one.query_name for one in reports), default=""),
+            query_id=max((one.query_id for one in reports), default=""),
+            batch_id=max((n for one in reports if (n := one.batch_id) is not None), default=None),
+            started_at=min((at for one in reports if (at := one.started_at)), default=""),
+            written_at=max((one.written_at for one in reports), default=""),
+            duration_ms=sum(one.duration_ms for one in reports),
+            tasks=sum(one.tasks for one in reports),
+            retried_tasks=sum(one.retried_tasks for one in reports),
+            partitions=_merge_partitions(reports),
+            retries=sum(one.retries for one in reports),
+            splits=sum(one.splits for one in reports),
+            errors=_merge_errors(reports),
+            request_latency=Histogram.merge_all(one.request_latency for one in reports),
+            queue_latency=Histogram.merge_all(one.queue_latency for one in reports),
+            throttle_ms=sum(one.throttle_ms for one in reports),
+            duration_max_ms=max((one.duration_max_ms for one in reports), default=0),
+            duration_sum_ms=sum(one.duration_sum_ms for one in reports),
+            slowest=tuple(slowest[:SLOWEST_KEPT]),
+            task_reports=tuple(tasks[:TASKS_KEPT]),
+            transactions=tuple(sorted(each for one in reports for each in one.transactions)),
+            metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
+            poison=PoisonCount.merge_all(count for one in reports for count in one.poison),
+        )
+
+    def to_json(self, *, compact: bool = False) -> str:
+        """The report as JSON: sorted, the version first; indented, with each task on one line."""
+        if compact:
+            lines = [each.to_row() for each in self.task_reports]
+            return json.dumps({**self._to_dict(), "task_rows": lines}, separators=(",", ":"))
+        text = json.dumps(self._to_dict(), indent=2)
+        if not self.task_reports:
+            return text
+        rows = ",\n".join(f"    {json.dumps(each.to_row())}" for each in self.task_reports)
+        return text.removesuffix("]\n}") + f"\n{rows}\n  ]\n}}"
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "status": self.status.name.lower(),
+            "error": self.error,
+            "transaction_outcome": self.transaction_outcome,
+            "query_name": self.query_name,
+            "query_id": self.query_id,
+            "batch_id": self.batch_id,
+            "started_at": self.started_at,
+            "written_at": self.written_at,
+            "duration_ms": self.duration_ms,
+            "rows": self.rows,
+            "records": self.records,
+            "persisted": self.persisted,
+            "dead_lettered": self.dead_lettered,
+            "dropped": self.dropped,
+            **{name: getattr(self, name) for name in _COUNTERS},
+            "errors": dict(self.errors),
+            "request_latency": _latency_to_dict(self.request_latency),
+            "queue_latency": _latency_to_dict(self.queue_latency),
+            "slowest": [task.to_dict() for task in self.slowest],
+            "transactions": [asdict(transaction) for transaction in self.transactions],
+            "metrics": self.metrics.to_dict(),
+            "poison": [count.to_dict() for count in self.poison],
+            "partitions": [part.to_dict() for part in self.partitions],
+            "task_columns": list(COLUMNS),
+            "task_rows": [],  # the last: `to_json` fills it
+        }
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` made.
+
+        Raises:
+            ReportError: it is no such report, or one of a newer version.
+        """
+        data = _load(text)
+        _check_version(data)
+        try:
+            return cls._from_dict(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReportError(f"not a delivery report: {type(error).__name__} {error}") from error
+
+    @classmethod
+    def _from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            **{name: int(data[name]) for name in _COUNTERS},
+            status=WriteStatus[data.get("status", "succeeded").upper()],
+            error=str(data.get("error", "")),
+            transaction_outcome=str(data.get("transaction_outcome", "")),
+            query_name=str(data.get("query_name", "")),
+            query_id=str(data.get("query_id", "")),
+            batch_id=data.get("batch_id"),
+            started_at=str(data.get("started_at", "")),
+            written_at=str(data.get("written_at", "")),
+            duration_ms=int(data.get("duration_ms", 0)),
+            errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
+            request_latency=_latency_from_dict(data["request_latency"]),
+            queue_latency=_latency_from_dict(data["queue_latency"]),
+            slowest=tuple(TaskReport.from_dict(each) for each in data["slowest"]),
+            task_reports=tuple(
+                TaskReport.from_row(data["task_columns"], row) for row in data.get("task_rows", ())
+            ),
+            transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
+            metrics=_metrics(data),
+            poison=tuple(PoisonCount.from_dict(each) for each in data.get("poison", ())),
+            partitions=tuple(PartitionReport.from_dict(each) for each in data["partitions"]),
+        )
+
+
+_COUNTERS = (
+    "tasks",
+    "retried_tasks",
+    "retries",
+    "splits",
+    "throttle_ms",
+    "duration_max_ms",
+    "duration_sum_ms",
+)
+
+
+def _merge_partitions(reports: Iterable[DeliveryCounters]) -> tuple[PartitionReport, ...]:
+    groups: defaultdict[tuple[str, int], list[PartitionReport]] = defaultdict(list)
+    for report in reports:
+        for part in report.partitions:
+            groups[part.topic, part.partition].append(part)
+    return tuple(
+        parts[0] if len(parts) == 1 else PartitionReport.combine(parts)
+        for _, parts in sorted(groups.items(), key=itemgetter(0))
+    )
+
+
+def _latency_to_dict(times: Histogram) -> dict[str, Any]:
+    """As JSON holds it; mean and percentiles are there to be read, not to be read back."""
+    return {
+        "count": times.count,
+        "mean_us": round(times.mean, 1),
+        "p50_us": times.percentile(50),
+        "p99_us": times.percentile(99),
+        "min_us": times.low,
+        "max_us": times.high,
+        "total_us": times.total,
+        "buckets": [list(pair) for pair in times.buckets],
+    }
+
+
+def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
+    """Read what `_latency_to_dict` made; reports of version 1 and 2 have no `min_us`."""
+    return Histogram(
+        buckets=tuple((int(bucket), int(times)) for bucket, times in data["buckets"]),
+        total=int(data["total_us"]),
+        low=int(data.get("min_us", 0)),
+        high=int(data["max_us"]),
+    )
+
+
+def _metrics(data: Mapping[str, Any]) -> ProducerMetrics:
+    return ProducerMetrics.from_dict(data["metrics"]) if data["version"] > 1 else ProducerMetrics()
+
+
+def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int], ...]:
+    counts: Counter[str] = Counter()
+    for report in reports:
+        counts.update(dict(report.errors))
+    return tuple(sorted(counts.items()))
+
+
+def _load(text: str | bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ReportError(f"not a delivery report: {error}") from error
+    if not isinstance(data, dict):
+        raise ReportError("not a delivery report: no JSON object")
+    return data
+
+
+def _check_version(data: Mapping[str, Any]) -> None:
+    version = data.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ReportError(f"not a delivery report: its version is {version!r}")
+    if version > VERSION:
+        raise ReportError(
+            f"the delivery report has version {version}; this package reads up to {VERSION}",
+            hint="Install a newer spark-kafka-sink to read it.",
+        )

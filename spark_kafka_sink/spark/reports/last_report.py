@@ -1,0 +1,77 @@
+"""`last_report`: what the last write delivered, for the Python that has called it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
+from spark_kafka_sink.spark.reports.session_reports import session_reports
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+
+class NamedQuery(Protocol):
+    """What is asked of a ``StreamingQuery``, with and without Spark Connect."""
+
+    @property
+    def id(self) -> str:
+        """Stays over restarts from the checkpoint."""
+
+    @property
+    def name(self) -> str | None:
+        """As given with ``queryName``."""
+
+
+def last_report(
+    query: NamedQuery | str | None = None, *, spark: SparkSession | None = None
+) -> DeliveryReport:
+    """The report of the write that has ended last, also of one that has failed.
+
+    A batch write has ended when `save()` returns or raises. A write that was refused before its
+    first task has no report.
+
+    Args:
+        query: a ``StreamingQuery``, or its name or id: the report of its latest micro-batch.
+        spark: the session; None for the active one. Only Spark Connect asks for it.
+
+    Raises:
+        ReportError: there is none, or no Spark session; or a Spark Connect server does not give it.
+    """
+    reports = _reports(spark)
+    if isinstance(query, str):
+        found = latest(reports, query_id=query) or latest(reports, query_name=query)
+    elif query is not None:
+        found = latest(reports, query_id=str(query.id), query_name=query.name or "")
+    else:
+        found = latest(reports)
+    if found is None:
+        what = "write" if query is None else f"micro-batch of {_shown(query)}"
+        raise ReportError(
+            f"no {what} with format('kafkaprod') has ended in this Spark application yet",
+            hint="A write that is refused before its first task has no report.",
+        )
+    return found
+
+
+def _reports(spark: SparkSession | None) -> list[DeliveryReport]:
+    if spark is None and is_remote():
+        spark = SparkSession.getActiveSession()
+    if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
+        return session_reports(spark)
+    folder = ReportFolder.here()
+    if folder is None:
+        raise ReportError(
+            "there is no Spark session, and the reports of a session end with it",
+            hint="Call last_report() before spark.stop(), or use the option reportPath and "
+            "DeliveryReport.read(path).",
+        )
+    return folder.reports()
+
+
+def _shown(query: NamedQuery | str) -> str:
+    return f"query {query if isinstance(query, str) else query.name or query.id}"

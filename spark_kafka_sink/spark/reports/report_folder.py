@@ -1,0 +1,79 @@
+"""The folder where the latest reports of an application, or a session of Connect, lie."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pyspark import SparkFiles
+
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.storage import read_report, write_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAME = ".kafkaprod"
+_BATCH = "batch.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFolder:
+    """One report of the last batch write, and one of each query's last micro-batch."""
+
+    path: Path
+
+    @classmethod
+    def here(cls) -> Self | None:
+        """That of this process: the driver's, or a Python worker's beside it; None without Spark.
+
+        In a task it is a folder of the executor, where nobody looks.
+        """
+        try:
+            return cls(Path(SparkFiles.getRootDirectory()) / _NAME)
+        except (AssertionError, AttributeError, TypeError):
+            return None
+
+    def keep(self, report: DeliveryReport) -> None:
+        """Put a report in place of the one before.
+
+        Raises:
+            ReportError: it can't be written.
+        """
+        write_report(str(self.path / _file_name(report)), report.to_json(compact=True))
+
+    def reports(self) -> list[DeliveryReport]:
+        """All of them.
+
+        Raises:
+            ReportError: one can't be read.
+        """
+        files = sorted(self.path.glob("*.json"))
+        return [DeliveryReport.from_json(read_report(str(file))) for file in files]
+
+
+def latest(
+    reports: Iterable[DeliveryReport], *, query_id: str = "", query_name: str = ""
+) -> DeliveryReport | None:
+    """The newest of all reports, or of those of the query that has this id, or this name.
+
+    A failed micro-batch without a finished task knows its query's name alone: with both given, its
+    name counts where it has no id.
+    """
+
+    def wanted(report: DeliveryReport) -> bool:
+        if query_id and report.query_id:
+            return report.query_id == query_id
+        return report.query_name == query_name if query_name else not query_id
+
+    return max(filter(wanted, reports), key=lambda each: each.written_at, default=None)
+
+
+def _file_name(report: DeliveryReport) -> str:
+    """One file for each query; its name may hold anything, and its id comes from a task."""
+    if not report.query_id and not report.query_name and report.batch_id is None:
+        return _BATCH
+    key = f"{report.query_id}\n{report.query_name}"
+    return f"query-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BATCH = DeliveryReport(written_at="2", tasks=1)
+ONE = DeliveryReport(query_id="id-1", query_name="one", batch_id=7, written_at="1")
+TWO = DeliveryReport(query_id="id-2", query_name="two", batch_id=3, written_at="3")
+FAILED = DeliveryReport(query_name="one", batch_id=8, written_at="4")
+"""Of a micro-batch without a finished task."""
+UNNAMED = DeliveryReport(query_id="id-3", batch_id=0, written_at="0")
+
+
+def test_the_last_of_each_kind_is_kept(tmp_path: Path) -> None:
+    folder = ReportFolder(tmp_path / "none yet")
+    assert folder.reports() == []
+    later = replace(BATCH, written_at="9", slowest=(TaskReport(duration_ms=1, task=TaskInfo()),))
+    for report in (BATCH, ONE, TWO, UNNAMED, later, replace(TWO, batch_id=4)):
+        folder.keep(report)
+    assert sorted(folder.reports(), key=lambda each: each.written_at) == [
+        UNNAMED,
+        ONE,
+        replace(TWO, batch_id=4),
+        later,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query_id", "query_name", "found"),
+    [
+        ("", "", FAILED),
+        ("id-1", "", ONE),
+        ("id-1", "one", FAILED),
+        ("id-2", "two", TWO),
+        ("id-9", "two", None),
+        ("", "one", FAILED),
+        ("id-3", "", UNNAMED),
+        ("", "nobody", None),
+        ("nobody", "", None),
+    ],
+)
+def test_the_latest_of_a_query(
+    query_id: str, query_name: str, found: DeliveryReport | None
+) -> None:
+    reports = [FAILED, BATCH, ONE, TWO, UNNAMED]
+    assert latest(reports, query_id=query_id, query_name=query_name) == found
+
+
+def test_without_spark_there_is_none() -> None:
+    assert latest([]) is None
