@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer looks it up
 from typing import Annotated
 
 import typer
@@ -12,14 +12,12 @@ from spark_kafka_sink.cli.broker_options import BrokerArguments, command
 from spark_kafka_sink.cli.doctor import doctor
 from spark_kafka_sink.cli.failure import fail
 from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.report import report
 from spark_kafka_sink.cli.serve import serve
 from spark_kafka_sink.cli.transactions import transactions
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
-from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import read_report
-from spark_kafka_sink.report.tables import print_advice, print_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -55,22 +53,7 @@ def broker(arguments: BrokerArguments) -> None:
         fail(error)
 
 
-@app.command()
-def report(
-    file: Annotated[str, typer.Argument(help="A delivery report: a path, or a URI of pyarrow.fs.")],
-    advise: Annotated[
-        bool, typer.Option("--advise", help="Say which settings held the write back.")
-    ] = False,
-) -> None:
-    """Show a delivery report as tables."""
-    try:
-        path = file if "://" in file else str(Path(file).expanduser())
-        found = DeliveryReport.from_json(read_report(path))
-        print_report(found)
-        if advise:
-            print_advice(found)
-    except KafkaProdError as error:
-        fail(error)
+app.command("report")(report)
 
 
 @app.command()

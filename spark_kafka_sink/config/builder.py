@@ -23,6 +23,7 @@ from spark_kafka_sink.config.enums import (
     Profile,
     RecoveryStrategy,
     ReportTasks,
+    Summary,
 )
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.names import split_options
@@ -180,6 +181,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
         "report_tasks": ReportTasks(values["report.tasks"]),
+        "summary": Summary(values["summary"]),
         "dead_letters": _dead_letters(values),
         "throttling": ThrottlingConfig.from_options(values),
         **_exporter_fields(values),

@@ -77,6 +77,16 @@ class ReportTasks(StrEnum):
     NONE = "none"
 
 
+class Summary(StrEnum):
+    """What the driver logs at the end of a write or micro-batch."""
+
+    AUTO = "auto"
+    """All of a batch write and of what fails, a line of a micro-batch."""
+    OFF = "off"
+    LINE = "line"
+    FULL = "full"
+
+
 class Profile(StrEnum):
     """A named set of options, one file each in `conf/`."""
 

@@ -14,6 +14,7 @@ from spark_kafka_sink.config.enums import (
     Profile,
     RecoveryStrategy,
     ReportTasks,
+    Summary,
 )
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
@@ -110,6 +111,7 @@ class SinkConfig:
     use_timestamp_column: bool = False
     report_path: str | None = None
     report_tasks: ReportTasks = ReportTasks.SLOWEST
+    summary: Summary = Summary.AUTO
     profile: Profile = Profile.NONE
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
-from spark_kafka_sink.config.enums import JAVA_PARTITIONERS, Partitioner, Profile, ReportTasks
+from spark_kafka_sink.config.enums import (
+    JAVA_PARTITIONERS,
+    Partitioner,
+    Profile,
+    ReportTasks,
+    Summary,
+)
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.option import MAX_INT, Importance, Kind, Option, Value
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
@@ -320,6 +326,13 @@ SINK_OPTIONS: tuple[Option, ...] = (
         ReportTasks.SLOWEST.value,
         "Tasks that the delivery report has a line of: the ten slowest, all up to 10,000, or none.",
         choices=tuple(ReportTasks),
+    ),
+    _text(
+        "summary",
+        Summary.AUTO.value,
+        "What the driver logs of each write: nothing, a line, or all; auto is all of a batch write "
+        "and of what fails, and a line of a micro-batch.",
+        choices=tuple(Summary),
     ),
     _text(
         "profile",

@@ -1,12 +1,99 @@
-"""The delivery report: what one task, or all of them together, got into Kafka."""
+"""The delivery report: what one task, or all of them together, got into Kafka.
+
+What a user does with one: read it, add several up, look at it in a terminal or in a notebook.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
+if TYPE_CHECKING:
+    import os
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DeliveryReport(DeliveryCounters):
-    """The report of a write or a micro-batch; several add up."""
+    """The report of a write or a micro-batch; several add up, with `+` or `sum`.
+
+    `print` shows it as text, a notebook as HTML.
+    """
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """The report at a path, or all of a folder of micro-batches added up.
+
+        Args:
+            path: as `reportPath` takes it, a local path or a URI that pyarrow.fs knows; a folder
+                for the reports of all `*.json` files in it.
+
+        Raises:
+            ReportError: there is none, or one can't be read.
+        """
+        return cls.merge_all(cls.read_all(path))
+
+    @classmethod
+    def read_all(cls, path: str | os.PathLike[str]) -> list[Self]:
+        """The reports of a folder one by one, by the number of the micro-batch.
+
+        Raises:
+            ReportError: there is none, or one can't be read.
+        """
+        from spark_kafka_sink.report.storage import read_reports
+
+        reports = [cls.from_json(text) for text in read_reports(str(path))]
+        return sorted(reports, key=lambda each: (each.batch_id or 0, each.written_at))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row for each topic and partition: the fields of `PartitionReport`, and `records`.
+
+        Bytes are bytes, times milliseconds since 1970; needs pandas. Offsets and times that the
+        broker did not name are missing.
+        """
+        import pandas as pd
+
+        from spark_kafka_sink.report.partition_report import PartitionReport
+
+        names = [field.name for field in fields(PartitionReport)]
+        names.insert(2, "records")
+        rows = [[getattr(part, name) for name in names] for part in self.partitions]
+        frame = pd.DataFrame(rows, columns=names)
+        return frame.astype(dict.fromkeys(names[1:], "Int64")) if rows else frame
+
+    def __add__(self, other: object) -> Self:
+        """Both together."""
+        if not isinstance(other, DeliveryCounters):
+            return NotImplemented
+        return self.merge_all((self, other))
+
+    def __radd__(self, other: object) -> Self:
+        """For `sum`, which begins with 0."""
+        return self if other == 0 else NotImplemented
+
+    def __repr__(self) -> str:
+        shown = {
+            "status": self.status.name.lower(),
+            "rows": self.rows,
+            "persisted": self.persisted,
+            "dead_lettered": self.dead_lettered,
+            "dropped": self.dropped,
+            "partitions": len(self.partitions),
+            "bytes_sent": self.bytes_sent,
+            "duration_ms": self.duration_ms,
+        }
+        text = ", ".join(f"{name}={value}" for name, value in shown.items())
+        return f"<DeliveryReport {text}>"
+
+    def __str__(self) -> str:
+        from spark_kafka_sink.report.summary import summarize
+
+        return summarize(self)
+
+    def _repr_html_(self) -> str:
+        from spark_kafka_sink.report.html import to_html
+
+        return to_html(self)

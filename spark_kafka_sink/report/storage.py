@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from pyarrow import ArrowException
+from pyarrow.fs import FileSelector, FileType
 
 from spark_kafka_sink.common.credentials import redacted
 from spark_kafka_sink.common.deadline import within
@@ -54,6 +55,22 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
     return _attempt("read from", path, timeout_s, lambda: _read(place))
 
 
+def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> list[str]:
+    """The text at a local path or a URI; of a folder that of each `*.json` in it, by name.
+
+    Raises:
+        ReportError: there is none, or one can't be read, or not in time.
+    """
+    place = ReportLocation.of(path)
+    texts = _attempt("read from", path, timeout_s, lambda: _read_all(place))
+    if not texts:
+        raise ReportError(
+            f"there is no delivery report in the folder {redacted(path)}",
+            hint="A stream's reportPath holds batch-<id>.json of each micro-batch.",
+        )
+    return texts
+
+
 def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     """Make sure that reports can be written into a folder, by writing and deleting a small file.
 
@@ -85,6 +102,22 @@ def _read(place: ReportLocation) -> str:
     filesystem, target = place.connect()
     with filesystem.open_input_stream(target) as stream:
         return stream.read().decode()
+
+
+def _read_all(place: ReportLocation) -> list[str]:
+    if place.local is not None:
+        if not place.local.is_dir():
+            return [_read(place)]
+        return [file.read_text(encoding="utf-8") for file in sorted(place.local.glob("*.json"))]
+    filesystem, target = place.connect()
+    if filesystem.get_file_info(target).type is not FileType.Directory:
+        return [_read(place)]
+    infos = filesystem.get_file_info(FileSelector(target))
+    texts = []
+    for name in sorted(info.path for info in infos if info.path.endswith(".json")):
+        with filesystem.open_input_stream(name) as stream:
+            texts.append(stream.read().decode())
+    return texts
 
 
 def _write(place: ReportLocation, data: bytes) -> None:

@@ -10,6 +10,8 @@ from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
@@ -25,15 +27,32 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
 
     Args:
         report: of a task, or merged of many.
-        duration_ms: time of the whole write as the driver saw it; without it the rate is computed
-            from the slowest task.
+        duration_ms: time of the whole write as the driver saw it, instead of the report's own;
+            where both are missing the rate is computed from the slowest task.
     """
-    rows = [
+    rows = summary_rows(report, duration_ms)
+    return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
+
+
+def summary_line(report: DeliveryCounters) -> str:
+    """The same in one line: what became of the rows, how large, how fast, and what went wrong."""
+    parts = [_statuses(report), *_poison_sums(report), _size(report), _time(report, None)]
+    counts = ((report.retries, "retry", "retries"), (report.splits, "split batch", "split batches"))
+    parts += [_plural(count, *words) for count, *words in counts if count]
+    if report.throttle_ms:
+        parts.append(f"throttled {report.throttle_ms:,} ms")
+    return "; ".join(parts)
+
+
+def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> list[tuple[str, str]]:
+    """The lines of `summarize`: what each is about, and its text."""
+    return [
         *_write_status(report),
+        *_rows(report),
         ("records", _statuses(report)),
         ("size", _size(report)),
         ("spread", _spread(report)),
-        ("time", _time(report, report.duration_max_ms if duration_ms is None else duration_ms)),
+        ("time", _time(report, duration_ms)),
         ("request latency", _latency(report.request_latency)),
         ("time in queue", _latency(report.queue_latency)),
         ("trouble", _trouble(report)),
@@ -41,7 +60,6 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
         *_topics(report),
         *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
     ]
-    return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
 
 
 def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
@@ -53,6 +71,23 @@ def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
     if report.transaction_outcome:
         rows.append(("exactly once", report.transaction_outcome))
     return rows
+
+
+def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
+    """What became of the DataFrame's rows, where some did not go to their topic: it adds up."""
+    if not report.poison:
+        return []
+    lost = _lost(report.partitions)
+    written = report.records - report.dead_lettered - lost
+    parts = [f"{written:,} written", *_poison_sums(report)]
+    if lost:
+        parts.append(f"{lost:,} not known to be delivered")
+    return [("rows", f"{report.rows:,}: {', '.join(parts)}")]
+
+
+def _poison_sums(report: DeliveryCounters) -> list[str]:
+    letters = [_plural(report.dead_lettered, "dead letter")] if report.dead_lettered else []
+    return letters + ([f"{report.dropped:,} dropped"] if report.dropped else [])
 
 
 def _statuses(report: DeliveryCounters) -> str:
@@ -94,10 +129,15 @@ def _spread(report: DeliveryCounters) -> str:
     )
 
 
-def _time(report: DeliveryCounters, duration_ms: int) -> str:
-    seconds = duration_ms / 1_000
-    if not duration_ms:
-        return "0.0 s"
+def _time(report: DeliveryCounters, given_ms: int | None) -> str:
+    """The time that the rates are of is the whole write's, where it is known."""
+    whole, slowest = given_ms or report.duration_ms, report.duration_max_ms / 1_000
+    if not whole:
+        return f"{_rates(report, slowest)} in the slowest task" if slowest else "0.0 s"
+    return f"{_rates(report, whole / 1_000)}; slowest task {slowest:,.1f} s"
+
+
+def _rates(report: DeliveryCounters, seconds: float) -> str:
     rate, size = report.persisted / seconds, report.bytes_uncompressed / MB / seconds
     return f"{seconds:,.1f} s, {rate:,.0f} records/s, {size:,.1f} MB/s"
 
@@ -146,11 +186,11 @@ def _offsets(parts: list[PartitionReport]) -> str:
     return f", offsets {parts[0].first_offset:,} to {parts[0].last_offset:,}"
 
 
-def _records(parts: list[PartitionReport]) -> int:
+def _records(parts: Sequence[PartitionReport]) -> int:
     return sum(part.records for part in parts)
 
 
-def _lost(parts: list[PartitionReport]) -> int:
+def _lost(parts: Sequence[PartitionReport]) -> int:
     return _records(parts) - sum(part.persisted for part in parts)
 
 

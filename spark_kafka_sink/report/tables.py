@@ -13,11 +13,12 @@ from spark_kafka_sink.report.advisor import advise
 if TYPE_CHECKING:
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.report.figures import Comparison
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 MAX_PARTITIONS = 50
 """Rows of partitions; those with failures come first."""
-MIB = 1024 * 1024
+MB = 1_000_000
 WIDTH = 160
 
 
@@ -43,6 +44,33 @@ def print_advice(report: DeliveryReport, console: Console | None = None) -> None
     out.print(table if table.row_count else _nothing_to_advise(report))
 
 
+def print_comparison(
+    comparison: Comparison, names: tuple[str, str], console: Console | None = None
+) -> None:
+    """Print the figures of two reports side by side, and the settings that differ."""
+    out = console or _console()
+    table = Table(title="Two writes")
+    for name in ("figure", *names, "change"):
+        table.add_column(name, justify="left" if name == "figure" else "right", overflow="fold")
+    for each in comparison.changes:
+        percent = "" if each.percent is None else f"{each.percent:+,.0f} %"
+        changed = percent if each.before != each.after else ""
+        table.add_row(
+            each.name, _amount(each.before, each.unit), _amount(each.after, each.unit), changed
+        )
+    out.print(table)
+    if comparison.settings:
+        settings = Table("setting", *names, title="Settings that differ")
+        for row in comparison.settings:
+            settings.add_row(*row)
+        out.print(settings)
+
+
+def _amount(value: float, unit: str) -> str:
+    text = f"{value:,.1f}" if unit and unit != "records/s" else f"{value:,.0f}"
+    return f"{text} {unit}".strip()
+
+
 def _nothing_to_advise(report: DeliveryReport) -> str:
     if report.records and not report.metrics.settings:
         return "No advice: the report was made by an older version, without the figures it needs."
@@ -60,21 +88,36 @@ def _totals(report: DeliveryReport) -> Table:
     rows = (
         ("status", f"{report.status.name.lower()} {report.error}".strip()),
         ("written at", report.written_at or "unknown"),
+        *_stream(report),
+        ("rows", f"{report.rows:,}"),
+        ("dead letters", f"{report.dead_lettered:,}"),
+        ("rows dropped", f"{report.dropped:,}"),
         ("records", f"{report.records:,}"),
         ("persisted", f"{report.persisted:,}"),
-        ("MiB encoded", f"{report.bytes_uncompressed / MIB:,.1f}"),
-        ("MiB sent", f"{report.bytes_sent / MIB:,.1f}"),
+        ("MB encoded", f"{report.bytes_uncompressed / MB:,.1f}"),
+        ("MB sent", f"{report.bytes_sent / MB:,.1f}"),
         ("tasks", f"{report.tasks:,} ({report.retried_tasks:,} retried)"),
         ("batches sent again", f"{report.retries:,}"),
         ("batches split", f"{report.splits:,}"),
         ("throttled", f"{report.throttle_ms:,} ms"),
-        ("slowest task", f"{report.duration_max_ms / 1000:,.1f} s"),
+        ("whole write", _seconds(report.duration_ms)),
+        ("slowest task", _seconds(report.duration_max_ms)),
         ("request latency", _latency(report.request_latency)),
         ("queue latency", _latency(report.queue_latency)),
     )
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _stream(report: DeliveryReport) -> list[tuple[str, str]]:
+    if report.batch_id is None:
+        return []
+    return [("micro-batch", f"{report.batch_id} {report.query_name or report.query_id}")]
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:,.1f} s" if ms else "unknown"
 
 
 def _latency(times: Histogram) -> str:
@@ -88,7 +131,7 @@ def _partitions(report: DeliveryReport) -> Table:
     caption = f"and {left_out:,} more partitions" if left_out else None
     table = Table(title="Partitions", caption=caption)
     table.add_column("topic-partition", overflow="fold")
-    for name in ("persisted", "possibly", "not", "sent", "batches", "MiB sent", "offsets"):
+    for name in ("persisted", "possibly", "not", "sent", "batches", "MB sent", "offsets"):
         table.add_column(name, justify="right", overflow="fold")
     for part in chosen:
         table.add_row(
@@ -96,7 +139,7 @@ def _partitions(report: DeliveryReport) -> Table:
             *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
             f"{part.sent:,}",
             f"{part.batches:,}",
-            f"{part.bytes_sent / MIB:,.1f}",
+            f"{part.bytes_sent / MB:,.1f}",
             "" if part.first_offset is None else f"{part.first_offset:,}..{part.last_offset:,}",
         )
     return table
@@ -104,7 +147,7 @@ def _partitions(report: DeliveryReport) -> Table:
 
 def _slowest(report: DeliveryReport) -> Table:
     table = Table(title="Slowest tasks")
-    for name in ("partition", "attempt", "seconds", "records", "MiB sent", "retries", "poison"):
+    for name in ("partition", "attempt", "seconds", "records", "MB sent", "retries", "poison"):
         table.add_column(name, justify="right", overflow="fold")
     for each in report.slowest:
         table.add_row(
@@ -112,7 +155,7 @@ def _slowest(report: DeliveryReport) -> Table:
             f"{each.task.attempt:,}",
             f"{each.duration_ms / 1000:,.1f}",
             f"{each.records:,}",
-            f"{each.bytes_sent / MIB:,.1f}",
+            f"{each.bytes_sent / MB:,.1f}",
             f"{each.retries:,}",
             f"{each.poison:,}",
         )

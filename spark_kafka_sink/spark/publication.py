@@ -14,11 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.export.exporters import export_metrics
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import check_folder, write_report
-from spark_kafka_sink.report.summary import summarize
+from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
 
@@ -72,7 +74,8 @@ class Publication:
     def succeed(self, report: DeliveryReport) -> None:
         """Every row is delivered; never raises."""
         whole = self._complete(report)
-        _attempt("the summary can't be shown", lambda: self._say("is done: ", whole))
+        summary = self._summary(self._usual())
+        _attempt("the summary can't be shown", lambda: self._say("is done", whole, summary))
         self._keep(whole)
         _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
 
@@ -82,11 +85,27 @@ class Publication:
         `fate` says what has become of the rows that they delivered.
         """
         failed = replace(self._complete(report), status=WriteStatus.FAILED, error=error)
-        _attempt("the summary can't be shown", lambda: self._say(f"failed; {fate}:\n", failed))
+        summary = self._summary(Summary.FULL)
+        _attempt(
+            "the summary can't be shown", lambda: self._say(f"failed; {fate}", failed, summary)
+        )
         self._keep(failed)
 
-    def _say(self, text: str, report: DeliveryReport) -> None:
-        _LOG.warning("%s %s%s", self.name, text, summarize(report))
+    def _summary(self, usual: Summary) -> Summary:
+        wanted = self.config.summary
+        return usual if wanted is Summary.AUTO else wanted
+
+    def _usual(self) -> Summary:
+        """What is said of success where the option leaves it open."""
+        if only_errors_are_logged():
+            return Summary.OFF
+        return Summary.FULL if self.batch_id is None else Summary.LINE
+
+    def _say(self, text: str, report: DeliveryReport, summary: Summary) -> None:
+        if summary is Summary.LINE:
+            _LOG.warning("%s %s: %s", self.name, text, summary_line(report))
+        elif summary is Summary.FULL:
+            _LOG.warning("%s %s:\n%s", self.name, text, summarize(report))
 
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
         """With what only the driver knows: which write it was, and how long it took."""

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink import ReportError, last_report
+from spark_kafka_sink import DeliveryReport, ReportError, last_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,11 +54,12 @@ class Write:
         writer = self.frame().write.format(OURS).options(**self.options)
         return writer if mode is None else writer.mode(mode)
 
-    def check_report(self) -> None:
+    def check_report(self) -> DeliveryReport:
         """The driver's Python has the report of the write that has just ended."""
         report = last_report()
         if ({part.topic for part in report.partitions}, report.persisted) != ({self.topic}, ROWS):
             raise ReportError(f"it is that of another write: {report!r}")
+        return report
 
     def sql(self, text: str) -> Write:
         """Run a statement; {t} is the table, {o} the options as OPTIONS takes them, {w} as WITH."""

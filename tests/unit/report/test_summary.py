@@ -27,7 +27,7 @@ def test_the_block() -> None:
         "  records         10,000 persisted\n"
         "  size            4.0 MB, 1.0 MB sent (4.0 to 1)\n"
         "  spread          1 topic, 1 partition, 1 batch, 1 task\n"
-        "  time            2.0 s, 5,000 records/s, 2.0 MB/s\n"
+        "  time            2.0 s, 5,000 records/s, 2.0 MB/s in the slowest task\n"
         "  request latency p50 4.0 ms, p99 4.0 ms, max 4.0 ms\n"
         "  time in queue   p50 50.0 ms, p99 50.0 ms, max 50.0 ms\n"
         "  trouble         1 retry, 0 split batches, throttled 0 ms, 1 task on a later attempt, "

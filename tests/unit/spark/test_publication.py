@@ -182,3 +182,47 @@ def test_where_the_report_of_a_micro_batch_lies(
     KafkaProdStreamWriter(task).commit([DONE], 7)
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert files == [tmp_path / file]
+
+
+@pytest.mark.parametrize(
+    ("option", "of_write", "of_micro_batch", "of_failure"),
+    [
+        (
+            {},
+            "the write is done:\nKafka delivery report",
+            "micro-batch 7 of q is done: 0 persisted",
+            "full",
+        ),
+        (
+            {"summary": "line"},
+            "the write is done: 0 persisted",
+            "micro-batch 7 of q is done: 0",
+            "line",
+        ),
+        ({"summary": "full"}, "is done:\nKafka", "of q is done:\nKafka delivery report", "full"),
+        ({"summary": "off"}, "", "", ""),
+    ],
+)
+def test_how_much_is_said(
+    option: dict[str, str],
+    of_write: str,
+    of_micro_batch: str,
+    of_failure: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = _task(**option)
+    failures = {
+        "full": "stays in Kafka:\nKafka delivery report",
+        "line": "stays in Kafka: 0",
+        "": "",
+    }
+    stream = Publication.of_micro_batch(task.config, 7, "q")
+    for publish, said in (
+        (Publication.of_write(task.config, task.origin).succeed, of_write),
+        (stream.succeed, of_micro_batch),
+        (stream.fail, failures[of_failure]),
+    ):
+        caplog.clear()
+        publish(DONE.report)
+        assert said in caplog.text
+        assert bool(said) == bool(caplog.text)

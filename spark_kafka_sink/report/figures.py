@@ -1,0 +1,134 @@
+"""The figures that a report comes down to, each with its unit, and those of two side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+
+MB = 1_000_000
+MILLIS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a report; `unit` is empty where it counts something."""
+
+    name: str
+    unit: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The same figure of two reports."""
+
+    name: str
+    unit: str
+    before: float
+    after: float
+
+    @property
+    def percent(self) -> float | None:
+        """How much larger it has become; None where it was 0."""
+        return None if not self.before else (self.after / self.before - 1) * 100
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "before": self.before,
+            "after": self.after,
+            "percent": self.percent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two reports: all figures, and the settings that differ by name, empty where one lacks it."""
+
+    changes: tuple[Change, ...]
+    settings: tuple[tuple[str, str, str], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "figures": [change.to_dict() for change in self.changes],
+            "settings": [
+                {"name": name, "before": before, "after": after}
+                for name, before, after in self.settings
+            ],
+        }
+
+
+def figures_of(report: DeliveryCounters) -> tuple[Figure, ...]:
+    """The figures, always the same ones in the same order.
+
+    Rates are those of the whole write; of a report without its time, of the slowest task.
+    """
+    return (*_counts(report), *_speed(report), *_latencies(report), *_trouble(report))
+
+
+def compare(before: DeliveryCounters, after: DeliveryCounters) -> Comparison:
+    """What differs between two writes."""
+    pairs = zip(figures_of(before), figures_of(after), strict=True)
+    old, new = dict(before.metrics.settings), dict(after.metrics.settings)
+    return Comparison(
+        changes=tuple(Change(one.name, one.unit, one.value, two.value) for one, two in pairs),
+        settings=tuple(
+            (name, old.get(name, ""), new.get(name, ""))
+            for name in sorted({*old, *new})
+            if old.get(name) != new.get(name)
+        ),
+    )
+
+
+def _counts(report: DeliveryCounters) -> tuple[Figure, ...]:
+    batches = max(1, report.batches)
+    return (
+        Figure("rows", "", report.rows),
+        Figure("records persisted", "", report.persisted),
+        Figure("dead letters", "", report.dead_lettered),
+        Figure("rows dropped", "", report.dropped),
+        Figure("tasks", "", report.tasks),
+        Figure("encoded", "MB", report.bytes_uncompressed / MB),
+        Figure("sent", "MB", report.bytes_sent / MB),
+        Figure("compression", "to 1", report.bytes_uncompressed / max(1, report.bytes_sent)),
+        Figure("batches", "", report.batches),
+        Figure("records a batch", "", report.records / batches),
+        Figure("bytes a batch", "kB", report.bytes_uncompressed / batches / 1_000),
+    )
+
+
+def _speed(report: DeliveryCounters) -> tuple[Figure, ...]:
+    whole = report.duration_ms or report.duration_max_ms
+    per_second = MILLIS / whole if whole else 0.0
+    return (
+        Figure("whole write", "s", report.duration_ms / MILLIS),
+        Figure("slowest task", "s", report.duration_max_ms / MILLIS),
+        Figure("all tasks together", "s", report.duration_sum_ms / MILLIS),
+        Figure("rate", "records/s", report.persisted * per_second),
+        Figure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
+    )
+
+
+def _latencies(report: DeliveryCounters) -> tuple[Figure, ...]:
+    named = (("request", report.request_latency), ("queue", report.queue_latency))
+    return tuple(
+        Figure(f"{name} latency p{percent}", "ms", times.percentile(percent) / MILLIS)
+        for name, times in named
+        for percent in (50, 99)
+    )
+
+
+def _trouble(report: DeliveryCounters) -> tuple[Figure, ...]:
+    return (
+        Figure("retries", "", report.retries),
+        Figure("split batches", "", report.splits),
+        Figure("throttled", "ms", report.throttle_ms),
+        Figure("waited for room", "s", report.metrics.buffer_wait / 1_000_000),
+        Figure("compressing", "s", report.metrics.compression_time.total / 1_000_000),
+    )

@@ -1,0 +1,69 @@
+"""A delivery report as HTML, for notebooks: the summary's lines, and a table of partitions.
+
+Plain tables, so that the notebook's own style applies, dark or light.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.report.summary import summary_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+    from spark_kafka_sink.report.partition_report import PartitionReport
+
+PARTITIONS_SHOWN = 20
+MB = 1_000_000
+_COLUMNS = ("partition", "persisted", "other", "batches", "MB encoded", "MB sent", "offsets")
+
+
+def to_html(report: DeliveryCounters) -> str:
+    """The report in one `div`; everything that comes from data is escaped."""
+    facts = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(text)}</td></tr>"
+        for name, text in summary_rows(report)
+    )
+    return (
+        f"<div><b>Kafka delivery report</b><table>{facts}</table>"
+        f"{_partitions(report.partitions)}</div>"
+    )
+
+
+def _partitions(parts: tuple[PartitionReport, ...]) -> str:
+    """Those with something undelivered first, then by name."""
+    if not parts:
+        return ""
+    order = sorted(parts, key=lambda each: (each.records == each.persisted, each.key))
+    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    body = "".join(_row(each) for each in order[:PARTITIONS_SHOWN])
+    more = len(order) - PARTITIONS_SHOWN
+    rest = f"<p>and {more:,} more partitions</p>" if more > 0 else ""
+    return (
+        f"<details><summary>{len(parts):,} partitions</summary>"
+        f"<table><tr>{head}</tr>{body}</table>{rest}</details>"
+    )
+
+
+def _row(part: PartitionReport) -> str:
+    offsets = "" if part.first_offset is None else f"{part.first_offset:,} to {part.last_offset:,}"
+    return _cells(
+        (
+            place_name(part.topic, part.partition),
+            f"{part.persisted:,}",
+            f"{part.records - part.persisted:,}",
+            f"{part.batches:,}",
+            f"{part.bytes_uncompressed / MB:,.1f}",
+            f"{part.bytes_sent / MB:,.1f}",
+            offsets,
+        )
+    )
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>"

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typer.testing import CliRunner
+
+from spark_kafka_sink.cli.main import app
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPORT = DeliveryReport(
+    tasks=1,
+    partitions=(PartitionReport(topic="events", partition=0, persisted=1500),),
+    duration_ms=3000,
+)
+
+
+def _run(*words: str) -> str:
+    result = CliRunner().invoke(app, ["report", *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
+    (tmp_path / "batch-0.json").write_text(REPORT.to_json())
+    (tmp_path / "batch-1.json").write_text(replace(REPORT, duration_ms=1000).to_json())
+    one, two = str(tmp_path / "batch-0.json"), str(tmp_path / "batch-1.json")
+    assert "1,500" in _run(one, "--advise")
+    assert "3,000" in _run(str(tmp_path))
+    assert json.loads(_run(str(tmp_path), "--json"))["persisted"] == 3000
+    text = _run(one, two)
+    assert "500 records/s" in text
+    assert "+200 %" in text
+    changes = json.loads(_run(one, two, "--json"))["figures"]
+    assert {
+        name: value
+        for name, value in next(c for c in changes if c["name"] == "whole write").items()
+        if name != "percent"
+    } == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
+
+
+def test_a_place_without_a_report(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "no delivery report in the folder" in result.output

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.figures import compare, figures_of
+from spark_kafka_sink.report.partition_report import PartitionReport
+
+PART = PartitionReport(
+    topic="t",
+    partition=0,
+    persisted=1000,
+    batches=4,
+    bytes_uncompressed=8_000_000,
+    bytes_sent=2_000_000,
+)
+REPORT = DeliveryReport(partitions=(PART,), duration_max_ms=2000, duration_ms=4000)
+
+
+def _of(report: DeliveryReport) -> dict[str, str]:
+    return {each.name: f"{each.value:g} {each.unit}".strip() for each in figures_of(report)}
+
+
+def test_rates_are_of_the_whole_write() -> None:
+    found = _of(REPORT)
+    assert found["rate"] == "250 records/s"
+    assert found["rate, encoded"] == "2 MB/s"
+    assert found["compression"] == "4 to 1"
+    assert found["records a batch"] == "250"
+    assert _of(replace(REPORT, duration_ms=0))["rate"] == "500 records/s"
+
+
+def test_nothing_has_figures_too() -> None:
+    assert _of(DeliveryReport())["rate"] == "0 records/s"
+
+
+def test_two_writes() -> None:
+    settings = (("acks", "all"), ("linger.ms", "0"))
+    before = replace(REPORT, metrics=ProducerMetrics(settings=settings))
+    later = (("acks", "all"), ("batch.size", "9"), ("linger.ms", "50"))
+    after = replace(REPORT, duration_ms=2000, metrics=ProducerMetrics(settings=later))
+    found = compare(before, after)
+    rate = next(each for each in found.changes if each.name == "rate")
+    assert (rate.before, rate.after, rate.percent) == (250, 500, 100)
+    assert next(each for each in found.changes if each.name == "retries").percent is None
+    assert found.settings == (("batch.size", "", "9"), ("linger.ms", "0", "50"))
+    assert found.to_dict()["settings"][1] == {"name": "linger.ms", "before": "0", "after": "50"}

@@ -1,0 +1,115 @@
+"""What a user does with reports: read, add up, show in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.poison_count import PoisonCount
+from spark_kafka_sink.report.summary import summary_line
+from tests.unit.report.strategies import reports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PART = PartitionReport(
+    topic="<b>t",
+    partition=0,
+    persisted=90,
+    batches=2,
+    bytes_uncompressed=10,
+    first_offset=5,
+    last_offset=94,
+)
+LETTERS = PartitionReport(topic="dlq", partition=0, persisted=7)
+POISON = (
+    PoisonCount(reason="NULL_VALUE", dead_lettered=7),
+    PoisonCount(reason="TOO_LARGE", dropped=3),
+)
+REPORT = DeliveryReport(
+    tasks=2, partitions=(PART, LETTERS), poison=POISON, duration_ms=2000, duration_max_ms=500
+)
+
+
+def test_a_file_and_a_folder_of_micro_batches(tmp_path: Path) -> None:
+    for number in (0, 2, 10):
+        text = replace(REPORT, batch_id=number, query_name="q").to_json()
+        (tmp_path / f"batch-{number}.json").write_text(text)
+    (tmp_path / "other.txt").write_text("no report")
+    assert DeliveryReport.read(tmp_path / "batch-2.json").batch_id == 2
+    assert DeliveryReport.read((tmp_path / "batch-2.json").as_uri()).batch_id == 2
+    each = DeliveryReport.read_all(str(tmp_path))
+    assert [report.batch_id for report in each] == [0, 2, 10]
+    whole = DeliveryReport.read(tmp_path)
+    assert whole == sum(each) == each[0] + each[1] + each[2]
+    assert (whole.batch_id, whole.persisted, whole.duration_ms) == (10, 291, 6000)
+
+
+def test_a_folder_of_another_file_system(tmp_path: Path) -> None:
+    place = f"mock:///{tmp_path.name}"
+    with pytest.raises(ReportError, match="can't be read"):
+        DeliveryReport.read(place)
+
+
+def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"no delivery report in the folder.*batch-<id>\.json"):
+        DeliveryReport.read(tmp_path)
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(ReportError, match="not a delivery report"):
+        DeliveryReport.read(tmp_path)
+    with pytest.raises(ReportError, match="can't be read"):
+        DeliveryReport.read(tmp_path / "none.json")
+
+
+@given(reports())
+def test_what_became_of_the_rows_adds_up(report: DeliveryReport) -> None:
+    whole = report + REPORT
+    lost = sum(part.records - part.persisted for part in whole.partitions)
+    written = whole.records - whole.dead_lettered - lost
+    assert whole.rows == written + whole.dead_lettered + whole.dropped + lost
+    assert f"rows            {whole.rows:,}: {written:,} written, 7 dead letters, 3 dropped" in str(
+        whole
+    )
+
+
+def test_a_report_as_text() -> None:
+    assert "2.0 s, 48 records/s, 0.0 MB/s; slowest task 0.5 s" in str(REPORT)
+    assert repr(REPORT) == (
+        "<DeliveryReport status=succeeded, rows=100, persisted=97, dead_lettered=7, dropped=3, "
+        "partitions=2, bytes_sent=0, duration_ms=2000>"
+    )
+    assert summary_line(replace(REPORT, retries=1, throttle_ms=9)) == (
+        "97 persisted; 7 dead letters; 3 dropped; 0.0 MB, 0.0 MB sent; "
+        "2.0 s, 48 records/s, 0.0 MB/s; slowest task 0.5 s; 1 retry; throttled 9 ms"
+    )
+
+
+def test_html_is_escaped() -> None:
+    html = REPORT._repr_html_()
+    assert "&lt;b&gt;t-0" in html
+    assert "<b>t" not in html
+    assert "2 partitions" in html
+
+
+def test_many_partitions_in_html() -> None:
+    parts = tuple(PartitionReport(topic="t", partition=n, persisted=1) for n in range(500))
+    lost = PartitionReport(topic="t", partition=999, not_persisted=1)
+    html = replace(REPORT, partitions=(*parts, lost))._repr_html_()
+    assert "t-999" in html
+    assert "and 481 more partitions" in html
+    assert len(html) < 10_000
+
+
+def test_pandas() -> None:
+    frame = REPORT.to_pandas()
+    assert list(frame["topic"]) == ["<b>t", "dlq"]
+    assert frame["records"].sum() == 97
+    assert frame["first_offset"].isna().tolist() == [False, True]
+    assert frame["first_offset"][0] == 5
+    assert DeliveryReport().to_pandas().empty

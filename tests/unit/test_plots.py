@@ -1,0 +1,87 @@
+"""Every figure is made from any report, and shows what the report says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.patches import Rectangle
+
+from spark_kafka_sink import plots
+from spark_kafka_sink.metrics.histogram import Histogram, bucket_of
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+mpl.use("Agg")
+
+PARTS = tuple(
+    PartitionReport(topic="events", partition=n, persisted=100 * n, not_persisted=n % 2, batches=2)
+    for n in range(1, 4)
+)
+TIMES = Histogram(
+    buckets=((bucket_of(900), 3), (bucket_of(5000), 1)), total=7700, low=900, high=5000
+)
+REPORT = DeliveryReport(
+    partitions=PARTS,
+    request_latency=TIMES,
+    duration_ms=2000,
+    metrics=ProducerMetrics(closed_full=5, settings=(("batch.size", "16384"),)),
+)
+MANY = replace(
+    REPORT,
+    partitions=tuple(PartitionReport(topic="t", partition=n, persisted=n) for n in range(2000)),
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    yield
+    assert not plt.get_fignums()
+
+
+def _titles(figure: Figure) -> list[str]:
+    return [axes.get_title() for axes in figure.axes]
+
+
+def _heights(axes: Axes) -> list[float]:
+    return [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]
+
+
+@pytest.mark.parametrize("report", [DeliveryReport(), REPORT, MANY])
+def test_a_write(report: DeliveryReport) -> None:
+    figure = plots.show(report)
+    figure.canvas.draw()
+    assert len(figure.axes) == 6
+    assert f"{report.persisted:,} records" in str(figure.get_suptitle())
+
+
+def test_the_bars_of_partitions() -> None:
+    delivered, others = plots.show(REPORT).axes[0].containers
+    assert [bar.get_height() for bar in delivered] == [100, 200, 300]
+    assert [bar.get_height() for bar in others] == [1, 0, 1]
+    assert len(plots.show(MANY).axes[0].patches) == plots.PARTITIONS_SHOWN
+
+
+def test_micro_batches() -> None:
+    reports = [replace(REPORT, batch_id=number, retries=number) for number in (3, 4)]
+    figure = plots.show_stream(reports)
+    figure.canvas.draw()
+    assert _heights(figure.axes[2]) == [3, 4]
+    assert _titles(figure)[0] == "Records of each micro-batch"
+
+
+def test_two_writes() -> None:
+    figure = plots.show_comparison(REPORT, replace(REPORT, duration_ms=1000))
+    figure.canvas.draw()
+    assert _titles(figure)[0] == "rate"
+    assert _heights(figure.axes[0]) == [300, 600]
