@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.scope import ScopeKind
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.scope import Scope
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.report.task_report import TaskInfo
+
+_FINAL: Final = "Spark runs the task again as it does any other, and each attempt ends with this"
+"""Spark tells the planning on the driver neither query nor batch, so that only tasks can judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,9 @@ class WritePlan:
         )
         verdict = judge(self.state, caller)
         if isinstance(verdict, Refusal):
-            raise refusal_error(verdict, self.scope, self.state, caller)
+            refused = refusal_error(verdict, self.scope, self.state, caller)
+            refused.hint = f"{refused.hint}. {_FINAL}"
+            raise refused
         return verdict is Verdict.WRITE
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:

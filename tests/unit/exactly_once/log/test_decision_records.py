@@ -93,6 +93,16 @@ def test_chunks_of_an_earlier_record_are_not_mixed_in() -> None:
     assert read(long[:1], short[1:]).latest(ORDERS) is None
 
 
+def test_a_record_with_a_chunk_out_of_its_place_does_not_count() -> None:
+    before = messages_of(ORDERS, decided(1, batch="16"), SMALL)
+    messages = messages_of(ORDERS, decided(9), SMALL)
+    assert len(messages) > 3
+    twice = messages[:2] + messages[1:]
+    swapped = [messages[0], messages[2], messages[1], *messages[3:]]
+    for each in (twice, swapped):
+        assert read(before, each).latest(ORDERS) == decided(1, batch="16")
+
+
 def test_a_record_is_read_in_two_parts() -> None:
     messages = messages_of(ORDERS, decided(9), SMALL)
     log = read(messages[:2])

@@ -57,7 +57,7 @@ def test_a_refused_micro_batch_is_told_what_to_do(
 ) -> None:
     with pytest.raises(TransactionError, match=wanted) as caught:
         _plan(state).must_write("q", batch)
-    assert caught.value.hint
+    assert "each attempt ends with this" in str(caught.value.hint)
 
 
 def test_a_new_query_takes_over_where_that_is_meant() -> None:
