@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.driver.micro_batches import micro_batch_writer
     from spark_kafka_sink.spark.driver.registration import register
+    from spark_kafka_sink.spark.driver.spark_errors import error_of
     from spark_kafka_sink.spark.reports.last_report import last_report
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "UnknownTopicError",
     "__version__",
     "advise",
+    "error_of",
     "last_report",
     "micro_batch_writer",
     "register",
@@ -105,6 +107,7 @@ _MODULES = {
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "advise": "spark_kafka_sink.report.advisor",
+    "error_of": "spark_kafka_sink.spark.driver.spark_errors",
     "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.driver.micro_batches",
     "register": "spark_kafka_sink.spark.driver.registration",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,11 @@ _WORDS = {
     DeliveryStatus.NOT_PERSISTED: "not persisted",
     DeliveryStatus.SENT: "sent, unconfirmed",
 }
+_STATUSES = {words: status for status, words in _WORDS.items()}
+_LINE: Final = re.compile(
+    rf"(?P<topic>\S+?)(?:-(?P<partition>\d+))?: (?P<words>{'|'.join(_STATUSES)}) "
+    r"(?P<records>[\d,]+)(?: \((?P<error>.*)\))?"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,20 @@ class PartitionStatus:
         reason = f" ({self.error})" if self.error else ""
         place = place_name(self.topic, self.partition)
         return f"{place}: {_WORDS[self.status]} {self.records:,}{reason}"
+
+    @classmethod
+    def parse(cls, line: str) -> Self | None:
+        """The inverse of `str`; None where the line is something else."""
+        found = _LINE.fullmatch(line)
+        if found is None:
+            return None
+        return cls(
+            topic=found["topic"],
+            partition=-1 if found["partition"] is None else int(found["partition"]),
+            records=int(found["records"].replace(",", "")),
+            status=_STATUSES[found["words"]],
+            error=found["error"],
+        )
 
 
 def place_name(topic: str, partition: int) -> str:

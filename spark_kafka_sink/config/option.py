@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _WORDS = {
     "boolean": "true or false",
@@ -51,6 +55,7 @@ class Option:
         high: largest number allowed; None for the largest of the kind.
         also: a single number allowed although it lies outside low..high.
         choices: the only texts allowed; empty for any text.
+        hints: what to write instead of a text that is none of them, by that text; "" for any other.
         importance: Java's rank.
         of_java: whether Java's producer has the option too.
     """
@@ -64,6 +69,7 @@ class Option:
     high: int | None = None
     also: int | None = None
     choices: tuple[str, ...] = ()
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
     importance: Importance = Importance.MEDIUM
     of_java: bool = True
 

@@ -180,6 +180,14 @@ _ROUTING = (
         Partitioner.DEFAULT.value,
         "How rows without a partition are spread; empty for murmur2 of the key, sticky without.",
         choices=tuple(choice.value for choice in JAVA_PARTITIONERS),
+        hints={
+            "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "Leave the option "
+            "out: it is the default.",
+            "org.apache.kafka.clients.producer.UniformStickyPartitioner": "Use "
+            "kafka.partitioner.ignore.keys=true instead.",
+            "": "Classes in Java can't be used: write a function in Python, and name it with "
+            "kafka.partitioner=module:function.",
+        },
     ),
     _text(
         "partitioner",

@@ -64,7 +64,8 @@ def wrong_value(option: Option, text: str, key: str, hint: str | None = None) ->
 
 def _choice(option: Option, text: str, key: str) -> str:
     if text not in option.choices:
-        raise wrong_value(option, text, key, did_you_mean(text, option.choices))
+        hint = option.hints.get(text) or did_you_mean(text, option.choices)
+        raise wrong_value(option, text, key, hint or option.hints.get(""))
     return text
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.row_errors import RowError
+from spark_kafka_sink.producer.rows import row_name
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 from spark_kafka_sink.report.poison_count import EXAMPLES_KEPT, PoisonCount
 
@@ -61,7 +62,8 @@ class BadRows:
             error = RowError(code)
             firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
             examples = [
-                f"row {rows.first_row + row}: {error.message}{self._advice(error, rows, row)}"
+                f"{row_name(rows.first_row + row, rows.spark_partition)}: {error.message}"
+                f"{self._advice(error, rows, row)}"
                 for row in firsts
             ]
             self.refused(error, count, examples)

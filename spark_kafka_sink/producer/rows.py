@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_kafka_sink.common.shown import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,13 +18,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.records.columns import Columns
 
 
+_KEY_BYTES = 32
+"""Of a key that is no text, what an error shows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """One chunk of n rows on its way to the producer.
 
     `topic_of` numbers each row's topic within `topics` (None: all rows go to topics[0]);
     `partition` is int32 with null where the partitioner is to decide (None: everywhere).
-    `first_row` is the number that errors give to the first row. `errors` is a `RowError` per row,
+    `first_row` is the number that errors give to the first row, counted in the task from 0;
+    `spark_partition` is that of the task, None outside of one. `errors` is a `RowError` per row,
     int8 of shape (n,), from the rows' reader (None: it found none); `header_lists` are the headers
     before they were encoded, kept for dead letters, as is `topic_names`, the topic column's text.
     """
@@ -32,12 +39,19 @@ class Rows:
     topic_of: NDArray[np.int32] | None = None
     partition: pa.Int32Array | None = None
     first_row: int = 0
+    spark_partition: int | None = None
     errors: NDArray[np.int8] | None = None
     header_lists: pa.ListArray[Any] | None = None
     topic_names: pa.BinaryArray | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    def name(self, row: int) -> str:
+        """How errors call a row: its number and Spark partition, and its key if it has one."""
+        column = self.columns.key
+        key = None if column is None else column[row].as_py()
+        return row_name(self.first_row + row, self.spark_partition, key)
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
         """The same rows; only these numbers are left of the topics, and each row has one."""
@@ -57,6 +71,7 @@ class Rows:
             topic_of=None if self.topic_of is None else self.topic_of[start:stop],
             partition=None if self.partition is None else self.partition[start:stop],
             first_row=self.first_row + start,
+            spark_partition=self.spark_partition,
             errors=None if self.errors is None else self.errors[start:stop],
             header_lists=None if lists is None else lists.slice(start, stop - start),
             topic_names=None if names is None else names.slice(start, stop - start),
@@ -71,7 +86,25 @@ class Rows:
             topic_of=None if self.topic_of is None else self.topic_of[numbers],
             partition=None if self.partition is None else self.partition.take(numbers),
             first_row=self.first_row,
+            spark_partition=self.spark_partition,
             errors=None if self.errors is None else self.errors[numbers],
             header_lists=None if lists is None else lists.take(numbers),
             topic_names=None if names is None else names.take(numbers),
         )
+
+
+def row_name(number: int, spark_partition: int | None, key: str | bytes | None = None) -> str:
+    """As "row 17 of Spark partition 3 (key 'k1')"; keys that are not UTF-8 in hexadecimal."""
+    name = f"row {number:,}"
+    if spark_partition is not None:
+        name = f"{name} of Spark partition {spark_partition}"
+    return name if key is None else f"{name} (key {_shown_key(key)})"
+
+
+def _shown_key(key: str | bytes) -> str:
+    if isinstance(key, str):
+        return shown(key)
+    try:
+        return shown(key.decode())
+    except UnicodeDecodeError:
+        return f"0x{key[:_KEY_BYTES].hex()}" + ("..." if len(key) > _KEY_BYTES else "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
 from spark_kafka_sink.spark.bytes_column import read_bytes, slices
@@ -26,25 +27,47 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.contract import Contract
 
 
-def read_chunks(batch: pa.RecordBatch, contract: Contract, clock: Clock) -> Iterator[Rows]:
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """The first row of a batch: its number in the task, from 0, and the Spark partition."""
+
+    row: int = 0
+    spark_partition: int | None = None
+
+
+FIRST = RowNumber()
+"""Of a batch that is read outside of a task."""
+
+
+def read_chunks(
+    batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
+) -> Iterator[Rows]:
     """One Arrow batch as the producer takes it: whole, or in slices where it is over 1 GiB.
 
     Raises:
         ColumnError: see `read_rows`.
     """
     for start, stop in slices(batch, contract.used):
-        yield read_rows(batch.slice(start, stop - start), contract, clock, start)
+        number = replace(first, row=first.row + start)
+        yield read_rows(batch.slice(start, stop - start), contract, clock, number)
 
 
-def read_rows(batch: pa.RecordBatch, contract: Contract, clock: Clock, first_row: int = 0) -> Rows:
-    """One chunk of n rows as the producer takes them; errors count them from `first_row` on.
+def read_rows(
+    batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
+) -> Rows:
+    """One chunk of n rows as the producer takes them; errors count them from `first` on.
 
     Raises:
         ColumnError: a topic that is null or none that Kafka allows, a header key that is null or
             not UTF-8, or a timestamp before 1970, unless the contract tolerates them; the message
             names the row.
     """
-    checks = RowChecks(batch.num_rows, contract.tolerant, first_row)
+
+    def name(row: int) -> str:
+        key = None if contract.key is None else batch.column(contract.key)[row].as_py()
+        return row_name(first.row + row, first.spark_partition, key)
+
+    checks = RowChecks(batch.num_rows, contract.tolerant, name)
     topics, topic_of = _topics(batch, contract, checks)
     lists = _header_lists(batch, contract, checks)
     return Rows(
@@ -57,7 +80,8 @@ def read_rows(batch: pa.RecordBatch, contract: Contract, clock: Clock, first_row
         topics=topics,
         topic_of=topic_of,
         partition=_partition(batch, contract),
-        first_row=first_row,
+        first_row=first.row,
+        spark_partition=first.spark_partition,
         errors=checks.errors,
         header_lists=lists if contract.tolerant else None,
         topic_names=_topic_names(batch, contract, checks),

@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    MapType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -75,7 +76,7 @@ class Contract:
             raise ColumnError(
                 "Required attribute 'value' not found: the DataFrame has no column `value`, "
                 f"only {_names(schema)}",
-                hint="name one column `value`, for example to_json(struct(...)).alias('value')",
+                hint=_hint_for_value(schema),
             )
         if config.topic is None and places.get("topic") is None:
             raise ColumnError(
@@ -115,9 +116,29 @@ def _place(schema: StructType, name: str) -> int | None:
         raise ColumnError(
             f"{name} attribute unsupported type {data_type.simpleString()}: "
             f"column `{name}` must be {allowed}",
-            hint=f"cast the column `{name}`, or rename it if it is not meant for Kafka",
+            hint=_hint_for_type(name, data_type, allowed),
         )
     return schema.names.index(name)
+
+
+def _hint_for_value(schema: StructType) -> str:
+    like = next((name for name in schema.names if name.lower() == "value"), None)
+    if like is not None:
+        return f"rename `{like}` to `value`: .withColumnRenamed('{like}', 'value')"
+    return "name one column `value`, for example to_json(struct(...)).alias('value')"
+
+
+def _hint_for_type(name: str, data_type: DataType, allowed: str) -> str:
+    text = name in ("key", "value")
+    if text and isinstance(data_type, (StructType, ArrayType, MapType)):
+        return f"write it as JSON: .withColumn('{name}', to_json('{name}'))"
+    if name == "headers":
+        return f"build it as {allowed}, or rename it if it is not meant for Kafka"
+    cast = "STRING" if text else allowed
+    return (
+        f"cast it: .withColumn('{name}', col('{name}').cast('{cast}')), or rename it if it is not "
+        "meant for Kafka"
+    )
 
 
 def _is_headers(data_type: DataType) -> bool:

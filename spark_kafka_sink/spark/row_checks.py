@@ -10,6 +10,8 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.producer.row_errors import RowError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
@@ -19,12 +21,14 @@ class RowChecks:
     Args:
         rows: how many there are.
         tolerant: bad rows are marked; otherwise the first one raises.
-        first_row: the number that errors give to the first of them.
+        name: how errors call one of them.
     """
 
-    def __init__(self, rows: int, tolerant: bool, first_row: int = 0) -> None:
+    def __init__(
+        self, rows: int, tolerant: bool, name: Callable[[int], str] = "row {}".format
+    ) -> None:
         self._tolerant = tolerant
-        self._first_row = first_row
+        self._name = name
         self._errors = np.zeros(rows, np.int8)
 
     def found(self, rows: NDArray[np.intp], error: RowError, problem: str, hint: str) -> None:
@@ -36,7 +40,7 @@ class RowChecks:
         if not len(rows):
             return
         if not self._tolerant:
-            raise ColumnError(f"{problem} row {self._first_row + int(rows[0])}", hint=hint)
+            raise ColumnError(f"{problem} {self._name(int(rows[0]))}", hint=hint)
         self._errors[rows[self._errors[rows] == RowError.NONE]] = error
 
     @property

@@ -6,6 +6,7 @@ Delivery is at least once: a task that Spark runs again writes its rows again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -20,7 +21,7 @@ from spark_kafka_sink.producer.session_pool import (
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.columns import read_chunks
+from spark_kafka_sink.spark.columns import RowNumber, read_chunks
 from spark_kafka_sink.spark.commit_messages import (
     DeliveryMessage,
     committed_report,
@@ -76,9 +77,11 @@ class TaskWriter:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """The rows, a chunk at a time."""
         clock = SystemClock()
+        first = RowNumber(0, task_info().partition_id)
         for batch in batches:
             if batch.num_rows:
-                yield from read_chunks(batch, self.contract, clock)
+                yield from read_chunks(batch, self.contract, clock, first)
+                first = replace(first, row=first.row + batch.num_rows)
 
     def session_settings(self) -> SessionSettings:
         """What the session is told beside the producer's configuration."""

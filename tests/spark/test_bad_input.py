@@ -110,7 +110,9 @@ def test_columns_are_named_before_any_task(sink: Sink, topic: str) -> None:
 def test_a_partition_that_the_topic_does_not_have(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 0), ("b", 1), ("c", 7))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
-    assert "row 2 asks for a partition that the topic does not have" in str(error)
+    assert "row 2 of Spark partition 0 asks for a partition that the topic does not have" in str(
+        error
+    )
     assert f"topic={topic}, partition=7" in str(error)
     assert count(sink.bootstrap_servers, topic) == 0
 
@@ -134,7 +136,7 @@ def test_a_record_that_is_too_large(sink: Sink, topic: str) -> None:
     frame = sink.frame("value string, partition int", ("a", 1), ("b" * 1_100_000, 2))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic))
     text = str(error)
-    assert "row 1 is 1,100," in text
+    assert "row 1 of Spark partition 0 is 1,100," in text
     assert "more than max.request.size = 1,048,576" in text
     assert f"topic={topic}, partition=2" in text
     assert count(sink.bootstrap_servers, topic) == 0

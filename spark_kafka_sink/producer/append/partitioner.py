@@ -235,7 +235,7 @@ def _raise_out_of_range(
 ) -> None:
     topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
     raise ColumnError(
-        f"row {rows.first_row + row} asks for a partition that the topic does not have: "
+        f"{rows.name(row)} asks for a partition that the topic does not have: "
         f"it has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
         partition=int(asked[row]),

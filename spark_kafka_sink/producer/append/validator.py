@@ -114,7 +114,7 @@ class RowValidator:
         limit = self._largest
         name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
         return RecordTooLargeError(
-            f"row {chunk.rows.first_row + row} is {int(chunk.sizes[row]) + HEADER_SIZE:,} bytes "
+            f"{chunk.rows.name(row)} is {int(chunk.sizes[row]) + HEADER_SIZE:,} bytes "
             f"when serialized, more than {name} = {limit:,}",
             topic=topic.name,
             partition=None if partition == UNASSIGNED else partition,

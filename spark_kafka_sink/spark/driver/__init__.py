@@ -1,4 +1,5 @@
 """What a program calls on the driver beside Spark's own API.
 
-`registration` makes the format known to a thread, `micro_batches` writes from `foreachBatch`.
+`registration` makes the format known to a thread, `micro_batches` writes from `foreachBatch`,
+`spark_errors` reads what Spark raises.
 """

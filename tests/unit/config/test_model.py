@@ -254,5 +254,20 @@ def test_a_wrong_value_names_option_value_and_what_is_allowed(
     assert text.startswith(f"option {name} is {value!r}; allowed: {allowed}")
 
 
+@pytest.mark.parametrize(
+    ("java_class", "hint"),
+    [
+        ("org.apache.kafka.clients.producer.internals.DefaultPartitioner", "Leave the option out"),
+        ("org.apache.kafka.clients.producer.UniformStickyPartitioner", "ignore.keys=true"),
+        ("com.example.Mine", "module:function"),
+        (f"{ROUND_ROBIN}s", f"Did you mean {ROUND_ROBIN}?"),
+    ],
+)
+def test_a_partitioner_that_is_not_here_has_something_in_its_place(
+    java_class: str, hint: str
+) -> None:
+    assert hint in failure({"kafka.partitioner.class": java_class})
+
+
 def test_a_very_long_value_is_cut_in_the_message() -> None:
     assert len(failure({"kafka.acks": "x" * 10_000})) < 300

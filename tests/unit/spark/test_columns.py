@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.spark.bytes_column import read_bytes, slices
-from spark_kafka_sink.spark.columns import read_chunks, read_rows
+from spark_kafka_sink.spark.columns import RowNumber, read_chunks, read_rows
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.header_column import read_headers
 from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.timestamp_column import read_timestamps
 from spark_kafka_sink.spark.topic_column import read_topics
+from spark_kafka_sink.spark.writer import TaskWriter
 
 NOW_MS = 1_700_000_000_000
 EPOCH = datetime.fromisoformat("1970-01-01T00:00")
@@ -111,6 +113,22 @@ def test_columns_of_more_than_two_gib_come_in_slices(first: int) -> None:
     assert seen == rows - first
 
 
+def test_rows_are_counted_through_a_task() -> None:
+    config = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
+    batches = [pa.RecordBatch.from_pydict({"value": [b"a"] * rows}) for rows in (3, 0, 2, 4)]
+    task = TaskWriter(config, contract())
+    assert [rows.first_row for rows in task.read(batches)] == [0, 3, 5]
+
+
+def test_an_error_names_row_spark_partition_and_key() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"value": ["a", "b"], "topic": ["t", None], "key": ["x", "y"]}
+    )
+    first = RowNumber(10_000, 3)
+    with pytest.raises(ColumnError, match=r"in row 10,001 of Spark partition 3 \(key 'y'\)"):
+        list(read_chunks(batch, contract(topic=1, key=2), SystemClock(), first))
+
+
 def test_headers_and_values_count_together_and_unused_columns_do_not() -> None:
     values = huge(1_000, 1_000_000)
     batch = pa.RecordBatch.from_arrays([values, values, values], ["value", "key", "other"])
@@ -128,7 +146,7 @@ def test_a_row_of_its_own_is_as_small_as_it_gets() -> None:
 def test_an_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
     topics = pa.array(["t"] * 2_999 + [None], pa.string())
     batch = pa.RecordBatch.from_arrays([huge(3_000, 1_000_000), topics], ["value", "topic"])
-    with pytest.raises(ColumnError, match="row 2999"):
+    with pytest.raises(ColumnError, match="row 2,999"):
         list(read_chunks(batch, contract(topic=1), SystemClock()))
 
 

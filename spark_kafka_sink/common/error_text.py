@@ -1,0 +1,71 @@
+"""Reads an error back from its text: all that Spark hands on from a task is a Python traceback.
+
+The inverse of `KafkaProdError.__str__`: `str` of what is read is the text, but for partitions that
+it does not list. Where an error has no topic, partition, broker or error name, its hint is taken to
+begin behind the first full stop.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from spark_kafka_sink.common import errors
+from spark_kafka_sink.common.delivery_status import PartitionStatus
+from spark_kafka_sink.common.errors import FIELDS, KafkaProdError, TornTransactionError
+
+_RAISED: Final = re.compile(r"^(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
+"""How a traceback's last line begins, the class with its module."""
+_END: Final = re.compile(
+    r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
+)
+_PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
+_FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")
+_SUMMARY: Final = "\nRecords: "
+
+
+def parse_error(text: str) -> KafkaProdError | None:
+    """The error whose traceback is in a text, the last of a chain; None if there is none of ours.
+
+    What has no class here any more becomes a `KafkaProdError`.
+    """
+    found = None
+    for match in _RAISED.finditer(text):
+        if found is not None and "\n\tat " in text[found.end() : match.start()]:
+            break  # the JVM tells the same again as its cause
+        found = match
+    if found is None:
+        return None
+    body = text[found.end() :]
+    end = _END.search(body)
+    kind = getattr(errors, found[1], KafkaProdError)
+    return _rebuilt(kind, (body[: end.start()] if end else body).rstrip())
+
+
+def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
+    torn = issubclass(kind, TornTransactionError)
+    head, _, rest = text.partition("\n" if torn else _SUMMARY)
+    lines = [line.strip() for line in rest.split("\n")]
+    statuses = [status for line in lines if (status := PartitionStatus.parse(line))]
+    message, place, hint = _parts(head)
+    state = {**dict.fromkeys(FIELDS), **_fields(place), "hint": hint, "statuses": tuple(statuses)}
+    if torn:
+        state["details"] = tuple(lines)
+    return kind.rebuild(message, state)
+
+
+def _parts(head: str) -> tuple[str, str, str | None]:
+    """Message, place and hint."""
+    place = _PLACE.search(head)
+    if place is not None:
+        return head[: place.start()], place[1], head[place.end() + 2 :] or None
+    message, _, hint = head.partition(". ")
+    return message, "", hint or None
+
+
+def _fields(place: str) -> dict[str, str | int]:
+    _, *parts = _FIELD.split(place)
+    found: dict[str, str | int] = dict(zip(parts[::2], parts[1::2], strict=True))
+    if "partition" in found:
+        found["partition"] = int(found["partition"])
+    return found

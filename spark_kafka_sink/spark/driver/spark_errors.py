@@ -1,0 +1,82 @@
+"""From what Spark raises on the driver to an error of this package, with all that it knows.
+
+An error of a task, of the planning or of a commit comes as the text of a Python traceback, in a
+classic session, over Spark Connect and in a StreamingQueryException. What Spark refuses before it
+asks the data source has a hint here that Spark can't give.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.common.error_text import parse_error
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REFUSALS: Final = (
+    (
+        re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod"),
+        "Spark does not know format('kafkaprod') in this thread",
+        "call register(spark) in it; if that fails, PYSPARK_PYTHON must name one with the package",
+    ),
+    (
+        re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
+        "Spark writes to a Python data source in the mode append alone",
+        "add .mode('append')",
+    ),
+    (
+        re.compile(r"kafkaprod does not support Update mode"),
+        "Spark writes no stream in output mode update to a Python data source",
+        "use .outputMode('append'), or .foreachBatch(micro_batch_writer(options))",
+    ),
+    (
+        re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink"),
+        "the Python that Spark starts does not have spark-kafka-sink",
+        "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",
+    ),
+)
+"""How a text of Spark's looks, what it means, and what to do."""
+
+
+def error_of(exception: BaseException) -> KafkaProdError | None:
+    """The error of this package that a write's exception tells of; None if there is none.
+
+    It has the class, the message and the hint, the topic, partition, broker and Kafka's name of
+    the error where they are known, and in `statuses` what became of the task's records::
+
+        try:
+            write.save()
+        except PySparkException as exception:
+            error = error_of(exception)
+            if isinstance(error, UnknownTopicError):
+                create(error.topic)
+
+    Args:
+        exception: what `save`, `awaitTermination` or `insertInto` raised, or `query.exception()`.
+    """
+    texts = []
+    for each in _chain(exception):
+        if isinstance(each, KafkaProdError):
+            return each
+        texts.append(str(each))
+    found = next((error for text in texts if (error := parse_error(text))), None)
+    return found or next((error for text in texts if (error := _refused(text))), None)
+
+
+def _chain(exception: BaseException | None) -> Iterator[BaseException]:
+    """An exception and its causes."""
+    seen: set[int] = set()
+    while exception is not None and id(exception) not in seen:
+        seen.add(id(exception))
+        yield exception
+        exception = exception.__cause__ or exception.__context__
+
+
+def _refused(text: str) -> KafkaProdError | None:
+    for look, message, hint in _REFUSALS:
+        if look.search(text):
+            return ConfigError(message, hint=hint)
+    return None

@@ -1,0 +1,116 @@
+"""An error's text, as a traceback has it, is the error again."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink import (
+    BrokerUnavailableError,
+    ColumnError,
+    ConfigError,
+    DeliveryError,
+    KafkaProdError,
+    TornTransactionError,
+    UnknownTopicError,
+)
+from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+from spark_kafka_sink.common.error_text import parse_error
+from spark_kafka_sink.common.errors import FIELDS
+
+JVM = """org.apache.spark.SparkException: [PYTHON_DATA_SOURCE_ERROR] Failed to write: {}
+\tat org.apache.spark.sql.Errors$.error(Errors.scala:12)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: {}
+"""
+
+
+def traceback_of(error: Exception) -> str:
+    """What a worker of Spark's sends to the driver."""
+    lines = "".join(traceback.format_exception(error))
+    return f"Traceback (most recent call last):\n{lines}"
+
+
+def parsed(text: str) -> KafkaProdError:
+    error = parse_error(text)
+    assert error is not None
+    return error
+
+
+def state(error: KafkaProdError) -> tuple[Any, ...]:
+    details = getattr(error, "details", ())
+    named = tuple(getattr(error, name) for name in FIELDS)
+    return type(error), error.message, named, error.statuses, details
+
+
+words = st.from_regex(r"[a-z][a-z0-9 =:;,'\[\]()]{0,40}[a-z0-9]", fullmatch=True)
+topics = st.from_regex(r"[a-z][a-z0-9._-]{0,20}[a-z]", fullmatch=True)
+statuses = st.builds(
+    PartitionStatus,
+    topic=topics,
+    partition=st.integers(-1, 10_000),
+    records=st.integers(1, 10**12),
+    status=st.sampled_from(DeliveryStatus),
+    error=st.none() | st.from_regex(r"[A-Z_]{3,30}", fullmatch=True),
+)
+fields = st.fixed_dictionaries(
+    {"topic": topics},
+    optional={
+        "partition": st.integers(0, 10_000),
+        "broker": st.just("kafka-1:9092"),
+        "error": st.just("NOT_LEADER_OR_FOLLOWER"),
+        "hint": st.lists(words, min_size=1, max_size=3).map(". ".join),
+    },
+)
+
+
+@settings(max_examples=50)
+@given(words, fields, st.lists(statuses, max_size=10))
+def test_an_error_comes_back_with_all_that_it_says(
+    message: str, given_fields: dict[str, Any], found: list[PartitionStatus]
+) -> None:
+    ordered = sorted(found, key=lambda each: (each.topic, each.partition, each.status))
+    error = DeliveryError(message, statuses=tuple(ordered), **given_fields)
+    again = parsed(JVM.format(*(traceback_of(error),) * 2))
+    assert str(again) == str(error)
+    assert state(again) == state(error)
+
+
+def test_without_a_place_the_hint_begins_behind_the_first_sentence() -> None:
+    error = ConfigError("unknown option foo", hint="Did you mean topic? See the page.")
+    again = parsed(traceback_of(error))
+    assert state(again) == state(error)
+
+
+def test_of_a_chain_the_last_one_counts() -> None:
+    error = UnknownTopicError("the topic could not be used", topic="events")
+    error.__cause__ = BrokerUnavailableError("no broker answered")
+    text = traceback_of(error)
+    assert "BrokerUnavailableError" in text
+    assert isinstance(parsed(JVM.format(text, "x")), UnknownTopicError)
+
+
+def test_the_lines_of_a_torn_batch_come_back() -> None:
+    error = TornTransactionError("batch 3 is torn", details=("a: 3 rows", "b: 4 rows"), hint="go")
+    assert state(parsed(traceback_of(error))) == state(error)
+
+
+def test_a_class_that_is_gone_is_an_error_all_the_same() -> None:
+    again = parsed("spark_kafka_sink.common.errors.GoneError: it went\n")
+    assert type(again) is KafkaProdError
+    assert again.message == "it went"
+
+
+@pytest.mark.parametrize("text", ["", "ValueError: x", "the spark_kafka_sink.ColumnError: x"])
+def test_a_text_without_an_error_of_ours(text: str) -> None:
+    assert parse_error(text) is None
+
+
+def test_two_tasks_errors_are_told_apart() -> None:
+    first, second = ColumnError("a null topic"), ConfigError("an option")
+    text = JVM.format(traceback_of(first), traceback_of(second))
+    assert isinstance(parsed(text), ColumnError)

@@ -1,0 +1,60 @@
+"""Which error of ours an exception of Spark's tells of."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
+
+TASK = """An error occurred while calling o62.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 \
+times, most recent failure: org.apache.spark.api.python.PythonException: Traceback (most recent \
+call last):
+  File "writer.py", line 62, in run
+    session.flush()
+spark_kafka_sink.common.errors.UnknownTopicError: the topic could not be used [topic=evnets, \
+error=UNKNOWN_TOPIC_OR_PARTITION]. create the topic
+Records: not persisted 1,200
+  evnets: not persisted 1,200 (UNKNOWN_TOPIC_OR_PARTITION)
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
+"""
+
+
+def test_of_a_task() -> None:
+    error = error_of(PySparkException(TASK))
+    assert isinstance(error, UnknownTopicError)
+    assert (error.topic, error.error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
+    assert error.hint == "create the topic"
+    assert [(each.topic, each.records) for each in error.statuses] == [("evnets", 1200)]
+
+
+def test_one_of_ours_is_the_answer_and_so_is_a_cause() -> None:
+    ours = ColumnError("a null topic")
+    outer = RuntimeError("the job has failed")
+    outer.__cause__ = ours
+    assert error_of(ours) is error_of(outer) is ours
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. Make", "register"),
+        (
+            '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "kafkaprod" cannot be written',
+            "append",
+        ),
+        ("requirement failed: kafkaprod does not support Update mode", "micro_batch_writer"),
+        ("ModuleNotFoundError: No module named 'spark_kafka_sink'", "PYSPARK_PYTHON"),
+    ],
+)
+def test_what_spark_refuses_has_a_hint(text: str, hint: str) -> None:
+    error = error_of(PySparkException(f"{text}. SQLSTATE: 0A000"))
+    assert isinstance(error, ConfigError)
+    assert hint in (error.hint or "")
+
+
+def test_another_error_is_none_of_ours() -> None:
+    assert error_of(ZeroDivisionError("division by zero")) is None
+    assert error_of(PySparkException("[DATA_SOURCE_NOT_FOUND] Failed to find: avro")) is None
