@@ -18,7 +18,7 @@ from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_response, request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type, response_type
 
-SOCKET_SECONDS = 20
+SOCKET_SECONDS = 60
 TIMEOUT = timedelta(seconds=10)
 
 
