@@ -1,0 +1,114 @@
+"""A leader of the decision log that was deposed without knowing it, and tells an old end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
+from spark_kafka_sink.exactly_once.log_state import Done
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.steps.abort import abort_batch
+from spark_kafka_sink.exactly_once.steps.commit import commit_batch
+from spark_kafka_sink.exactly_once.steps.driver import Driver
+from tests.integration.exactly_once.crashing import CrashError, crashing_driver
+from tests.integration.exactly_once.writing import (
+    PARTITIONS,
+    QUERY,
+    rows_of,
+    stream,
+    transactions_of,
+)
+from tests.support.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.exactly_once.log.decision import Record
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from tests.integration.exactly_once.writing import Writes
+
+CALLER = Caller(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
+
+
+class MisledDriver(Driver):
+    """One of its reads of the log, by default the first, finds nothing."""
+
+    misled_at = 1
+    reads = 0
+
+    def read(self, *, create: bool = True) -> DecisionRecords:
+        """See `Driver`."""
+        records = super().read(create=create)
+        self.reads += 1
+        return DecisionRecords("decisions") if self.reads == self.misled_at else records
+
+
+class UnansweredDriver(MisledDriver):
+    """Its decision gets no answer, its next look finds nothing, and a newer driver takes over."""
+
+    misled_at = 3
+    decided = False
+
+    def append(
+        self,
+        owner: OpenTransaction,
+        record: Record | None,
+        step: str,
+        seconds: float = 0.0,
+        before_commit: Callable[[], None] | None = None,
+    ) -> OpenTransaction:
+        """See `Driver`."""
+        if self.decided:
+            self.of(self.scope).fence()
+        owner = super().append(owner, record, step, seconds, before_commit)
+        if self.decided:
+            return owner
+        self.decided = True
+        raise BrokerUnavailableError("EndTxn got no answer")
+
+
+@pytest.fixture
+def query(embedded_broker: EmbeddedBroker, unique_topic: str) -> Writes:
+    """A stream with a topic and a prefix of its own."""
+    Admin(embedded_broker.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+    return stream(embedded_broker.bootstrap_servers, unique_topic, f"p-{unique_topic}")
+
+
+@pytest.fixture
+def misled(query: Writes) -> Iterator[Driver]:
+    """A driver of the stream."""
+    with borrowed_client(query.config.producer) as client:
+        yield MisledDriver(client, query.config, query.scope)
+
+
+def test_a_batch_is_not_decided_twice(query: Writes, misled: Driver) -> None:
+    query.committer.commit("0", query.tasks("0"))
+    outcome = commit_batch(misled, CALLER, transactions_of(query.tasks("0")))
+    assert outcome.status is CommitStatus.ALREADY_WRITTEN
+    assert query.visible() == rows_of("0")
+
+
+def test_what_is_decided_is_not_given_up(query: Writes, misled: Driver) -> None:
+    tasks = transactions_of(query.tasks("0", nonce="0123456789abcdef"))
+    with pytest.raises(CrashError), crashing_driver(query, "after decide") as driver:
+        commit_batch(driver, CALLER, tasks)
+    with pytest.raises(BrokerUnavailableError, match="lacked the latest word"):
+        abort_batch(misled, CALLER, tasks)
+    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.visible() == rows_of("0")
+
+
+def test_what_may_be_decided_is_not_aborted_by_who_is_fenced(query: Writes) -> None:
+    tasks = transactions_of(query.tasks("0"))
+    with borrowed_client(query.config.producer) as client:
+        driver = UnansweredDriver(client, query.config, query.scope)
+        with pytest.raises(FencedError):
+            commit_batch(driver, CALLER, tasks)
+    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.visible() == rows_of("0")
