@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
+    from spark_kafka_sink.spark.driver.kafka_partitions import repartition_by_kafka_partition
     from spark_kafka_sink.spark.driver.micro_batches import micro_batch_writer
     from spark_kafka_sink.spark.driver.registration import register
     from spark_kafka_sink.spark.driver.spark_errors import error_of
@@ -99,6 +100,7 @@ __all__ = [
     "last_report",
     "micro_batch_writer",
     "register",
+    "repartition_by_kafka_partition",
     "summarize",
 ]
 
@@ -111,6 +113,7 @@ _MODULES = {
     "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.driver.micro_batches",
     "register": "spark_kafka_sink.spark.driver.registration",
+    "repartition_by_kafka_partition": "spark_kafka_sink.spark.driver.kafka_partitions",
     "summarize": "spark_kafka_sink.report.summary",
 }
 """Where the names of `__all__` are; the others are errors."""

@@ -25,6 +25,12 @@ MAX_PREFIX = 200
 MAX_BATCH_ID = 200
 """Characters, both."""
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+_NOT_ATOMIC = {
+    "twoPhaseCommit": "one transaction can't be torn, and needs no second phase",
+    "errors.deadletterqueue.topic.name": "each partition is written by one task, and dead letters "
+    "of two tasks would meet in one",
+}
+"""Options that atomicBatch excludes, and why."""
 _NEEDED = 'Add .option("deliveryGuarantee", "exactly-once"), or leave it out.'
 
 
@@ -106,7 +112,9 @@ EXACTLY_ONCE_OPTIONS: tuple[Option, ...] = (
     _option(
         "atomicBatch",
         False,
-        "One transaction for all tasks of a micro-batch. Not in this version.",
+        "One transaction for all tasks of a batch, which can't be torn: its rows become visible by "
+        "one decision of one broker. Each partition of the topics must be written by one task (see "
+        "spark_kafka_sink.repartition_by_kafka_partition), and no task can run a second time.",
     ),
 )
 
@@ -158,8 +166,7 @@ class ExactlyOnceConfig:
         check_batch_id(batch_id)
         reset = _reset_of(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
-        if values["atomicBatch"]:
-            raise ConfigError("option atomicBatch is not supported by this version")
+        _check_atomic(values)
         if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
             raise ConfigError(
                 f"options twoPhaseCommit and kafka.{TRANSACTION_TIMEOUT} contradict each other: "
@@ -176,6 +183,7 @@ class ExactlyOnceConfig:
             decision_log_replication_factor=values["decisionLogReplicationFactor"],
             decision_log_retention_ms=values["decisionLogRetentionMs"],
             two_phase_commit=values["twoPhaseCommit"],
+            atomic_batch=values["atomicBatch"],
             transaction_timeout_ms=producer["transaction_timeout_ms"] or None,
         )
 
@@ -248,6 +256,18 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
             hint="Leave kafka.acks, kafka.retries and kafka.enable.idempotence out, or set "
             "kafka.acks=all, kafka.retries above 0 and kafka.enable.idempotence=true.",
         )
+
+
+def _check_atomic(values: Mapping[str, Any]) -> None:
+    """Refuse what one transaction for all tasks can't go with."""
+    if not values["atomicBatch"]:
+        return
+    for other, reason in _NOT_ATOMIC.items():
+        if values[other]:
+            raise ConfigError(
+                f"options atomicBatch and {other} contradict each other: {reason}",
+                hint="Leave one of them out.",
+            )
 
 
 def _check_decision_log(topic: str, values: Mapping[str, Any]) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.protocol import Caller, abort_needs_fence
 from spark_kafka_sink.exactly_once.scope import ScopeKind
+from spark_kafka_sink.exactly_once.shared_transaction import all_skipped, shared_of
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
+from spark_kafka_sink.exactly_once.steps.shared import abort_shared, begin_shared, commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
     from spark_kafka_sink.exactly_once.scope import Scope
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult, TaskTransaction
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
 
 class BatchCommitter:
@@ -56,6 +59,23 @@ class BatchCommitter:
                 recover_runs(driver)
             return recover_scope(driver, reset=self._reset)
 
+    def begin(self, timeout_ms: int) -> tuple[ScopeState, OpenTransaction | None]:
+        """As `recover`, and begin the transaction that all tasks of the batch write in.
+
+        Earlier drivers and their tasks are fenced. Without a transaction the batch is there.
+
+        Args:
+            timeout_ms: transaction.timeout.ms of that transaction.
+
+        Raises:
+            ConfigError: the brokers are too old to check such a transaction.
+            KafkaProdError: as `recover`.
+        """
+        with connected_driver(self._config, self._scope) as driver:
+            if self._scope.kind is ScopeKind.RUN:
+                recover_runs(driver)
+            return begin_shared(driver, timeout_ms, reset=self._reset)
+
     def commit(self, batch: str, results: Sequence[TaskResult]) -> CommitOutcome:
         """Make the rows of all tasks visible, or find that they are.
 
@@ -71,13 +91,16 @@ class BatchCommitter:
                 certain; `abort` finds out.
         """
         tasks = _transactions(results)
+        shared = shared_of(results)
         caller = replace(
             self._caller(_query_of(results), batch, nonces_of(tasks)),
             rows=rows_of(results),
             skipped=any(each.outcome is TaskOutcome.SKIPPED for each in results),
         )
         with connected_driver(self._config, self._scope) as driver:
-            return commit_batch(driver, caller, tasks)
+            if shared is None or all_skipped(results):
+                return commit_batch(driver, caller, tasks)
+            return commit_shared(driver, caller, shared, results)
 
     def abort(
         self,
@@ -108,6 +131,22 @@ class BatchCommitter:
                 counted = replace(caller, rows=rows_of(results))
                 return abort_batch(driver, counted, transactions)
             return abort_undecided(driver, batch, transactions, nonces)
+
+    def abort_shared(
+        self,
+        batch: str,
+        results: Sequence[TaskResult],
+        shared: OpenTransaction,
+        *,
+        complete: bool,
+    ) -> CommitOutcome:
+        """End the one transaction of all tasks, unless it was committed; arguments as `abort`."""
+        caller = None
+        if results:
+            rows = rows_of(results) if complete else None
+            caller = replace(self._caller(results[0].query_id, batch, frozenset()), rows=rows)
+        with connected_driver(self._config, self._scope) as driver:
+            return abort_shared(driver, caller, shared, batch)
 
     def _caller(self, query: str | None, batch: str, nonces: frozenset[str]) -> Caller:
         single = self._scope.kind is not ScopeKind.STREAM

@@ -85,6 +85,9 @@ class TaskResult:
     transaction: TaskTransaction | None = None
     rows: int | None = None
     """What Spark handed the task, written or not; None where it did not count them."""
+    shared: OpenTransaction | None = None
+    """The transaction of all tasks of the batch, whether this one has written in it or not; None
+    where each has its own."""
 
     def __post_init__(self) -> None:
         if (self.transaction is None) == (self.outcome is TaskOutcome.WRITTEN):

@@ -8,6 +8,10 @@ batch    ``prefix/batch/2026-11-20``    ``prefix/batch/2026-11-20/nonce/partitio
 run      ``prefix/run/id``              ``prefix/run/id/nonce/partition/attempt``
 =======  =============================  =======================================================
 
+With atomicBatch=true all tasks write in a transaction of the driver's id, and each Spark partition
+has an id that its first attempt claims: a task's id without the attempt, as
+``prefix/stream/query/17/nonce/partition``. No transaction ever begins under it.
+
 No prefix has a "/" and in a batchId it is escaped, so that each id belongs to exactly one scope.
 The nonce is made where the write is planned and the attempt is Spark's taskAttemptId: no two
 attempts ever share an id, also when a stage runs again or a paused attempt wakes up late. The query
@@ -37,6 +41,8 @@ _STREAM_TASK: Final = re.compile(
 _BATCH_TASK: Final = re.compile(
     rf"({_PREFIX})/(batch|run)/({_NAME})/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
 )
+_ATTEMPT_OF_CLAIM: Final = "/0"
+"""What makes a claim's id one that a task's could be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +61,23 @@ class TaskTransactionalId:
 
     def __str__(self) -> str:
         """The id itself, as Kafka gets it."""
-        base = driver_id(self.scope)
-        if self.scope.kind is ScopeKind.STREAM:
-            base = f"{base}/{quote(self.query_id or '', safe=_SAFE)}/{self.batch}"
-        return f"{base}/{self.nonce}/{self.partition}/{self.task_attempt_id}"
+        base = _planning_id(self.scope, self.query_id, self.batch, self.nonce)
+        return f"{base}/{self.partition}/{self.task_attempt_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimId:
+    """The id that one attempt of a task may claim, with atomicBatch=true; fields as above."""
+
+    scope: Scope
+    query_id: str | None
+    batch: str
+    nonce: str
+    partition: int
+
+    def __str__(self) -> str:
+        """The id itself, as Kafka gets it."""
+        return f"{_planning_id(self.scope, self.query_id, self.batch, self.nonce)}/{self.partition}"
 
 
 def new_nonce() -> str:
@@ -109,6 +128,20 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
     )
 
 
+def parse_claim_id(text: str) -> ClaimId | None:
+    """The parts of a claim's id; None where it is none of this sink."""
+    task = parse_task_id(text + _ATTEMPT_OF_CLAIM)
+    if task is None:
+        return None
+    return ClaimId(
+        scope=task.scope,
+        query_id=task.query_id,
+        batch=task.batch,
+        nonce=task.nonce,
+        partition=task.partition,
+    )
+
+
 def tasks_pattern(scope: Scope) -> str:
     """A regular expression (RE2) of the ids of the scope's tasks, for ListTransactions."""
     base = re.escape(driver_id(scope))
@@ -119,6 +152,14 @@ def tasks_pattern(scope: Scope) -> str:
 def prefix_pattern(prefix: str) -> str:
     """A regular expression (RE2) of all ids under a prefix, of drivers and of tasks."""
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
+
+
+def _planning_id(scope: Scope, query_id: str | None, batch: str, nonce: str) -> str:
+    """What the ids of all tasks of one planning begin with."""
+    base = driver_id(scope)
+    if scope.kind is ScopeKind.STREAM:
+        base = f"{base}/{quote(query_id or '', safe=_SAFE)}/{batch}"
+    return f"{base}/{nonce}"
 
 
 def _named_scope(kind: str, prefix: str, name: str) -> Scope | None:

@@ -122,6 +122,12 @@ class ProducerSession:
         return transactions.transaction
 
     @property
+    def has_claimed(self) -> bool:
+        """Whether a producer was asked for, in which a joined transaction can be written to."""
+        transactions = self.context.transactions
+        return transactions is not None and transactions.has_claimed
+
+    @property
     def transaction_started_ms(self) -> int | None:
         """When the transaction began at the earliest, in milliseconds since 1970."""
         transactions = self.context.transactions

@@ -120,7 +120,8 @@ class TransactionOperator:
         with self._driver() as driver:
             views = self._views(driver)
             if undecided:
-                scopes = {each.scope for each in views if each.standing is Standing.UNDECIDED}
+                tasks = [each for each in views if parse_driver_id(each.transactional_id) is None]
+                scopes = {each.scope for each in tasks if each.standing is Standing.UNDECIDED}
                 for scope in sorted(scopes, key=str):
                     driver.of(scope).fence()
                 still_open = {each.transactional_id for each in views}

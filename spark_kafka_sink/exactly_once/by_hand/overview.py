@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
 from spark_kafka_sink.exactly_once.orphans import Candidate, is_orphan
 from spark_kafka_sink.exactly_once.transactional_id import (
@@ -44,7 +45,7 @@ class OpenTransactionView:
     transactional_id: str
     scope: Scope
     batch: str
-    """Empty for a driver's own."""
+    """Empty for a driver's own, and for that of all tasks."""
     standing: Standing
     state: TransactionState
     producer_id: int
@@ -80,16 +81,20 @@ def open_transactions(
     )
 
 
-def standing_of(state: ScopeState, transactional_id: str) -> Standing:
+def standing_of(
+    state: ScopeState, transactional_id: str, timeout_ms: int = DRIVER_TIMEOUT_MS
+) -> Standing:
     """What a scope's state says of one of its transactions.
 
     Args:
         state: the scope's, read before the transaction was listed.
         transactional_id: a task's or the driver's.
+        timeout_ms: of the transaction; a driver's own is open for one append with
+            `DRIVER_TIMEOUT_MS`, otherwise it is that of all tasks (atomicBatch=true).
     """
     task = parse_task_id(transactional_id)
     if task is None:
-        return Standing.DRIVER
+        return Standing.DRIVER if timeout_ms == DRIVER_TIMEOUT_MS else Standing.UNDECIDED
     if isinstance(state, Decided) and transactional_id in state.transactional_ids:
         return Standing.DECIDED
     candidate = Candidate(
@@ -115,7 +120,7 @@ def _view(
         transactional_id=told.transactional_id,
         scope=scope,
         batch="" if task is None else task.batch,
-        standing=standing_of(state, told.transactional_id),
+        standing=standing_of(state, told.transactional_id, told.timeout_ms),
         state=told.state,
         producer_id=told.producer_id,
         epoch=told.epoch,

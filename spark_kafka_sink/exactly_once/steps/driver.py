@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError, ProtocolError
+from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.admin.transaction_states import TransactionDescription
+    from spark_kafka_sink.admin.transaction_states import ActiveProducer, TransactionDescription
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.log.decision import Record
     from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords, Message
@@ -82,6 +84,43 @@ class Driver:
         with self.watch.step("fence"):
             name = driver_id(self.scope)
             return self.admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self._deadline)
+
+    def begin(self, timeout_ms: int) -> OpenTransaction:
+        """As `fence`, for a transaction that tasks write in; `timeout_ms`: of that transaction."""
+        with self.watch.step("begin"):
+            return self.admin.init_producer_id(driver_id(self.scope), timeout_ms, self._deadline)
+
+    def end_epoch(self, owner: OpenTransaction) -> None:
+        """Abort what is open in an epoch, and let nothing more happen in it.
+
+        A newer driver's epoch is left alone: EndTxn is refused there, while InitProducerId aborts
+        what is open in whichever epoch.
+
+        Raises:
+            BrokerUnavailableError: the coordinator has not said whether it is aborted.
+        """
+        with self.watch.step("abort"):
+            codes = self.admin.end([owner], commit=False, deadline=self._deadline)
+            code = codes[owner.transactional_id]
+            if not is_ended(code):
+                raise self.client.unavailable(f"aborting {owner.transactional_id}", code)
+            if not owner.version.bumps_epoch and commit_outcome(code) is not EndOutcome.FENCED:
+                with suppress(FencedError):
+                    self.admin.init_producer_id(
+                        owner.transactional_id, DRIVER_TIMEOUT_MS, self._deadline, owner
+                    )
+
+    def producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
+        """The producers that the leaders of these partitions know."""
+        with self.watch.step("describe"):
+            return self.admin.describe_producers(partitions, self._deadline)
+
+    def check_describes_producers(self) -> None:
+        """Raise a ProtocolError where the decision log's leader is too old for `producers`."""
+        log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
+        self.producers((log,))
 
     def read(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, to its end; a missing topic is made, or else it counts as empty."""

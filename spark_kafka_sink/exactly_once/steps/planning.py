@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.log.decision import Record
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.log.decision import DecidedBatch, ScopeState
     from spark_kafka_sink.exactly_once.steps.driver import Driver
 
+RUN_KEPT_MS: Final = 3_600_000
+"""How long the record of a run that is done stays in the log at least."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -51,17 +53,30 @@ def recover_runs(driver: Driver) -> None:
     """Finish what earlier runs of batch jobs under the prefix have decided, and forget them.
 
     A run that still lives has decided as well: it loses its epoch when there is nothing left for
-    it to append but that it is done.
+    it to append but that it is done. A run in one transaction leaves a record that it is done, by
+    which its own abort() can tell: that is kept for a while.
     """
     records = driver.read()
     for scope in list(records.scopes(driver.scope.prefix)):
         if scope.kind is not ScopeKind.RUN or scope == driver.scope:
             continue
         record = records.latest(scope)
-        if record is not None and isinstance(record.state, Decided) and not record.is_torn:
-            run = driver.of(scope)
-            run.note_chunks(records)
+        if record is None or record.is_torn:
+            continue
+        run = driver.of(scope)
+        run.note_chunks(records)
+        if isinstance(record.state, Decided):
             _recover_run(run, record.state)
+        elif driver.client.wall_ms() - record.at_ms > RUN_KEPT_MS:
+            _forget_run(run)
+
+
+def _forget_run(driver: Driver) -> None:
+    """Take the record of a run that is over out of the log; it comes to no harm if it stays."""
+    try:
+        driver.append(driver.fence(), None, "forget", APPEND_SECONDS)
+    except KafkaProdError as error:
+        _LOG.debug("the record of %s is left in the decision log: %s", driver.scope, error)
 
 
 def _recover_run(driver: Driver, decided: DecidedBatch) -> None:

@@ -62,6 +62,16 @@ def coordinator_error(
     )
 
 
+def second_attempt_error(claim_id: str) -> DeliveryError:
+    """A task of a batch in one transaction was run before, and may have written there."""
+    return DeliveryError(
+        f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, and "
+        "nothing of the batch becomes visible",
+        hint="start the stream again, which goes on from its checkpoint, or run the batch job "
+        "again; where tasks are often run again, leave atomicBatch out",
+    )
+
+
 def timed_out_error(settings: TransactionSettings) -> DeliveryError:
     """The transaction has been open for longer than the coordinator leaves it open."""
     return DeliveryError(

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import logging
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.client.backoff import RetryTimer
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.producer.transactions import messages
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorLookup
 from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
-from spark_kafka_sink.producer.transactions.errors import coordinator_error, timed_out_error
+from spark_kafka_sink.producer.transactions.errors import (
+    coordinator_error,
+    second_attempt_error,
+    timed_out_error,
+)
 from spark_kafka_sink.producer.transactions.partitions import (
     PartitionState,
     TransactionPartitions,
 )
+from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
 from spark_kafka_sink.producer.transactions.state import (
     ENDED,
     FAILED,
@@ -29,7 +34,6 @@ from spark_kafka_sink.producer.transactions.state import (
 )
 from spark_kafka_sink.producer.transactions.timer import Elapsed, TransactionTimer
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -41,7 +45,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.producer_state import ProducerState
-    from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+    from spark_kafka_sink.producer.transactions.settings import (
+        JoinedTransaction,
+        TransactionSettings,
+    )
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 
 _LOG = logging.getLogger(__name__)
@@ -93,12 +101,13 @@ class TransactionManager:
         self.started_ms: int | None = None
         """When the first request went that may have begun it, in milliseconds since 1970."""
         self._opened: OpenTransaction | None = None
+        self.has_claimed = False  # InitProducerId was sent
         self._has_records = False
 
         # Sender thread only.
         self.denied: set[str] = set()
         """Topics that may not be written to, until the sender takes them."""
-        self._coordinator = CoordinatorLookup(client, settings.transactional_id, acls)
+        self._coordinator = CoordinatorLookup(client, settings.first_id, acls)
         self._partitions = TransactionPartitions()
         self._timer = TransactionTimer(None if settings.two_phase else settings.timeout_ms / 1000)
         self._in_flight = False
@@ -236,8 +245,12 @@ class TransactionManager:
         if self.state is TransactionState.UNINITIALIZED:
             request = messages.init_producer_id(connection, self.settings, self)
             self._to(TransactionState.INITIALIZING)
+            self.has_claimed = True
             self._producer_state.transition_to(ProducerIdState.REQUESTED)
             return request
+        if self.state is TransactionState.ABORTING and self.settings.joined is not None:
+            # A newer driver's epoch refuses it; InitProducerId would abort its transaction.
+            return messages.abort(connection, self.settings.joined.producer, self)
         assert self._opened is not None
         if self.state is not TransactionState.ABORTING:
             self._begin(now)
@@ -280,18 +293,30 @@ class TransactionManager:
                 self._to(TransactionState.UNINITIALIZED)
             self._retry_or_raise(completion, code, now)
             return
-        producer_id, epoch = int(response.producer_id), int(response.producer_epoch)
-        connection = self._client.network.broker(completion.node.node_id).connection
-        self._opened = OpenTransaction(
-            transactional_id=self.settings.transactional_id,
-            producer_id=producer_id,
-            epoch=epoch,
-            version=connection.transaction_version,
-        )
-        self._producer_state.producer_id_granted(producer_id, epoch)
+        opened = self._granted(completion, response)
+        self._opened = opened
+        self._producer_state.producer_id_granted(opened.producer_id, opened.epoch)
         self._worked()
         if self.state is TransactionState.INITIALIZING:
             self._to(TransactionState.READY)
+
+    def _granted(self, completion: Completion, response: Any) -> OpenTransaction:
+        """Who writes: the producer that the coordinator names, or the one that is joined."""
+        joined = self.settings.joined
+        if joined is None:
+            connection = self._client.network.broker(completion.node.node_id).connection
+            return messages.opened(response, self.settings, connection)
+        if int(response.producer_epoch) != FIRST_EPOCH:
+            self._producer_state.transition_to(ProducerIdState.MISSING)
+            raise second_attempt_error(joined.claim_id)
+        self._coordinate(joined)
+        return joined.producer
+
+    def _coordinate(self, joined: JoinedTransaction) -> None:
+        """From now on it is about the transaction, whose coordinator may be another broker."""
+        self._coordinator = CoordinatorLookup(
+            self._client, joined.producer.transactional_id, self._acls
+        )
 
     def _added(self, completion: Completion, now: float) -> None:
         if completion.response is None:
@@ -359,7 +384,14 @@ class TransactionManager:
         """From a failed state alone; what never began has ended already."""
         if self.state is not TransactionState.ABORTABLE_ERROR:
             return
-        self._to(TransactionState.ABORTING if self.begun else TransactionState.ABORTED)
+        joined = self.settings.joined
+        if joined is not None and self.has_claimed:
+            # No later attempt may write in its place, so nothing of the batch can be committed.
+            self._coordinate(joined)
+        elif not self.begun:
+            self._to(TransactionState.ABORTED)
+            return
+        self._to(TransactionState.ABORTING)
 
     def _to(self, state: TransactionState) -> None:
         self.state = next_state(self.state, state)

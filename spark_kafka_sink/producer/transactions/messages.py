@@ -15,6 +15,7 @@ from spark_kafka_sink.protocol import transaction_requests
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange, negotiate, request_type
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.connection import Connection
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
     from spark_kafka_sink.protocol.message_builder import Values
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 
 _TWO_PHASE = VersionRange(6, 6)
 """The version of InitProducerId that knows two-phase commit (KIP-939)."""
@@ -59,7 +59,7 @@ def init_producer_id(
     version = _two_phase(connection) if settings.two_phase else connection.version(api)
     timeout_ms = _NO_TIMEOUT if settings.two_phase else settings.timeout_ms
     values = transaction_requests.init_producer_id(
-        settings.transactional_id, timeout_ms, two_phase=settings.two_phase
+        settings.first_id, timeout_ms, two_phase=settings.two_phase
     )
     return _request(api, version, values, context)
 
@@ -106,6 +106,16 @@ def _request(api: ApiKey, version: int, values: Values, context: object) -> Requ
 def error_code(response: Any | None) -> int:
     """The error code of an answer; `disconnected` where there is none."""
     return ClientErrorCode.disconnected if response is None else int(response.error_code)
+
+
+def opened(response: Any, settings: TransactionSettings, connection: Connection) -> OpenTransaction:
+    """The producer that InitProducerId has granted."""
+    return OpenTransaction(
+        transactional_id=settings.transactional_id,
+        producer_id=int(response.producer_id),
+        epoch=int(response.producer_epoch),
+        version=connection.transaction_version,
+    )
 
 
 def coordinator(response: Any | None) -> tuple[int, Node | None]:

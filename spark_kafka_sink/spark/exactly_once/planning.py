@@ -1,6 +1,7 @@
 """What the driver does before any task: it finishes what is decided, and plans the transactions.
 
-Nothing here fences anybody: Spark plans in other processes than those in which it commits.
+Spark plans in other processes than those in which it commits. Planning fences nobody, but with
+atomicBatch=true, where it begins the one transaction of the batch.
 """
 
 from __future__ import annotations
@@ -95,12 +96,17 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
 def _plan(config: SinkConfig, scope: Scope) -> WritePlan:
     options = config.exactly_once
     located = replace(config, producer=with_shipped_files(config.producer))
-    state = BatchCommitter(located, scope).recover()
+    committer, timeout_ms = BatchCommitter(located, scope), transaction_timeout_ms(located)
+    if options.atomic_batch:
+        state, shared = committer.begin(timeout_ms)
+    else:
+        state, shared = committer.recover(), None
     return WritePlan(
         scope=scope,
         nonce=new_nonce(),
         state=state,
-        timeout_ms=transaction_timeout_ms(located),
+        timeout_ms=timeout_ms,
+        shared=shared,
         reset=options.reset_transactional_state,
         reset_batch=options.reset_batch,
         two_phase=options.two_phase_commit,

@@ -1,12 +1,15 @@
 """A task of a write that happens exactly once: its rows lie in a transaction that it leaves open.
 
-Each attempt has a transaction of its own. Those of lost attempts are aborted by the driver.
+Each attempt has a transaction of its own. Those of lost attempts are aborted by the driver. With
+atomicBatch=true all tasks write in one transaction, and each in one attempt.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.exactly_once.claim import claim
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
+SPECULATION = "spark.speculation"
 _ABORT_S = 5.0
 """Time that a failed task takes to abort its transaction; otherwise the driver does."""
 
@@ -62,6 +66,8 @@ class TransactionalTaskWriter(TaskWriter):
             KafkaProdError: a row can't be delivered.
         """
         query_id, batch = self._identity()
+        if self.plan.shared is not None:
+            _refuse_speculation()
         if not self.plan.must_write(query_id, batch):
             # Also, a Python worker that leaves rows unread is taken for crashed, at times.
             skipped = TaskResult(
@@ -69,6 +75,7 @@ class TransactionalTaskWriter(TaskWriter):
                 query_id=query_id,
                 batch=batch,
                 rows=sum(each.num_rows for each in batches),
+                shared=self.plan.shared,
             )
             report = self.origin.of_task(DeliveryReport())
             return TransactionMessage(report, skipped, self.plan.nonce)
@@ -80,6 +87,7 @@ class TransactionalTaskWriter(TaskWriter):
             batch=batch,
             transaction=transaction,
             rows=counted.rows,
+            shared=self.plan.shared,
         )
         return TransactionMessage(self.origin.of_task(report), result, self.plan.nonce)
 
@@ -101,10 +109,13 @@ class TransactionalTaskWriter(TaskWriter):
                 session = session or self._borrow(config, query_id, batch)
                 session.append(rows)
             if session is None:
+                self._claim(config, query_id, batch)
                 return DeliveryReport(), None
             session.flush()
             report = session.report(task_info())
             transaction = self._left_open(session, report)
+            if not session.has_claimed:
+                self._claim(config, query_id, batch)
         except BaseException:
             if session is not None:
                 _abort(session)
@@ -115,6 +126,15 @@ class TransactionalTaskWriter(TaskWriter):
     def _borrow(self, config: ProducerConfig, query_id: str | None, batch: str) -> ProducerSession:
         transaction = self.plan.transaction(query_id, batch, task_info())
         return borrow_session(config, self.session_settings(), transaction)
+
+    def _claim(self, config: ProducerConfig, query_id: str | None, batch: str) -> None:
+        """See to it that no other attempt of this task writes, where it has had nothing to write.
+
+        Where each attempt has a transaction of its own there is nothing to be done.
+        """
+        joined = self.plan.transaction(query_id, batch, task_info()).joined
+        if joined is not None:
+            claim(config, joined.claim_id, self.plan.timeout_ms, self.plan.scope.prefix)
 
     def _left_open(
         self, session: ProducerSession, report: DeliveryReport
@@ -128,6 +148,20 @@ class TransactionalTaskWriter(TaskWriter):
             started_ms=started_ms,
             timeout_ms=self.plan.timeout_ms,
             partitions=_ranges(report),
+        )
+
+
+def _refuse_speculation() -> None:
+    """Spark tells tasks all settings of the session, and planning none.
+
+    Raises:
+        ConfigError: Spark may run two attempts of a task at once.
+    """
+    if (setting(SPECULATION) or "").strip().lower() == "true":
+        raise ConfigError(
+            f"option atomicBatch and {SPECULATION} contradict each other: of two attempts of a "
+            "task one alone may write",
+            hint=f"Leave one of them out; {SPECULATION} is set where the session is made.",
         )
 
 

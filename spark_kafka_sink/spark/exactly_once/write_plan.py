@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
-from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
-from spark_kafka_sink.producer.transactions.settings import TransactionSettings
+from spark_kafka_sink.exactly_once.transactional_id import ClaimId, TaskTransactionalId
+from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.log_state import LogState
     from spark_kafka_sink.exactly_once.scope import Scope
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.report.task_report import TaskInfo
 
 _FINAL: Final = "Spark runs the task again as it does any other, and each attempt ends with this"
@@ -35,6 +36,8 @@ class WritePlan:
     reset: bool = False
     reset_batch: str | None = None
     two_phase: bool = False
+    shared: OpenTransaction | None = None
+    """The transaction that all tasks write in; None where each has its own."""
 
     def must_write(self, query_id: str | None, batch: str) -> bool:
         """Whether the tasks of a batch are to write, by what was read at planning.
@@ -59,6 +62,14 @@ class WritePlan:
 
     def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
         """The transaction of one attempt of one task."""
+        if self.shared is not None:
+            return TransactionSettings(
+                transactional_id=self.shared.transactional_id,
+                timeout_ms=self.timeout_ms,
+                joined=JoinedTransaction(
+                    producer=self.shared, claim_id=self._claim_id(query_id, batch, task)
+                ),
+            )
         transactional_id = TaskTransactionalId(
             scope=self.scope,
             query_id=query_id,
@@ -72,3 +83,14 @@ class WritePlan:
             timeout_ms=self.timeout_ms,
             two_phase=self.two_phase,
         )
+
+    def _claim_id(self, query_id: str | None, batch: str, task: TaskInfo) -> str:
+        """What one attempt of a task can claim."""
+        claim = ClaimId(
+            scope=self.scope,
+            query_id=query_id,
+            batch=batch,
+            nonce=self.nonce,
+            partition=task.partition_id,
+        )
+        return str(claim)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
     from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
 
@@ -74,8 +75,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
 
     def _driver(self) -> _DriverSide:
         config, scope = self._task.config, self._task.plan.scope
-        publication = Publication.of_write(config, self._task.origin)
-        return _DriverSide(config, scope, scope.name, publication, self._task.plan.nonce)
+        plan, publication = self._task.plan, Publication.of_write(config, self._task.origin)
+        return _DriverSide(config, scope, scope.name, publication, plan.nonce, plan.shared)
 
 
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
@@ -126,12 +127,14 @@ class _DriverSide:
         batch: str,
         publication: Publication,
         nonce: str | None = None,
+        shared: OpenTransaction | None = None,
     ) -> None:
         self._config = replace(config, producer=with_shipped_files(config.producer))
         self._scope = scope
         self._batch = batch
         self._publication = publication
         self._nonce = nonce
+        self._shared = shared
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = committed_report(messages, self._config.report_tasks)
@@ -184,6 +187,9 @@ class _DriverSide:
         results, complete = [each.result for each in ended], len(ended) == len(messages)
         nonce = self._nonce or next((each.nonce for each in ended), None)
         committer = self._committer()
+        shared = self._shared or next((each.shared for each in results), None)
+        if shared is not None:  # its tasks are fenced when it ends
+            return committer.abort_shared(self._batch, results, shared, complete=complete)
         outcome = committer.abort(self._batch, results, complete=complete, nonce=nonce)
         if not complete and nonce is not None:
             time.sleep(STRAGGLERS_S)

@@ -103,8 +103,14 @@ def test_what_promises_exactly_once_is_refused_without_it(options: dict[str, str
     assert f"option {name} is set, but deliveryGuarantee is at-least-once" in text
 
 
-def test_one_transaction_for_a_whole_batch_is_not_there_yet() -> None:
-    assert "atomicBatch is not supported" in _failure(EXACTLY_ONCE | {"atomicBatch": "true"})
+def test_one_transaction_for_a_whole_batch() -> None:
+    assert not _parse(EXACTLY_ONCE).atomic_batch
+    atomic = EXACTLY_ONCE | {"atomicBatch": "true"}
+    assert _parse(atomic).atomic_batch
+    others = {"twoPhaseCommit": "true", "errors.deadletterqueue.topic.name": "dead"}
+    for name, value in others.items():
+        text = _failure(atomic | {"errors.tolerance": "all", name: value})
+        assert f"atomicBatch and {name} contradict each other" in text
 
 
 def test_two_phase_commit_has_no_timeout() -> None:

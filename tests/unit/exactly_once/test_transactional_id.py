@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
 from spark_kafka_sink.exactly_once.transactional_id import (
+    ClaimId,
     TaskTransactionalId,
     driver_id,
     new_nonce,
+    parse_claim_id,
     parse_driver_id,
     parse_task_id,
     prefix_pattern,
@@ -64,6 +66,22 @@ def test_what_is_made_is_parsed(scope: Scope) -> None:
     assert parse_task_id(str(made)) == made
     assert parse_task_id(driver_id(scope)) is None
     assert parse_driver_id(str(made)) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCOPES)
+def test_all_attempts_of_a_task_have_one_claim(scope: Scope) -> None:
+    task = task_id(scope)
+    claim = ClaimId(scope=scope, query_id=task.query_id, batch=task.batch, nonce=NONCE, partition=3)
+    assert str(task) == f"{claim}/{task.task_attempt_id}"
+    assert parse_claim_id(str(claim)) == claim
+    assert re.fullmatch(prefix_pattern(scope.prefix), str(claim))
+    # No sweep of tasks' transactions takes it for one.
+    assert re.fullmatch(tasks_pattern(scope), str(claim)) is None
+    assert parse_task_id(str(claim)) is None
+    assert parse_driver_id(str(claim)) is None
+    assert parse_claim_id(str(task)) is None
+    assert parse_claim_id(driver_id(scope)) is None
 
 
 @settings(max_examples=100, deadline=None)

@@ -82,6 +82,17 @@ def test_each_attempt_has_an_id_of_its_own() -> None:
     assert first.timeout_ms == 60_000
 
 
+def test_all_attempts_of_a_task_claim_their_part_of_a_shared_transaction() -> None:
+    shared = TRANSACTION.transaction
+    plan = replace(_plan(Nothing()), shared=shared)
+    tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
+    first, second = (plan.transaction("q", "5", task) for task in tasks)
+    assert first == second
+    assert first.joined is not None
+    assert (first.transactional_id, first.joined.producer) == ("t", shared)
+    assert first.joined.claim_id == f"orders/stream/q/5/{plan.nonce}/3"
+
+
 def test_it_travels_with_the_writer() -> None:
     plan = _plan(Done("q", "5", ("old",)))
     assert pickle.loads(pickle.dumps(plan)) == plan

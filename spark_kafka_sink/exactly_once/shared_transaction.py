@@ -1,0 +1,155 @@
+"""One transaction for all tasks of a batch (atomicBatch=true): what must hold to commit it.
+
+All tasks write with one producer id and epoch, and each numbers its records from 0 in each
+partition. A leader takes what comes with a producer id, an epoch and sequences that it has for a
+repetition: it says success, and appends nothing. So each partition of a topic must belong to one
+task, and its leader must have as many records of the producer as that task reports.
+Source: KIP-98, KIP-664.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
+from spark_kafka_sink.records.record_batch import next_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from spark_kafka_sink.admin.transaction_states import ActiveProducer
+    from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskResult
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+_SHOWN: Final = 5
+_NO_SEQUENCE: Final = -1
+REPARTITION: Final = (
+    "Give each partition of the topics to one task: write "
+    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or one task alone"
+)
+_AGAIN: Final = (
+    "Nothing of the batch is visible, and it can run again. It may have taken longer than "
+    "transaction.timeout.ms; otherwise see who else writes with this transactionalIdPrefix"
+)
+
+
+def shared_of(results: Iterable[TaskResult]) -> OpenTransaction | None:
+    """The transaction that all tasks have in common; None where each has its own.
+
+    Raises:
+        TransactionError: some have another one, or none.
+    """
+    found = {each.shared for each in results}
+    if len(found) > 1:
+        raise TransactionError(
+            f"the tasks of one batch were planned {len(found)} times: nothing of it is committed",
+            hint=_AGAIN,
+        )
+    return found.pop() if found else None
+
+
+def owners_of(results: Sequence[TaskResult]) -> dict[TopicPartition, PartitionRange]:
+    """What was written to each partition of the topics, each by one task alone.
+
+    Args:
+        results: of all tasks, by the numbers of their Spark partitions.
+
+    Raises:
+        TransactionError: two tasks have written to one partition; the message names them.
+    """
+    owners: dict[TopicPartition, tuple[int, PartitionRange]] = {}
+    for task, result in enumerate(results):
+        written = () if result.transaction is None else result.transaction.partitions
+        for each in written:
+            key = TopicPartition(each.topic, each.partition)
+            if key in owners:
+                raise _two_owners(key, owners[key][0], task)
+            owners[key] = (task, each)
+    return {key: each for key, (_, each) in owners.items()}
+
+
+def check_producers(
+    shared: OpenTransaction,
+    owners: Mapping[TopicPartition, PartitionRange],
+    told: Mapping[TopicPartition, Sequence[ActiveProducer]],
+) -> None:
+    """Raise unless each leader has exactly the records that the partition's owner reports.
+
+    Args:
+        shared: the transaction.
+        owners: what was written to each partition.
+        told: the producers that each partition's leader knows.
+
+    Raises:
+        TransactionError: one has others; the message names it, and what it has.
+    """
+    wrong = [
+        problem
+        for key, written in owners.items()
+        if (problem := _problem(shared, written, told.get(key, ()))) is not None
+    ]
+    if not wrong:
+        return
+    more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    raise TransactionError(
+        f"{len(wrong)} of {len(owners)} partitions do not hold what their tasks have written, so "
+        f"that nothing is committed: {'; '.join(wrong[:_SHOWN])}{more}",
+        hint=_AGAIN,
+    )
+
+
+def all_skipped(results: Sequence[TaskResult]) -> bool:
+    """Whether no task has written, as the batch was there already.
+
+    Raises:
+        TransactionError: some have, and some have not.
+    """
+    skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
+    if 0 < skipped < len(results):
+        raise TransactionError(
+            f"{skipped} of {len(results)} tasks have skipped the batch as written, and the others "
+            "have not: nothing of it is committed",
+            hint=_AGAIN,
+        )
+    return skipped > 0
+
+
+def _problem(
+    shared: OpenTransaction, written: PartitionRange, producers: Sequence[ActiveProducer]
+) -> str | None:
+    """What is wrong with a partition, by its leader's word; None where all is as it should be."""
+    name = f"{written.topic}-{written.partition}"
+    known = next((each for each in producers if each.producer_id == shared.producer_id), None)
+    if known is None:
+        return f"{name} has none of {written.records:,} records"
+    if known.epoch != shared.epoch:
+        return f"{name} has epoch {known.epoch} of the producer, not {shared.epoch}"
+    if known.transaction_start is None:
+        return f"{name} has no open transaction of the producer"
+    last = _last_sequence(written.records)
+    if known.last_sequence != last:
+        return f"{name} has sequence {known.last_sequence:,} as its last, not {last:,}"
+    # On transactions V1 an epoch outlives an abort, and what was written before is gone.
+    if written.first_offset != known.transaction_start:
+        return (
+            f"{name} has the transaction from offset {known.transaction_start} on, not from "
+            f"{written.first_offset}"
+        )
+    return None
+
+
+def _last_sequence(records: int) -> int:
+    """The sequence of the last of so many records: sequences begin at 0 again behind 2^31 - 1."""
+    return next_sequence(0, records - 1) if records else _NO_SEQUENCE
+
+
+def _two_owners(key: TopicPartition, first: int, second: int) -> TransactionError:
+    return TransactionError(
+        f"tasks {first} and {second} have both written to this partition, which can't be told "
+        "apart in one transaction: nothing is committed",
+        topic=key.topic,
+        partition=key.partition,
+        hint=REPARTITION,
+    )

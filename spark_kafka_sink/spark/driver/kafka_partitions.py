@@ -1,0 +1,175 @@
+"""A DataFrame of which each Kafka partition is in one Spark task, as atomicBatch=true needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.functions import arrow_udf
+
+from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES
+from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.spark.bytes_column import read_bytes
+from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.shipped_files import with_shipped_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from spark_kafka_sink.config.enums import Partitioner
+    from spark_kafka_sink.config.model import ProducerConfig
+
+_PATIENCE_S = 2.0
+"""For which a topic that is new may be unknown to some brokers."""
+
+
+def repartition_by_kafka_partition(
+    df: DataFrame,
+    options: Mapping[str, str],
+    *,
+    partitions: int | Mapping[str, int] | None = None,
+    topics: Sequence[str] = (),
+    tasks: int | None = None,
+) -> DataFrame:
+    """Say in a column `partition` where each row goes, and put each Kafka partition into one task.
+
+    Rows with a key go where the sink's partitioner sends them, rows without one are spread by a
+    hash of their value, and a `partition` that a row has is kept. The same rows always come to the
+    same partitions. For batch and streaming DataFrames::
+
+        options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "events", ...}
+        frame = repartition_by_kafka_partition(df, options)
+        frame.write.format("kafkaprod").options(**options).mode("append").save()
+
+    Args:
+        df: with the columns that the sink takes.
+        options: those of the write.
+        partitions: how many each topic has; the brokers are asked once where it is not given.
+        topics: the names in the column `topic`, where the option `topic` is not set and
+            `partitions` does not name them.
+        tasks: how many there are, each with some of the partitions; by default one for each.
+
+    Raises:
+        ConfigError: an option is wrong, or it is not known which topics there are.
+        ColumnError: the DataFrame breaks the column contract.
+        UnknownTopicError: a topic does not exist.
+        KafkaProdError: the brokers can't be asked.
+    """
+    config = SinkConfig.parse(dict(options))
+    Contract.of(df.schema, config)
+    if config.producer.partitioner_function is not None:
+        raise ConfigError(
+            "repartition_by_kafka_partition knows no partitioner of your own",
+            hint="Add a column `partition`, and leave the partitioner out.",
+        )
+    counts = _partition_counts(config, partitions, topics)
+    topic = sf.col("topic") if config.topic is None else None
+    frame = df.withColumn("partition", _partition_of(df, config.producer, topic, counts))
+    first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    task = sf.coalesce(_of_topic(topic, first) + sf.col("partition"), sf.lit(0))
+    return frame.repartitionById(tasks or sum(counts.values()), task.cast("int"))
+
+
+def key_hashes(partitioner: Partitioner, keys: pa.Array[Any]) -> pa.Array[Any]:
+    """The hash of each key that its partition is a remainder of; null where it has no say.
+
+    Args:
+        partitioner: one that looks at keys.
+        keys: n keys, text or binary.
+    """
+    rule, found = KEY_RULES[partitioner], read_bytes(keys)
+    return pa.array(rule.hashes(found).astype(np.int64), pa.int64(), mask=rule.without_key(found))
+
+
+def _partition_of(
+    df: DataFrame, config: ProducerConfig, topic: Column | None, counts: Mapping[str, int]
+) -> Column:
+    """The number of the Kafka partition that each row goes to."""
+    count = _of_topic(topic, counts)
+    if topic is not None:
+        unknown = sf.concat(sf.lit("repartition_by_kafka_partition knows no topic "), topic)
+        known = sf.coalesce(count, sf.raise_error(unknown).cast("int"))
+        count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # the sink says what is wrong
+    choices = [sf.col("partition")] if "partition" in df.columns else []
+    rule = KEY_RULES.get(config.partitioner)
+    if "key" in df.columns and rule is not None and not config.partitioner_ignore_keys:
+        hashed = _hashing(config.partitioner)(sf.col("key").cast("binary"))
+        choices.append(sf.pmod(hashed, count).cast("int"))
+    choices.append(sf.pmod(sf.xxhash64(sf.col("value")), count).cast("int"))
+    return sf.coalesce(*choices)
+
+
+def _hashing(partitioner: Partitioner) -> Callable[[Column], Column]:
+    """An Arrow UDF: whole columns of keys to hashes, with the producer's own code."""
+
+    def hashes(keys: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark evaluates these
+        return key_hashes(partitioner, keys)
+
+    made: Callable[[Column], Column] = arrow_udf(hashes, "bigint")  # type: ignore[call-overload]
+    return made
+
+
+def _of_topic(topic: Column | None, numbers: Mapping[str, int]) -> Column:
+    """What belongs to the row's topic, or to the one topic of all; null where there is nothing."""
+    if topic is None:
+        return sf.lit(next(iter(numbers.values())))
+    pairs = [sf.lit(each) for pair in numbers.items() for each in pair]
+    return sf.try_element_at(sf.create_map(*pairs), topic)
+
+
+def _partition_counts(
+    config: SinkConfig, partitions: int | Mapping[str, int] | None, topics: Sequence[str]
+) -> dict[str, int]:
+    """How many partitions each topic has that rows go to."""
+    if isinstance(partitions, Mapping):
+        counts = dict(partitions)
+        topics = topics or tuple(counts)
+    names = tuple(dict.fromkeys(topics)) if config.topic is None else (config.topic,)
+    if not names:
+        raise ConfigError(
+            "the topics are in a column, and repartition_by_kafka_partition can't know which",
+            hint="Name them: topics=[...], or partitions={topic: number of partitions}.",
+        )
+    if isinstance(partitions, int):
+        counts = dict.fromkeys(names, partitions)
+    elif partitions is None:
+        counts = _ask(with_shipped_files(config.producer), names)
+    missing = [name for name in names if counts.get(name, 0) < 1]
+    if missing:
+        raise ColumnError(f"partitions names no number of partitions of {missing[0]}")
+    return {name: counts[name] for name in names}
+
+
+def _ask(config: ProducerConfig, names: Collection[str]) -> dict[str, int]:
+    """How many partitions the brokers say that these topics have."""
+    with borrowed_client(config) as client:
+        deadline = client.deadline(config.max_block_ms / 1000)
+        patience = client.deadline(_PATIENCE_S)
+        client.want(names)
+        while True:
+            client.refresh_metadata(deadline)
+            cluster = client.cluster
+            found = {
+                name: cluster.topics[name].partition_count
+                for name in names
+                if name in cluster.topics
+            }
+            missing = [name for name in names if not found.get(name)]
+            if not missing:
+                return found
+            if client.now() > patience:
+                raise UnknownTopicError(
+                    "the topic does not exist, or may not be described",
+                    topic=missing[0],
+                    error=error_name(cluster.errors.get(missing[0], 0)),
+                    hint="make it first, or say how many partitions it will have: partitions=...",
+                )
+            client.pause(0.1, deadline)

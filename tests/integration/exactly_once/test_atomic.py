@@ -1,0 +1,362 @@
+"""One transaction for all tasks of a batch: transactions V2 and V1, and readers of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import (
+    DeliveryError,
+    KafkaProdError,
+    TransactionError,
+)
+from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.by_hand.overview import Standing
+from spark_kafka_sink.exactly_once.claim import claim
+from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.log_state import Done, Nothing
+from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.steps.shared import commit_shared
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+)
+from spark_kafka_sink.exactly_once.transactional_id import ClaimId, new_nonce
+from spark_kafka_sink.producer.session_pool import (
+    borrow_session,
+    discard_session,
+    give_back_session,
+)
+from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.integration.exactly_once.crashing import CrashError, stepped_driver
+from tests.integration.exactly_once.writing import (
+    PARTITIONS,
+    QUERY,
+    ROWS,
+    Writes,
+    first_of,
+    rows_of,
+)
+from tests.integration.support.producing import numbered, rows
+from tests.support.kafka.admin import Admin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink import EmbeddedBroker
+    from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+    from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from tests.support.kafka.broker import KafkaCluster
+    from tests.support.kafka.zookeeper import ZooKeeperCluster
+
+    AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
+
+TASKS = 3
+TIMEOUT_MS = 60_000
+NOTHING = rows_of()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that is planned: what its tasks get with their writer."""
+
+    writes: Writes
+    number: str
+    shared: OpenTransaction
+    nonce: str
+
+    def session(self, task: int) -> ProducerSession:
+        """A session of one attempt of a task."""
+        joined = JoinedTransaction(producer=self.shared, claim_id=self.claim_id(task))
+        settings = TransactionSettings(
+            transactional_id=self.shared.transactional_id, timeout_ms=TIMEOUT_MS, joined=joined
+        )
+        return borrow_session(self.writes.config.producer, transaction=settings)
+
+    def claim_id(self, task: int) -> str:
+        """What one attempt of a task can claim."""
+        name = ClaimId(
+            scope=self.writes.scope,
+            query_id=self.writes.query,
+            batch=self.number,
+            nonce=self.nonce,
+            partition=task,
+        )
+        return str(name)
+
+    def task(self, task: int, chunk: Rows | None = None) -> TaskResult:
+        """Run one attempt of a task, which has a partition of the topic for itself."""
+        session = self.session(task)
+        try:
+            session.append(chunk or self.rows(task))
+            session.flush()
+            transaction = session.transaction
+        except KafkaProdError:
+            session.abort_transaction(10.0)
+            discard_session(session)
+            raise
+        assert transaction == self.shared
+        ranges = tuple(
+            PartitionRange(
+                topic=each.topic,
+                partition=each.partition,
+                records=each.persisted,
+                first_offset=each.first_offset,
+                last_offset=each.last_offset,
+            )
+            for each in session.report(TaskInfo()).partitions
+        )
+        give_back_session(session)
+        return self.result(
+            TaskTransaction(
+                transaction=transaction, started_ms=0, timeout_ms=TIMEOUT_MS, partitions=ranges
+            )
+        )
+
+    def rows(self, task: int) -> Rows:
+        """The task's numbers, all in the partition with its own number."""
+        first = first_of(self.number, task)
+        values: list[bytes | None] = [b"%d" % each for each in range(first, first + ROWS)]
+        return rows(self.writes.topic, values, partitions=[task] * ROWS)
+
+    def empty(self, task: int) -> TaskResult:
+        """Run a task without rows."""
+        claim(self.writes.config.producer, self.claim_id(task), TIMEOUT_MS, "p")
+        return self.result(None)
+
+    def result(self, transaction: TaskTransaction | None) -> TaskResult:
+        return TaskResult(
+            outcome=TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY,
+            query_id=self.writes.query,
+            batch=self.number,
+            transaction=transaction,
+            rows=ROWS if transaction else 0,
+            shared=self.shared,
+        )
+
+    def tasks(self) -> list[TaskResult]:
+        """Run all tasks."""
+        return [self.task(number) for number in range(TASKS)]
+
+    def commit(self, results: list[TaskResult]) -> CommitOutcome:
+        return self.writes.committer.commit(self.number, results)
+
+    def commit_with(
+        self, step: str, happens: Callable[[], None], results: list[TaskResult]
+    ) -> None:
+        """Commit, while something happens at a step of the driver."""
+        caller = Caller(query=self.writes.query, batch=self.number)
+        with stepped_driver(self.writes, step, happens) as driver:
+            commit_shared(driver, caller, self.shared, results)
+
+
+def plan(writes: Writes, number: str) -> Batch:
+    """Plan a batch as a new driver does."""
+    _, shared = writes.committer.begin(TIMEOUT_MS)
+    assert shared is not None
+    return Batch(writes, number, shared, new_nonce())
+
+
+def seen(writes: Writes, *batches: str) -> bool:
+    """Whether a read_committed reader finds these batches once, and nothing else."""
+    return writes.await_visible(rows_of(*batches, tasks=TASKS) if batches else NOTHING)
+
+
+def writes_to(kafka: AnyKafka, topic: str) -> Writes:
+    Admin(kafka.bootstrap_servers).create_topic(topic, PARTITIONS, 1)
+    options = {"atomicBatch": "true"}
+    scope = Scope.stream(f"p-{topic}")
+    servers = kafka.bootstrap_servers
+    return Writes(bootstrap_servers=servers, topic=topic, scope=scope, options=options)
+
+
+@pytest.fixture
+def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+    """A stream with a topic and a prefix of its own."""
+    return writes_to(any_kafka, unique_topic)
+
+
+def test_a_batch_is_visible_as_a_whole(query: Writes) -> None:
+    first = plan(query, "0")
+    results = first.tasks()
+    assert first.shared.version is TransactionVersion.V2
+    assert query.visible() == NOTHING
+    outcome = first.commit(results)
+    assert (outcome.status, outcome.transactions, outcome.records) == (
+        CommitStatus.COMMITTED,
+        1,
+        TASKS * ROWS,
+    )
+    assert query.visible() == rows_of("0")
+    second = plan(query, "1")
+    assert query.committer.recover() == Done(QUERY, "0", rows=TASKS * ROWS)
+    assert second.commit([second.empty(0), second.task(1), second.task(2)]).records == 2 * ROWS
+    third = plan(query, "2")
+    assert third.commit([third.empty(0)]).status is CommitStatus.EMPTY
+    assert query.committer.recover() == Done(QUERY, "2", rows=0)
+
+
+def test_a_task_runs_once(query: Writes) -> None:
+    batch = plan(query, "0")
+    batch.task(0)
+    batch.empty(1)
+    with pytest.raises(DeliveryError, match="was run a second time") as caught:
+        batch.task(0, batch.rows(2))
+    assert "start the stream again" in str(caught.value)
+    with pytest.raises(DeliveryError, match="was run a second time"):
+        batch.empty(1)
+    with pytest.raises(DeliveryError):  # the second attempt has ended the transaction
+        batch.task(2)
+    again = plan(query, "0")
+    again.commit(again.tasks())
+    assert query.visible() == rows_of("0")
+
+
+def test_two_tasks_on_one_partition_are_refused(query: Writes) -> None:
+    batch = plan(query, "0")
+    results = [batch.task(0), batch.task(1), batch.task(2, numbered(query.topic, 0, ROWS, 1))]
+    with pytest.raises(TransactionError, match="tasks 0 and 2 have both written") as caught:
+        batch.commit(results)
+    assert f"[topic={query.topic}, partition=0]" in str(caught.value)
+    assert "repartition_by_kafka_partition" in str(caught.value)
+    assert query.visible() == NOTHING
+    assert query.committer.recover() == Nothing()
+
+
+def test_records_that_a_leader_has_dropped_in_silence_are_missed(query: Writes) -> None:
+    """Somebody writes as the task does without having claimed it, and is first."""
+    batch = plan(query, "0")
+    stranger = replace(batch, nonce=new_nonce()).session(0)
+    for count in (ROWS, 5):
+        stranger.append(numbered(query.topic, 900_000, count, 1))
+        stranger.flush()
+    results = batch.tasks()  # of task 0 the leader says success, and has nothing
+    with pytest.raises(TransactionError, match=r"1 of 3 partitions .*-0 has sequence 24") as caught:
+        batch.commit(results)
+    assert "not 19" in str(caught.value)
+    discard_session(stranger)
+    assert query.visible() == NOTHING
+
+
+@pytest.mark.parametrize("step", ["after read", "before commit", "after commit"])
+def test_a_batch_is_there_once_wherever_its_driver_dies(query: Writes, step: str) -> None:
+    def die() -> None:
+        raise CrashError(step)
+
+    batch = plan(query, "0")
+    results = batch.tasks()
+    with pytest.raises(CrashError):
+        batch.commit_with(step, die, results)
+    is_done = step == "after commit"
+    if is_done:
+        outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
+        assert outcome.status is CommitStatus.ALREADY_WRITTEN
+    state, _ = query.committer.begin(TIMEOUT_MS)
+    assert state == (Done(QUERY, "0") if is_done else Nothing())
+    assert query.visible() == (rows_of("0") if is_done else NOTHING)
+    if not is_done:
+        again = plan(query, "0")
+        again.commit(again.tasks())
+    assert query.visible() == rows_of("0")
+
+
+def test_a_new_planning_fences_tasks_and_driver(query: Writes) -> None:
+    """A task that slept from before its first row on, and one that sleeps with a row written."""
+    old = plan(query, "0")
+    half = old.session(0)
+    half.append(numbered(query.topic, 800_000, 2, 1))
+    half.flush()
+    new = plan(query, "0")
+    with pytest.raises(DeliveryError):
+        old.task(1)
+    half.append(numbered(query.topic, 800_002, 2, 1))
+    with pytest.raises(DeliveryError):
+        half.flush()
+    assert half.abort_transaction(10.0)
+    discard_session(half)
+    results = new.tasks()  # not ended by those that gave up
+    with pytest.raises(TransactionError, match="do not hold"):
+        old.commit([old.result(each.transaction) for each in results])
+    new.commit(results)
+    assert query.visible() == rows_of("0")
+
+
+def test_a_task_that_fails_ends_the_transaction(query: Writes) -> None:
+    batch = plan(query, "0")
+    batch.task(0)
+    failing = batch.session(1)
+    failing.append(batch.rows(1))
+    failing.flush()
+    assert failing.abort_transaction(10.0)
+    discard_session(failing)
+    assert query.visible() == NOTHING
+    with pytest.raises(DeliveryError):
+        batch.task(2)
+    outcome = query.committer.abort_shared("0", [], batch.shared, complete=False)
+    assert outcome.status is CommitStatus.ABORTED
+
+
+def test_both_kinds_of_batches_follow_each_other(query: Writes) -> None:
+    each_its_own = replace(query, options={})
+    each_its_own.committer.commit("0", each_its_own.tasks("0"))
+    batch = plan(query, "1")
+    batch.commit(batch.tasks())
+    dead = plan(query, "2")
+    dead.tasks()
+    each_its_own.committer.recover()
+    each_its_own.committer.commit("2", each_its_own.tasks("2"))
+    assert query.visible() == rows_of("0", "1", "2")
+    assert dead.commit([dead.result(None)] * TASKS).status is CommitStatus.ALREADY_WRITTEN
+
+
+def test_by_hand_it_is_shown_as_undecided_and_aborted(query: Writes) -> None:
+    batch = plan(query, "0")
+    results = batch.tasks()
+    operator = TransactionOperator(query.config)
+    overview = operator.overview()
+    (view,) = overview.transactions  # claims are none
+    assert (view.transactional_id, view.standing) == (
+        batch.shared.transactional_id,
+        Standing.UNDECIDED,
+    )
+    assert len(overview.partitions) == TASKS
+    assert operator.abort((), undecided=False) == {}
+    assert operator.abort((), undecided=True) == {view.transactional_id: 0}
+    with pytest.raises(TransactionError, match="do not hold"):
+        batch.commit(results)
+    assert query.visible() == NOTHING
+
+
+def test_on_older_kafkas(old_kafkas: dict[str, ZooKeeperCluster], unique_topic: str) -> None:
+    """Transactions V1: an epoch stays after its end."""
+    query = writes_to(old_kafkas["3.9.1"], unique_topic)
+    first = plan(query, "0")
+    assert first.shared.version is TransactionVersion.V1
+    results = first.tasks()
+    first.commit(results)
+    assert seen(query, "0")
+    dead = plan(query, "1")
+    early = [dead.task(0), dead.task(1)]
+    with pytest.raises(DeliveryError, match="was run a second time"):
+        dead.task(0)
+    # The transaction is aborted, and its epoch goes on: what comes now is in another one.
+    with pytest.raises(TransactionError, match=r"2 of 3 partitions .* no open transaction"):
+        dead.commit([*early, dead.task(2)])
+    batch = plan(query, "1")
+    results = batch.tasks()
+    outcome = query.committer.abort_shared("1", results, batch.shared, complete=True)
+    assert outcome.status is CommitStatus.ABORTED
+    with pytest.raises(TransactionError):
+        batch.commit(results)
+    again = plan(query, "1")
+    again.commit(again.tasks())
+    assert seen(query, "0", "1")

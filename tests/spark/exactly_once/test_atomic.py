@@ -1,0 +1,103 @@
+"""One transaction for all tasks, from Spark; and DataFrames of which it can be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink import repartition_by_kafka_partition
+from tests.spark.exactly_once.transactional import committed_numbers, options
+from tests.spark.support.sink import create_topics
+from tests.support.clients.readers import by_confluent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tests.spark.exactly_once.transactional import ExactlyOnce
+    from tests.spark.support.stream import Stream
+    from tests.support.kafka.broker import KafkaCluster
+
+ATOMIC = {"atomicBatch": "true"}
+
+
+def _places(servers: str, topic: str) -> dict[bytes | None, int]:
+    """The partition of each key."""
+    found = by_confluent(servers, topic)
+    places = {record.key: record.partition for record in found}
+    assert {(record.key, record.partition) for record in found} == set(places.items())
+    return places
+
+
+def test_a_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:
+    """Keys go where the producer puts them; the same batchId is written once."""
+    rows = once.numbers(0, 200).selectExpr(
+        "IF(value % 5 = 0, NULL, CONCAT('key ', value % 40)) AS key", "value"
+    )
+    frame = repartition_by_kafka_partition(rows, once.options | ATOMIC)
+    report = once.write(frame, batchId="2026-11-20", **ATOMIC)
+    assert (report.transaction_outcome, report.tasks) == ("committed", 4)
+    report = once.write(frame, batchId="2026-11-20", **ATOMIC)
+    assert (report.transaction_outcome, report.persisted) == ("already written", 0)
+    assert once.read() == list(range(200))
+    plain = f"{once.topic}-plain"
+    create_topics(real_kafka, [plain])
+    keyed = rows.where("key IS NOT NULL")
+    once.sink.write(keyed, topic=plain)
+    servers = once.sink.bootstrap_servers
+    found = {record.key: record.partition for record in by_confluent(servers, once.topic)}
+    assert {key: found[key] for key in found if key} == _places(servers, plain)
+    keyless = {each.partition for each in by_confluent(servers, once.topic) if each.key is None}
+    assert keyless == set(range(4))
+
+
+def test_two_tasks_on_one_partition_are_refused(once: ExactlyOnce) -> None:
+    rows = once.numbers(0, 20, tasks=2).selectExpr("value", "1 AS partition")
+    with pytest.raises(Exception, match="tasks 0 and 1 have both written"):
+        once.write(rows, **ATOMIC)
+    assert once.report().transaction_outcome == "aborted"
+    assert once.read() == []
+    once.sink.spark.sparkContext.setLocalProperty("spark.speculation", "true")
+    try:
+        with pytest.raises(Exception, match=r"atomicBatch and spark\.speculation contradict"):
+            once.write(rows.coalesce(1), **ATOMIC)
+    finally:
+        once.sink.spark.sparkContext.setLocalProperty("spark.speculation", "false")
+    assert once.write(rows.coalesce(1), **ATOMIC).transaction_outcome == "committed"
+    assert once.read() == list(range(20))
+
+
+def test_a_stream_in_one_transaction_per_batch(stream: Stream, real_kafka: KafkaCluster) -> None:
+    """Several topics; a batch that Spark forgot is not written again."""
+    other = f"{stream.topic}-other"
+    create_topics(real_kafka, [other])
+    given = options(stream.topic, **ATOMIC)
+    servers = {"kafka.bootstrap.servers": stream.sink.bootstrap_servers}
+
+    def frame() -> DataFrame:
+        topic = f"IF(value % 2 = 0, '{stream.topic}', '{other}') AS topic"
+        rows = stream.files().selectExpr("value AS key", "value", topic)
+        topics = [stream.topic, other]
+        return repartition_by_kafka_partition(rows, servers | given, topics=topics, tasks=3)
+
+    def run() -> None:
+        writer = frame().writeStream.format("kafkaprod").options(**servers, **given)
+        writer = writer.option("checkpointLocation", str(stream.folder / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(90)
+        finally:
+            query.stop()
+
+    for number in range(2):
+        stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
+    run()
+    commits = stream.folder / "checkpoint" / "commits"
+    for path in (commits / "1", commits / ".1.crc"):
+        path.unlink()
+    stream.put("2.txt", [str(20 + line) for line in range(10)])
+    run()
+    found = [
+        committed_numbers(stream.sink.bootstrap_servers, each) for each in (stream.topic, other)
+    ]
+    assert found == [list(range(0, 30, 2)), list(range(1, 30, 2))]

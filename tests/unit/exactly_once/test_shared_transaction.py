@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.admin.transaction_states import ActiveProducer
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.shared_transaction import (
+    all_skipped,
+    check_producers,
+    owners_of,
+    shared_of,
+)
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+)
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+
+SHARED = OpenTransaction(
+    transactional_id="orders/stream", producer_id=7, epoch=3, version=TransactionVersion.V2
+)
+PLACE = TopicPartition("events", 1)
+WRITTEN = PartitionRange(topic="events", partition=1, records=20, first_offset=100)
+KNOWN = ActiveProducer(
+    producer_id=7,
+    epoch=3,
+    last_sequence=19,
+    last_timestamp_ms=0,
+    coordinator_epoch=-1,
+    transaction_start=100,
+)
+STRANGER = replace(KNOWN, producer_id=8, last_sequence=5)
+
+
+def result(*partitions: PartitionRange, shared: OpenTransaction | None = SHARED) -> TaskResult:
+    transaction = TaskTransaction(
+        transaction=SHARED, started_ms=0, timeout_ms=1, partitions=partitions
+    )
+    return TaskResult(
+        outcome=TaskOutcome.WRITTEN if partitions else TaskOutcome.EMPTY,
+        query_id="q",
+        batch="5",
+        transaction=transaction if partitions else None,
+        shared=shared,
+    )
+
+
+SKIPPED = replace(result(), outcome=TaskOutcome.SKIPPED)
+
+
+def test_each_partition_has_one_owner() -> None:
+    other = replace(WRITTEN, topic="others")
+    assert owners_of([result(WRITTEN), result(), result(other)]) == {
+        PLACE: WRITTEN,
+        TopicPartition("others", 1): other,
+    }
+    with pytest.raises(TransactionError, match="tasks 0 and 2 have both written") as caught:
+        owners_of([result(WRITTEN), result(), result(other, WRITTEN)])
+    assert (caught.value.topic, caught.value.partition) == PLACE
+    assert "repartition_by_kafka_partition" in str(caught.value.hint)
+
+
+def test_all_tasks_are_of_one_planning() -> None:
+    assert shared_of([result(WRITTEN), result()]) == SHARED
+    assert shared_of([result(WRITTEN, shared=None)]) is None
+    for other in (None, replace(SHARED, epoch=4)):
+        with pytest.raises(TransactionError, match="were planned 2 times"):
+            shared_of([result(WRITTEN), result(shared=other)])
+
+
+def test_a_batch_is_skipped_by_all_tasks_or_none() -> None:
+    assert all_skipped([SKIPPED, SKIPPED])
+    assert not all_skipped([result(WRITTEN), result()])
+    with pytest.raises(TransactionError, match="1 of 2 tasks have skipped"):
+        all_skipped([SKIPPED, result()])
+
+
+def test_leaders_have_what_tasks_report() -> None:
+    check_producers(SHARED, {PLACE: WRITTEN}, {PLACE: (STRANGER, KNOWN)})
+    check_producers(SHARED, {}, {})
+    # Sequences begin at 0 again behind 2^31 - 1.
+    many = replace(WRITTEN, records=2**31 + 3)
+    check_producers(SHARED, {PLACE: many}, {PLACE: (replace(KNOWN, last_sequence=2),)})
+
+
+def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
+    unknown = {PLACE: replace(WRITTEN, first_offset=None)}
+    with pytest.raises(TransactionError, match="from offset 100 on, not from None"):
+        check_producers(SHARED, unknown, {PLACE: (KNOWN,)})
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (STRANGER, "events-1 has none of 20 records"),
+        (replace(KNOWN, epoch=4), "has epoch 4 of the producer, not 3"),
+        (replace(KNOWN, transaction_start=None), "has no open transaction"),
+        (replace(KNOWN, last_sequence=24), "has sequence 24 as its last, not 19"),
+        (replace(KNOWN, last_sequence=-1), "has sequence -1 as its last, not 19"),
+        (replace(KNOWN, transaction_start=90), "from offset 90 on, not from 100"),
+    ],
+)
+def test_what_a_leader_does_not_have_fails_the_batch(known: ActiveProducer, said: str) -> None:
+    owners = {PLACE: WRITTEN, TopicPartition("events", 2): replace(WRITTEN, partition=2)}
+    told = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
+    with pytest.raises(TransactionError, match="1 of 2 partitions do not hold") as caught:
+        check_producers(SHARED, owners, told)
+    assert said in str(caught.value)

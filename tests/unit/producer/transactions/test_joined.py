@@ -1,0 +1,85 @@
+"""A session that writes in a transaction which its driver has begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.support.harness.coordinator import FakeTransaction, Trouble
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DRIVER, CLAIM = "orders/stream", "orders/stream/q/17/0123456789abcdef/3"
+INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
+
+
+@pytest.fixture(params=[TransactionVersion.V1, TransactionVersion.V2], ids=["V1", "V2"])
+def one(request: pytest.FixtureRequest) -> Iterator[World]:
+    cluster = FakeCluster(topics={"t": 4})
+    cluster.coordinator.version = int(request.param)
+    cluster.coordinator.transactions[DRIVER] = FakeTransaction(producer_id=77, epoch=5)
+    producer = OpenTransaction(
+        transactional_id=DRIVER, producer_id=77, epoch=5, version=request.param
+    )
+    joined = JoinedTransaction(producer=producer, claim_id=CLAIM)
+    settings = TransactionSettings(transactional_id=DRIVER, timeout_ms=60_000, joined=joined)
+    with world(cluster, transaction=settings) as made:
+        yield made
+
+
+def test_it_writes_as_the_producer_of_the_driver(one: World) -> None:
+    one.send_batches(3)
+    one.finish()
+    coordinator = one.cluster.coordinator
+    assert [each.transactional_id for each in coordinator.asked(INIT)] == [CLAIM]
+    assert coordinator.transactions[DRIVER].state == "Ongoing"
+    assert coordinator.transactions[CLAIM].state == "Empty"
+    assert one.session.has_claimed
+    opened = one.session.transaction
+    assert opened is not None
+    assert (opened.transactional_id, opened.producer_id, opened.epoch) == (DRIVER, 77, 5)
+
+
+def test_without_rows_nothing_is_claimed(one: World) -> None:
+    one.steps(5)
+    assert not one.session.has_claimed
+    assert one.cluster.coordinator.requests == []
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_second_attempt_writes_nothing_and_ends_the_transaction(one: World, lost: bool) -> None:
+    """Also where it was the first, and the answer that said so was lost."""
+    coordinator = one.cluster.coordinator
+    if lost:
+        coordinator.trouble[INIT].append(Trouble(lose=True))
+    else:
+        coordinator.transactions[CLAIM] = FakeTransaction(producer_id=78, epoch=0)
+    one.send_batches(1)
+    with pytest.raises(DeliveryError, match="was run a second time"):
+        one.finish()
+    assert one.cluster.seen == []
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert [each.transactional_id for each in coordinator.asked(END)] == [DRIVER]
+    assert coordinator.transactions[DRIVER].state == "Aborted"
+
+
+def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(one: World) -> None:
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.requests == []
+
+
+def test_a_newer_driver_is_left_alone(one: World) -> None:
+    one.send_batches(1)
+    one.finish()
+    one.cluster.coordinator.transactions[DRIVER].epoch = 6
+    assert one.stepping(lambda: one.session.abort_transaction(5.0))
+    assert one.cluster.coordinator.transactions[DRIVER].state == "Ongoing"

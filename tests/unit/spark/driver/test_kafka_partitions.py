@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.client.cluster import TopicInfo
+from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES
+from spark_kafka_sink.producer.append.partitioner import Partitioner
+from spark_kafka_sink.spark.driver.kafka_partitions import key_hashes
+from tests.integration.support.producing import rows
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.enums import Partitioner as Kind
+
+KEYS = [b"%d key" % number for number in range(300)] + [b"", None]
+COUNT = 7
+
+
+@pytest.mark.parametrize("kind", KEY_RULES)
+def test_keys_go_where_the_producer_puts_them(kind: Kind) -> None:
+    config = ProducerConfig.parse(
+        {"kafka.bootstrap.servers": "h:1", "kafka.partitioner": kind.value}
+    )
+    topic = TopicInfo("t", None, (1,) * COUNT, (0,) * COUNT)
+    chunk = rows("t", [b"v"] * len(KEYS), keys=KEYS)
+    targets = Partitioner(config, Random(1)).assign(chunk, (topic,)).targets.tolist()
+    hashes = key_hashes(kind, pa.array(KEYS, pa.binary())).to_pylist()
+    found = [COUNT if each is None else each % COUNT for each in hashes]
+    assert found == targets
+    assert len(np.unique(found)) >= COUNT
