@@ -59,7 +59,7 @@ def test_memory_is_bounded_by_the_buffer(codec: str, size: int, rate: float) -> 
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=500,
             check=False,
         )
     assert task.returncode == 0, task.stderr
