@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.driver.micro_batches import micro_batch_writer
     from spark_kafka_sink.spark.driver.registration import register
     from spark_kafka_sink.spark.driver.spark_errors import error_of
+    from spark_kafka_sink.spark.progress.progress import progress
     from spark_kafka_sink.spark.reports.last_report import last_report
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "error_of",
     "last_report",
     "micro_batch_writer",
+    "progress",
     "register",
     "repartition_by_kafka_partition",
     "summarize",
@@ -112,6 +114,7 @@ _MODULES = {
     "error_of": "spark_kafka_sink.spark.driver.spark_errors",
     "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.driver.micro_batches",
+    "progress": "spark_kafka_sink.spark.progress.progress",
     "register": "spark_kafka_sink.spark.driver.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.driver.kafka_partitions",
     "summarize": "spark_kafka_sink.report.summary",

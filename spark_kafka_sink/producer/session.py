@@ -29,6 +29,7 @@ from spark_kafka_sink.producer.context import SessionContext, make_context
 from spark_kafka_sink.producer.producer_state import ProducerState
 from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.producer.send.sender import Sender
+from spark_kafka_sink.producer.session_progress import SessionProgress
 from spark_kafka_sink.producer.session_settings import SessionSettings
 
 if TYPE_CHECKING:
@@ -159,6 +160,18 @@ class ProducerSession:
         self._accumulator.pool.measure(self.context.report.meters)
         report = self.context.report.build(task, int(duration * 1000))
         return replace(report, poison=self.context.bad_rows.build()).of_task(task)
+
+    def progress(self) -> SessionProgress:
+        """How far it has come; for any thread."""
+        persisted, sent, bytes_sent, retries = self.context.report.so_far()
+        return SessionProgress(
+            persisted=persisted,
+            sent=sent,
+            bytes_sent=bytes_sent,
+            retries=retries,
+            buffer_full=self._accumulator.pool.waiting_since is not None,
+            connected=bool(list(self.client.network.connected())),
+        )
 
     def close(self) -> None:
         """Let go of the client; what was not flushed is dropped."""

@@ -164,6 +164,19 @@ class ReportBuilder:
         """The broker asked for a pause of so many milliseconds."""
         self._throttle_ms += ms
 
+    def so_far(self) -> tuple[int, int, int, int]:
+        """Records acknowledged, records sent with acks=0, their bytes sent, batches sent again.
+
+        Quick, for any thread: for who watches while the session runs.
+        """
+        tallies = list(self._tallies.values())
+        return (
+            sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),
+            sum(each.records[DeliveryStatus.SENT] for each in tallies),
+            sum(each.wire_bytes for each in tallies),
+            self._retries,
+        )
+
     def failures(self) -> tuple[PartitionStatus, ...]:
         """What failed so far, each with its error: the statuses of a `DeliveryError`."""
         return tuple(

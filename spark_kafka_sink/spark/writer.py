@@ -27,7 +27,10 @@ from spark_kafka_sink.spark.commit_messages import (
     committed_report,
     finished_report,
 )
+from spark_kafka_sink.spark.progress.address import ProgressAddress
+from spark_kafka_sink.spark.progress.task_reporter import TaskReporter
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.session_conf import arrow_batch_limits
 from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
@@ -54,18 +57,22 @@ class TaskWriter:
         self.contract = contract
         self.origin = origin or WriteOrigin()
         self.session_folder = session_folder()
+        self.progress = ProgressAddress.find(report_folder())
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer, self.session_folder)
         try:
-            for rows in self.read(batches):
-                session = session or borrow_session(config, self.session_settings())
-                session.append(rows)
-            if session is None:
-                return DeliveryMessage(self.origin.of_task(DeliveryReport()))
-            session.flush()
+            with self.reporter() as reporter:
+                for rows in self.read(reporter.watch(batches)):
+                    session = session or reporter.attach(
+                        borrow_session(config, self.session_settings())
+                    )
+                    session.append(rows)
+                if session is None:
+                    return DeliveryMessage(self.origin.of_task(DeliveryReport()))
+                session.flush()
             report = session.report(task_info())
         except BaseException:
             if session is not None:
@@ -82,6 +89,10 @@ class TaskWriter:
             if batch.num_rows:
                 yield from read_chunks(batch, self.contract, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)
+
+    def reporter(self) -> TaskReporter:
+        """Tells who watches how far this task has come."""
+        return TaskReporter(self.progress, task_info())
 
     def session_settings(self) -> SessionSettings:
         """What the session is told beside the producer's configuration."""

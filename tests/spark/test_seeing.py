@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_kafka_sink import DeliveryReport
+from spark_kafka_sink import DeliveryReport, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
+    from spark_kafka_sink.spark.progress.write_progress import WriteProgress
     from tests.spark.support.console import Console
     from tests.spark.support.sink import Sink
 
@@ -63,3 +64,14 @@ def test_statistics_and_debug_events_reach_the_executors_console(
     events = re.findall(r"spark_kafka_sink\.debug\.msg (\w+) session=(\S+)", text)
     assert {name for name, _ in events} == {"append", "close", "assign_partition", "send", "answer"}
     assert {session for _, session in events} == {statistics["name"]}
+
+
+def test_the_progress_of_all_tasks_reaches_the_drivers_python(sink: Sink, topic: str) -> None:
+    seen: list[WriteProgress] = []
+    with progress(sink.spark, interval_s=0.2, show=seen.append):
+        sink.write(_frame(sink, 1000, 4), topic=topic)
+    last = seen[-1]
+    assert (last.rows, last.persisted, last.running, last.ended) == (1000, 1000, 0, 4)
+    count = len(seen)
+    sink.write(_frame(sink, 10, 1), topic=topic)
+    assert len(seen) == count

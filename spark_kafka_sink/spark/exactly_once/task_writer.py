@@ -105,13 +105,14 @@ class TransactionalTaskWriter(TaskWriter):
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer)
         try:
-            for rows in self.read(batches):
-                session = session or self._borrow(config, query_id, batch)
-                session.append(rows)
-            if session is None:
-                self._claim(config, query_id, batch)
-                return DeliveryReport(), None
-            session.flush()
+            with self.reporter() as reporter:
+                for rows in self.read(reporter.watch(batches)):
+                    session = session or reporter.attach(self._borrow(config, query_id, batch))
+                    session.append(rows)
+                if session is None:
+                    self._claim(config, query_id, batch)
+                    return DeliveryReport(), None
+                session.flush()
             report = session.report(task_info())
             transaction = self._left_open(session, report)
             if not session.has_claimed:

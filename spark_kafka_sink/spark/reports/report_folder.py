@@ -54,6 +54,12 @@ class ReportFolder:
         return [DeliveryReport.from_json(read_report(str(file))) for file in files]
 
 
+def report_folder() -> Path | None:
+    """The path of `ReportFolder.here`."""
+    folder = ReportFolder.here()
+    return None if folder is None else folder.path
+
+
 def latest(
     reports: Iterable[DeliveryReport], *, query_id: str = "", query_name: str = ""
 ) -> DeliveryReport | None:

@@ -1,0 +1,89 @@
+"""`progress`: shows how far writes have come, on the console or in a notebook."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
+from pyspark.sql.utils import is_remote
+
+from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.spark.progress.address import ProgressAddress
+from spark_kafka_sink.spark.progress.listener import ProgressListener
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from spark_kafka_sink.spark.progress.write_progress import WriteProgress
+
+INTERVAL_S = 2.0
+
+
+@contextmanager
+def progress(
+    spark: SparkSession | None = None,
+    *,
+    interval_s: float = INTERVAL_S,
+    show: Callable[[WriteProgress], None] | None = None,
+) -> Iterator[ProgressListener]:
+    """Show the progress of the writes, and micro-batches, that begin within the `with` block.
+
+    Every other second: records acknowledged, the rate, and what the tasks wait for; on stderr, or
+    in place below a notebook's cell. Tasks send it by UDP to a port of this process on
+    `spark.driver.host`. Where a network between executors and driver lets none through, nothing
+    is shown and the write goes on as ever.
+
+    Args:
+        spark: the session; any will do, as there is one Spark application in a process.
+        interval_s: seconds between two lines.
+        show: called instead with each `WriteProgress`, in a thread of its own.
+
+    Raises:
+        ReportError: there is no Spark application in this process, as with Spark Connect.
+    """
+    folder = ReportFolder.here()
+    context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way
+    if folder is None or context is None or (spark is None and is_remote()):
+        raise ReportError(
+            "progress() needs the Spark application in this process",
+            hint="With Spark Connect, look at last_report() after the write, or at the Spark UI.",
+        )
+    host = context.getConf().get("spark.driver.host") or "127.0.0.1"
+    try:
+        listener = ProgressListener(host, interval_s, show or _display())
+    except OSError as error:
+        raise ReportError(
+            f"progress() can't listen on {host}, spark.driver.host: {error}",
+            hint="Set spark.driver.host to an address of this machine.",
+        ) from error
+    try:
+        listener.address.publish(folder.path)
+        yield listener
+    finally:
+        ProgressAddress.withdraw(folder.path)
+        listener.close()
+
+
+def _display() -> Callable[[WriteProgress], None]:
+    """Below the cell in a notebook, else a line of stderr."""
+    if "ipykernel" in sys.modules:
+        from IPython.display import display
+
+        handle = display(_Line("waiting for the first task ..."), display_id=True)  # type: ignore[no-untyped-call]
+        return lambda found: handle.update(_Line(str(found)))
+    return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
+
+
+class _Line:
+    """Text that a notebook shows without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text

@@ -1,0 +1,110 @@
+"""The progress of a whole write: its tasks' added up; pure, times in seconds of a clock."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.spark.progress.task_progress import WaitsFor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_kafka_sink.spark.progress.task_progress import TaskProgress
+
+WINDOW_S = 10.0
+"""The current rate is that of so many seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteProgress:
+    """All tasks that were heard of, since the watching began."""
+
+    seconds: float = 0.0
+    """Since the first task was heard of."""
+    rows: int = 0
+    """Rows taken over from Spark."""
+    persisted: int = 0
+    """Records acknowledged, those of attempts that have failed included."""
+    sent: int = 0
+    """Records sent with acks=0."""
+    bytes_sent: int = 0
+    """Bytes of those, after compression."""
+    retries: int = 0
+    """Batches sent again."""
+    running: int = 0
+    """Tasks that run now."""
+    ended: int = 0
+    """Tasks that have ended, well or not."""
+    rate: float = 0.0
+    """Records acknowledged, or sent with acks=0, a second, over the last `WINDOW_S` seconds."""
+    waits_for: Mapping[WaitsFor, int]
+    """How many running tasks wait for what."""
+
+    def __str__(self) -> str:
+        records = self.persisted + self.sent
+        word = "acknowledged" if not self.sent else "sent"
+        tasks = f"{self.running:,} running, {self.ended:,} ended"
+        text = (
+            f"{records:,} records {word}, {self.rate:,.0f}/s, {self.bytes_sent / 1_000_000:,.1f} MB"
+        )
+        waits = [
+            f"{count:,} wait{'s' if count == 1 else ''} for {what}"
+            for what, count in self.waits_for.items()
+            if count and what is not WaitsFor.NOTHING
+        ]
+        again = [f"{self.retries:,} batches sent again"] if self.retries else []
+        return "; ".join([f"{self.seconds:,.0f} s: {text}", f"tasks: {tasks}", *waits, *again])
+
+
+class ProgressSum:
+    """Adds up what the tasks tell; used by one thread, or under a lock."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, tuple[TaskProgress, float]] = {}
+        """By task attempt id, which no two attempts of an application share: when it was heard."""
+        self._since: float | None = None
+        self._history: deque[tuple[float, int]] = deque()
+        """Records so far, at times within the window and one before it."""
+
+    def take(self, progress: TaskProgress, now: float) -> None:
+        """A task has told its progress; datagrams may come twice or in another order."""
+        last = self._tasks.get(progress.task_attempt_id)
+        if last is not None and (last[0].done or last[0].rows > progress.rows):
+            return
+        if self._since is None:
+            self._since = now
+            self._history.append((now, 0))
+        self._tasks[progress.task_attempt_id] = progress, now
+
+    def total(self, now: float, silence_s: float) -> WriteProgress:
+        """What is known now; a task that was silent for so long is not counted as running."""
+        if self._since is None:
+            return WriteProgress(waits_for={})
+        tasks = [task for task, _ in self._tasks.values()]
+        running = [
+            task for task, at in self._tasks.values() if not task.done and now - at < silence_s
+        ]
+        persisted, sent = sum(t.persisted for t in tasks), sum(t.sent for t in tasks)
+        return WriteProgress(
+            seconds=now - self._since,
+            rows=sum(task.rows for task in tasks),
+            persisted=persisted,
+            sent=sent,
+            bytes_sent=sum(task.bytes_sent for task in tasks),
+            retries=sum(task.retries for task in tasks),
+            running=len(running),
+            ended=len(tasks) - len(running),
+            rate=self._rate(now, persisted + sent),
+            waits_for=Counter(task.waits_for for task in running),
+        )
+
+    def _rate(self, now: float, records: int) -> float:
+        history = self._history
+        while len(history) > 1 and history[1][0] <= now - WINDOW_S:
+            history.popleft()
+        before, earlier = history[0]
+        if now > history[-1][0]:
+            history.append((now, records))
+        return (records - earlier) / (now - before) if now > before else 0.0

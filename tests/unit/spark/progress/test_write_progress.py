@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_kafka_sink.spark.progress.task_progress import TaskProgress, WaitsFor
+from spark_kafka_sink.spark.progress.write_progress import ProgressSum
+
+SILENCE_S = 10.0
+ONE = TaskProgress(partition_id=0, task_attempt_id=1, rows=200, persisted=100, bytes_sent=2_000_000)
+TWO = TaskProgress(
+    partition_id=1, task_attempt_id=2, rows=50, persisted=50, waits_for=WaitsFor.KAFKA_ROOM
+)
+
+
+def test_a_datagram_is_read_back() -> None:
+    assert TaskProgress.decode(TWO.encode("secret"), "secret") == TWO
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        TWO.encode("another"),
+        json.dumps({"token": "secret"}).encode(),
+        TWO.encode("secret").replace(b"50", b'"x"'),
+    ],
+)
+def test_what_strangers_send_is_nothing(datagram: bytes) -> None:
+    assert TaskProgress.decode(datagram, "secret") is None
+
+
+def test_tasks_add_up() -> None:
+    total = ProgressSum()
+    total.take(ONE, 100.0)
+    total.take(TWO, 101.0)
+    found = total.total(102.0, SILENCE_S)
+    assert (found.rows, found.persisted, found.running, found.ended) == (250, 150, 2, 0)
+    assert found.rate == 75.0
+    assert str(found) == (
+        "2 s: 150 records acknowledged, 75/s, 2.0 MB; tasks: 2 running, 0 ended; "
+        "1 waits for rows from Spark; 1 waits for room in the buffer, as Kafka takes less than "
+        "Spark gives"
+    )
+
+
+def test_late_and_doubled_datagrams_change_nothing() -> None:
+    done = TaskProgress(partition_id=0, task_attempt_id=1, rows=300, persisted=300, done=True)
+    total = ProgressSum()
+    for progress in (ONE, done, done, ONE):
+        total.take(progress, 1.0)
+    found = total.total(2.0, SILENCE_S)
+    assert (found.rows, found.persisted, found.running, found.ended) == (300, 300, 0, 1)
+
+
+def test_a_task_that_is_silent_does_not_run() -> None:
+    total = ProgressSum()
+    total.take(ONE, 1.0)
+    assert total.total(1.0 + SILENCE_S, SILENCE_S).running == 0
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    total = ProgressSum()
+    for second in range(100):
+        records = 1000 if second < 50 else 1000 + (second - 50) * 10
+        total.take(TaskProgress(partition_id=0, task_attempt_id=1, persisted=records), second)
+        rate = total.total(second, SILENCE_S).rate
+    assert rate == pytest.approx(10)
+
+
+def test_before_the_first_task_there_is_nothing() -> None:
+    assert ProgressSum().total(5.0, SILENCE_S).persisted == 0
