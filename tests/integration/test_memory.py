@@ -49,7 +49,7 @@ def slow_broker(bytes_per_second: float) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("codec", "size", "rate"),
-    [("none", 500_000_000, 50e6), ("lz4", 150_000_000, 15e6)],
+    [("none", 240_000_000, 12e6), ("lz4", 120_000_000, 6e6)],
     ids=["none", "lz4"],
 )
 def test_memory_is_bounded_by_the_buffer(codec: str, size: int, rate: float) -> None:
