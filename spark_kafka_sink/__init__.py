@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.driver.spark_errors import error_of
     from spark_kafka_sink.spark.progress.progress import progress
     from spark_kafka_sink.spark.reports.last_report import last_report
+    from spark_kafka_sink.testing import assert_written
 
 __all__ = [
     "AuthenticationError",
@@ -97,6 +98,7 @@ __all__ = [
     "UnknownTopicError",
     "__version__",
     "advise",
+    "assert_written",
     "error_of",
     "last_report",
     "micro_batch_writer",
@@ -111,6 +113,7 @@ _MODULES = {
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "advise": "spark_kafka_sink.report.advisor",
+    "assert_written": "spark_kafka_sink.testing",
     "error_of": "spark_kafka_sink.spark.driver.spark_errors",
     "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.driver.micro_batches",

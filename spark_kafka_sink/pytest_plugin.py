@@ -1,7 +1,8 @@
 """A pytest plugin: the fixture `kafka_broker` is an embedded broker of the test's own.
 
-Options come from a marker: `@pytest.mark.kafka_broker(nodes=3, topics={"events": 4})`; those of
-the test go over those of its class, and those over its module's.
+It creates topics when they are written. Other options come from a marker:
+`@pytest.mark.kafka_broker(nodes=3, topics={"events": 4})`; those of the test go over those of its
+class, and those over its module's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     """An embedded Kafka broker, which ends with the test."""
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"auto_create_topics": True}
     for mark in reversed(list(request.node.iter_markers(MARKER))):
         if mark.args:
             pytest.fail(f"the marker {MARKER} takes keywords only, not {mark.args}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_kafka_sink.broker.cluster.new_topic import NewTopic
 from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.broker.faults.faults import Faults
 from spark_kafka_sink.broker.listeners import reachable
 from spark_kafka_sink.broker.runtime import BrokerRuntime
@@ -149,13 +151,25 @@ class EmbeddedBroker(SecurityControls):
         self.run(lambda cluster: cluster.topics.create(new))
 
     def end_offsets(self, topic: str) -> list[int]:
-        """The end of each partition's log, by partition; of no partitions if there is no topic."""
+        """The end of each partition's log, by partition.
 
-        def read(cluster: Cluster) -> list[int]:
-            found = cluster.topics.named(topic)
-            return [p.log.end_offset for p in found.partitions] if found else []
+        Raises:
+            UnknownTopicError: there is no such topic.
+        """
+        return self.run(lambda cluster: [p.log.end_offset for p in _partitions(cluster, topic)])
 
-        return self.run(read)
+    def records(self, *topics: str) -> ConsumerRecords:
+        """What a read_committed consumer gets of topics, by topic, partition and offset.
+
+        Raises:
+            UnknownTopicError: there is no such topic.
+        """
+        return ConsumerRecords(
+            record
+            for topic in topics
+            for partition, log in enumerate(self.run(partial(_logs, topic=topic)))
+            for record in read_committed(topic, partition, *log)
+        )
 
     def batches(self, topic: str, partition: int) -> list[bytes]:
         """The batches in a partition's log, whole, in order of offsets."""
@@ -229,6 +243,19 @@ class EmbeddedBroker(SecurityControls):
             UnknownTopicError: there is no such partition.
         """
         return self.run(lambda cluster: _state(_partition(cluster, topic, partition)))
+
+
+def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
+    found = cluster.topics.named(topic)
+    if found is None:
+        raise UnknownTopicError("there is no such topic", topic=topic, hint="Create it first")
+    return list(found.partitions)
+
+
+def _logs(cluster: Cluster, topic: str) -> list[tuple[list[bytes], int]]:
+    """Each partition's batches and its last stable offset."""
+    partitions = _partitions(cluster, topic)
+    return [([bytes(b.data) for b in each.log], each.last_stable_offset) for each in partitions]
 
 
 def _partition(cluster: Cluster, topic: str, index: int) -> Partition:

@@ -1,9 +1,11 @@
-"""The package's extras: libraries that some options need."""
+"""The package's extras: libraries that some options and tools need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -24,6 +26,7 @@ _EXTRAS = {
     "oauth": _Extra(("authlib", "requests"), _EVERYWHERE),
     "msk-iam": _Extra(("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
     "gssapi": _Extra(("gssapi",), _EVERYWHERE),
+    "testing": _Extra(("chispa", "pandas")),
 }
 
 
@@ -33,9 +36,23 @@ def require_extra(extra: str, option: str) -> None:
     Raises:
         ConfigError: it is not installed.
     """
-    wanted = _EXTRAS[extra]
-    if any(find_spec(module) is None for module in wanted.modules):
-        raise ConfigError(
-            f"option {option} needs a library that is not installed",
-            hint=f"Install it on {wanted.place}: pip install 'spark-kafka-sink[{extra}]'.",
-        )
+    if any(find_spec(module) is None for module in _EXTRAS[extra].modules):
+        raise _missing(extra, f"option {option}")
+
+
+def import_extra(extra: str, module: str, user: str) -> Any:
+    """Import a module of an extra for `user`, which an error names.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    if find_spec(module.partition(".")[0]) is None:
+        raise _missing(extra, user)
+    return import_module(module)
+
+
+def _missing(extra: str, user: str) -> ConfigError:
+    return ConfigError(
+        f"{user} needs a library that is not installed",
+        hint=f"Install it on {_EXTRAS[extra].place}: pip install 'spark-kafka-sink[{extra}]'.",
+    )

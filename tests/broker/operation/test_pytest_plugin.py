@@ -14,6 +14,7 @@ PLUGIN = ("-p", "spark_kafka_sink.pytest_plugin", "-p", "no:kafkaprod", "-p", "n
 TESTS = """
     import socket
     import pytest
+    from spark_kafka_sink import UnknownTopicError
 
     pytestmark = pytest.mark.kafka_broker(topics={"a": 2})
 
@@ -30,8 +31,26 @@ TESTS = """
 
         @pytest.mark.kafka_broker(topics={"b": 1}, nodes=2, replication_factor=2)
         def test_the_nearest_marker_wins(self, kafka_broker):
-            assert kafka_broker.end_offsets("a") == []
+            with pytest.raises(UnknownTopicError, match="no such topic"):
+                kafka_broker.end_offsets("a")
             assert len(kafka_broker.nodes) == 2
+"""
+
+WITHOUT_A_MARKER = """
+    from confluent_kafka import Producer
+
+    def test_a_topic_is_there_when_it_is_written(kafka_broker):
+        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        producer.produce("events", value=b"v", key=b"k", headers=[("h", b"x"), ("n", None)])
+        producer.produce("events", value=None)
+        assert producer.flush(60) == 0
+        first, second = kafka_broker.records("events")
+        assert (first.key, first.value, first.headers) == (b"k", b"v", [("h", b"x"), ("n", None)])
+        assert (second.key, second.value, second.headers) == (None, None, [])
+        assert (first.topic, first.partition, first.offset, second.offset) == ("events", 0, 0, 1)
+        frame = kafka_broker.records("events").to_pandas()
+        assert list(frame["value"]) == [b"v", None]
+        assert frame["timestamp"][0] == first.timestamp
 """
 
 
@@ -39,6 +58,11 @@ def test_the_fixture_and_its_marker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("--strict-markers", *PLUGIN)
     result.assert_outcomes(passed=3)
+
+
+def test_the_fixture_without_a_marker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(WITHOUT_A_MARKER)
+    pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import EmbeddedBroker, UnknownTopicError
 from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
@@ -131,7 +131,8 @@ def test_a_restart_finds_everything(folder: str) -> None:
         batches = kafka.batches("t", 0)
     with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
         assert kafka.end_offsets("t") == [21, 0]
-        assert kafka.end_offsets("gone") == []
+        with pytest.raises(UnknownTopicError):
+            kafka.end_offsets("gone")
         assert kafka.batches("t", 0) == batches
         found = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0]
         assert found.topic_id == topic_id

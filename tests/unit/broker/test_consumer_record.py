@@ -1,0 +1,47 @@
+"""What a consumer reads of a log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
+from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
+from tests.support.harness.batches import batch
+
+
+def marker(base: int, producer: int, *, commit: bool) -> bytes:
+    made = control_batch(EndTransactionMarker(producer_id=producer, epoch=1, commit=commit), 1)
+    return base.to_bytes(8, "big") + made[8:]
+
+
+LOG = [
+    batch((b"a",), base=0, producer=1),
+    batch((b"b",), base=1, producer=2),
+    batch((b"c",), base=2),
+    marker(3, 2, commit=False),
+    marker(4, 1, commit=True),
+    batch((b"d",), base=5),
+    batch((b"e",), base=6, producer=3),
+]
+
+
+def test_aborted_rows_and_those_behind_an_open_transaction_are_left_out() -> None:
+    found = list(read_committed("t", 3, LOG, 6))
+    assert [(each.offset, each.value) for each in found] == [(0, b"a"), (2, b"c"), (5, b"d")]
+    assert {(each.topic, each.partition) for each in found} == {("t", 3)}
+
+
+def test_records_are_a_table() -> None:
+    table = ConsumerRecords(read_committed("t", 0, LOG, 6)).to_arrow()
+    assert table.column("value").to_pylist() == [b"a", b"c", b"d"]
+    assert table.column("headers").null_count == 3
+    assert ConsumerRecords().to_arrow().schema == table.schema
+
+
+def test_spark_is_handed_the_table() -> None:
+    class Session:
+        def createDataFrame(self, data: Any, /) -> Any:  # noqa: N802 - PySpark's name
+            return data
+
+    records = ConsumerRecords(read_committed("t", 0, LOG, 6))
+    assert records.to_spark(Session()) == records.to_arrow()
