@@ -142,3 +142,6 @@ def test_a_transaction_that_has_timed_out_ends_the_session(one: World) -> None:
     one.steps(3)
     with pytest.raises(DeliveryError, match="has been open for"):
         _ = one.session.transaction
+    transactions = one.session.context.transactions
+    assert transactions is not None
+    assert transactions.transaction is None
