@@ -45,9 +45,9 @@ class BrokerArguments:
         typer.Option(help="What clients are told instead: host:port of each node, with commas."),
     ] = None
     nodes: Annotated[int, typer.Option(help="Nodes of the cluster, on ports in a row.")] = 1
-    auto_create: Annotated[bool, typer.Option(help="Create a topic when a client asks for it.")] = (
-        True
-    )
+    auto_create_topics: Annotated[
+        bool, typer.Option(help="Create a topic when a client asks for it.")
+    ] = DEFAULTS.auto_create_topics
     topic_config: Annotated[
         list[str] | None,
         typer.Option(
@@ -192,7 +192,7 @@ class BrokerArguments:
             "host": self.host,
             "advertised_listeners": self.advertised_listeners,
             "nodes": self.nodes,
-            "auto_create_topics": self.auto_create,
+            "auto_create_topics": self.auto_create_topics,
             "follower_lag_ms": self.follower_lag_ms,
             "data_dir": self.data_dir,
             "storage": self.storage,

@@ -19,7 +19,12 @@ from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # tables cut the names of options at 80 columns
+)
 
 app.add_typer(transactions, name="transactions")
 app.command()(doctor)

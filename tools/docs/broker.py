@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _KEYWORDS: Mapping[str, str] = {
     "topic": "topics",
     "topic_config": "topic_configs",
-    "auto_create": "auto_create_topics",
     "fault": "faults",
     "sasl_user": "sasl",
     "sasl_mechanism": "sasl_mechanisms",

@@ -62,6 +62,7 @@ OPTIONS = {
 
 def test_the_broker_does_what_its_options_say() -> None:
     command = [*KAFKAPROD, "broker", "--port", "0", *chain.from_iterable(OPTIONS.items())]
+    command.append("--auto-create-topics")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             with RawClient(next_line(process).split()[-1]) as raw:
