@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.api_driver import ApiDriver
 from spark_kafka_sink.admin.denials import denied, on_topic
+from spark_kafka_sink.admin.handlers.describe_topics import DescribeTopicsHandler
 from spark_kafka_sink.admin.handlers.fetch import LATEST, ListOffsetsHandler
 from spark_kafka_sink.admin.handlers.topics import (
     ConfigResource,
@@ -87,6 +88,22 @@ class TopicAdmin:
             if self._is_served(name, deadline):
                 return made
 
+    def create(self, topic: NewTopic, deadline: float | None) -> bool:
+        """Make a topic unless there is one, and wait until it is served; whether this made it.
+
+        Raises:
+            ConfigError: the brokers refuse a setting.
+            AuthorizationError: a right is missing, which it names.
+            BrokerUnavailableError: the deadline has passed.
+        """
+        if self._exists(topic.name, deadline):  # Create may be denied for one that is there
+            return False
+        made = False
+        while True:
+            made = self._create(topic, deadline) or made
+            if self._is_served(topic.name, deadline):
+                return made
+
     def check_compacted(
         self, name: str, configs: Mapping[str, str], deadline: float | None
     ) -> None:
@@ -146,6 +163,14 @@ class TopicAdmin:
         values = [result.value or {} for result in driver.results.values()]
         found = [value for told in values if (value := told.get(name)) is not None]
         return min(found, key=_as_number, default=None)
+
+    def _exists(self, name: str, deadline: float | None) -> bool:
+        """Whether some broker knows the topic, and this client may see it."""
+        any_broker: AnyBrokerLookup[str] = AnyBrokerLookup(self._client)
+        driver = ApiDriver(self._client, DescribeTopicsHandler(), any_broker, (name,))
+        if not driver.run(deadline):
+            raise self._client.unavailable(f"asking for topic {name}", driver.latest_code)
+        return not driver.results[name].code
 
     def _create(self, topic: NewTopic, deadline: float | None) -> bool:
         """Whether the topic is new."""

@@ -10,6 +10,7 @@ from spark_kafka_sink.config.known_keys import SERIALIZERS
 from spark_kafka_sink.config.names import SINK_NAMES
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.properties import parse_properties
+from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,6 +47,8 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(name: str, known: Mapping[str, str]) -> str:
+    if known and name.lower().startswith(CONFIG_PREFIX):
+        return name
     return known.get(name.lower(), f"{PREFIX}{name.removeprefix(PREFIX)}")
 
 

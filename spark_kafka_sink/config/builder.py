@@ -20,6 +20,7 @@ from spark_kafka_sink.config.enums import (
     Acks,
     Codec,
     Partitioner,
+    Preflight,
     Profile,
     RecoveryStrategy,
     ReportTasks,
@@ -34,6 +35,7 @@ from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules
 from spark_kafka_sink.config.security.builder import build_security
 from spark_kafka_sink.config.throttling import ThrottlingConfig
+from spark_kafka_sink.config.topics.creation import TopicCreation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +91,12 @@ def build(options: Mapping[str, str]) -> Settings:
     del producer["transaction_timeout_ms"]
     return Settings(
         producer=producer | {"security": security},
-        sink=_sink_fields(sink_values) | {"profile": profile, "exactly_once": exactly_once},
+        sink=_sink_fields(sink_values)
+        | {
+            "profile": profile,
+            "exactly_once": exactly_once,
+            "topic_creation": TopicCreation.from_options(sink_values, given.sink),
+        },
     )
 
 
@@ -182,6 +189,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "report_path": report_path or None,
         "report_tasks": ReportTasks(values["report.tasks"]),
         "summary": Summary(values["summary"]),
+        "preflight": Preflight(values["preflight"]),
         "dead_letters": _dead_letters(values),
         "throttling": ThrottlingConfig.from_options(values),
         **_exporter_fields(values),

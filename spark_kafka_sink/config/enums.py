@@ -87,6 +87,16 @@ class Summary(StrEnum):
     FULL = "full"
 
 
+class Preflight(StrEnum):
+    """preflight: what the checks of the brokers before the first task do."""
+
+    OFF = "off"
+    WARN = "warn"
+    """End the write where every task would fail, log the rest."""
+    FAIL = "fail"
+    """End the write where anything is wrong."""
+
+
 class Profile(StrEnum):
     """A named set of options, one file each in `conf/`."""
 

@@ -11,6 +11,7 @@ from spark_kafka_sink.config.enums import (
     Acks,
     Codec,
     Partitioner,
+    Preflight,
     Profile,
     RecoveryStrategy,
     ReportTasks,
@@ -19,6 +20,7 @@ from spark_kafka_sink.config.enums import (
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
+from spark_kafka_sink.config.topics.creation import TopicCreation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +115,8 @@ class SinkConfig:
     report_tasks: ReportTasks = ReportTasks.SLOWEST
     summary: Summary = Summary.AUTO
     profile: Profile = Profile.NONE
+    preflight: Preflight = Preflight.OFF
+    topic_creation: TopicCreation = field(default_factory=TopicCreation)
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     prometheus_textfile: str | None = None

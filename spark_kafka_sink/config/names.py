@@ -23,6 +23,7 @@ from spark_kafka_sink.config.security.names import (
     SECURITY_PREFIXES,
 )
 from spark_kafka_sink.config.security.options import SECURITY_OPTIONS
+from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,9 @@ def split_options(options: Mapping[str, str]) -> GivenOptions:
         elif name in SINK_NAMES:
             refuse_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
             given.sink[SINK_NAMES[name]] = value
+        elif name.startswith(CONFIG_PREFIX):
+            refuse_misplaced(name, name, value)
+            given.sink[name] = value
         else:
             _check_foreign_name(name)
     return given

@@ -12,6 +12,7 @@ from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
 from spark_kafka_sink.config.enums import (
     JAVA_PARTITIONERS,
     Partitioner,
+    Preflight,
     Profile,
     ReportTasks,
     Summary,
@@ -19,6 +20,7 @@ from spark_kafka_sink.config.enums import (
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.option import MAX_INT, Importance, Kind, Option, Value
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
+from spark_kafka_sink.config.topics.creation import TOPIC_CREATION_OPTIONS
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
 
@@ -349,6 +351,13 @@ SINK_OPTIONS: tuple[Option, ...] = (
         choices=tuple(Profile),
     ),
     _text(
+        "preflight",
+        Preflight.OFF.value,
+        "Let the driver connect and look at the topic before any task. warn: end the write where "
+        "every task would fail, log what is doubtful; fail: end it for that, too; off: no check.",
+        choices=tuple(Preflight),
+    ),
+    _text(
         "metrics.prometheus.textfile",
         None,
         "File for node_exporter's textfile collector; the driver writes it after each write.",
@@ -363,6 +372,7 @@ SINK_OPTIONS: tuple[Option, ...] = (
         False,
         "Record the driver's metrics after each write with OpenTelemetry's meter provider.",
     ),
+    *TOPIC_CREATION_OPTIONS,
     *EXACTLY_ONCE_OPTIONS,
     *DEAD_LETTER_OPTIONS,
     *THROTTLING_OPTIONS,

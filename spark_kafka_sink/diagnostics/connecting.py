@@ -106,7 +106,7 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     return Finding.failure(first.step, error, local=local)
 
 
-_OFF = "Executors may reach them although this host does not"
+_OFF = "If executors reach the brokers and this host does not, set preflight=off"
 
 
 def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:

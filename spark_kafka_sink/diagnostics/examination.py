@@ -82,6 +82,24 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
     return judge_unreachable(found, len(servers))
 
 
+def create_topic(client: BlockingClient, config: SinkConfig) -> None:
+    """Create the topic where that is asked for and there is none; it may take max.block.ms.
+
+    Raises:
+        KafkaProdError: it can't be created.
+    """
+    wanted, name = config.topic_creation, config.topic
+    if not wanted.create or name is None:
+        return
+    topic = NewTopic(
+        name=name,
+        partitions=wanted.partitions,
+        replication=wanted.replication_factor,
+        configs=dict(wanted.configs),
+    )
+    TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
+
+
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
     """Whether the topics that are known take what is to be written."""
     topics = intent.topics

@@ -127,8 +127,8 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     absent = error_name(ErrorCode.unknown_topic_or_partition)
     server = config.bootstrap_servers[0]
     make = (
-        "correct the name, or create the topic: kafka-topics --bootstrap-server "
-        f"{server} --create --topic {name}"
+        "correct the name, or create the topic: topic.create=true, or kafka-topics "
+        f"--bootstrap-server {server} --create --topic {name}"
     )
     why = None
     if creation is None:

@@ -22,7 +22,7 @@ from spark_kafka_sink.spark.exactly_once.planning import (
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
-from spark_kafka_sink.spark.shipped_files import check_security
+from spark_kafka_sink.spark.shipped_files import check_brokers, check_security
 from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
 from spark_kafka_sink.spark.table import table_schema, write_options
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
@@ -78,7 +78,8 @@ class KafkaProdDataSource(DataSource):
             ConfigError: an option is wrong, or the save mode is overwrite.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
-            KafkaProdError: with exactly-once, the decision log can't be read.
+            KafkaProdError: every task would fail (see check_brokers); with exactly-once, the
+                decision log can't be read.
         """
         if overwrite:
             raise ConfigError(
@@ -90,6 +91,7 @@ class KafkaProdDataSource(DataSource):
         config, contract = self._settle(schema)
         warn_of_shown_secrets(write_options(schema, self.options))
         check_security(config.producer)
+        check_brokers(config, contract)
         exactly_once = config.exactly_once.exactly_once
         planned = plan_write(config, contract, origin) if exactly_once else None
         Publication.of_write(config, origin).announce()
@@ -104,8 +106,8 @@ class KafkaProdDataSource(DataSource):
             ConfigError: an option is wrong, the output mode is complete, or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
-            KafkaProdError: with exactly-once, the decision log can't be read, or a decision not be
-                finished.
+            KafkaProdError: every task would fail (see check_brokers); with exactly-once, the
+                decision log can't be read, or a decision not be finished.
         """
         if overwrite:
             raise ConfigError(
@@ -119,6 +121,7 @@ class KafkaProdDataSource(DataSource):
             warn_of_shown_secrets(write_options(schema, self.options))
             check_security(config.producer, of_stream=True)
             check_report_folder(config)
+            check_brokers(config, contract, of_stream=True)
         if config.exactly_once.exactly_once:
             check_stream_options(config, write_options(schema, self.options))
             if _planning():

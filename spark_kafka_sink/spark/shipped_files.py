@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkFiles
 
+from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.security import preflight
 from spark_kafka_sink.security.shipped_files import located
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.spark.contract import Contract
 
 
 def session_folder() -> str | None:
@@ -52,6 +54,27 @@ def check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     """
     check = preflight.STREAMS.check if of_stream else preflight.check_security
     check(with_shipped_files(config).security)
+
+
+def check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = False) -> None:
+    """Look at the brokers, and create a missing topic where that is wanted (preflight.py).
+
+    Args:
+        config: the sink's, as the user gave it.
+        contract: the columns of the rows.
+        of_stream: a micro-batch is planned.
+
+    Raises:
+        KafkaProdError: every task would fail; with preflight=fail also where some might.
+    """
+    if config.preflight is Preflight.OFF and not config.topic_creation.create:
+        return
+    from spark_kafka_sink.diagnostics.examination import Intent  # not without a check
+    from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
+
+    located = replace(config, producer=with_shipped_files(config.producer))
+    intent = Intent(config=located, has_key=contract.key is not None)
+    PREFLIGHT.check(intent, of_stream=of_stream)
 
 
 def _root() -> Path | None:

@@ -29,6 +29,7 @@ from spark_kafka_sink.config.security.sasl.jaas import parse_jaas
 from spark_kafka_sink.config.security.sasl.login_options import holds_secret
 from spark_kafka_sink.config.security.sasl.sasl_config import JAAS
 from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,4 +117,4 @@ def write_options(schema: StructType, options: Mapping[str, str]) -> dict[str, s
 
 def _is_ours(name: str) -> bool:
     """Spark mixes in properties of its own, and each option again as `option.<name>`."""
-    return name.lower().startswith(PREFIX) or name.lower() in SINK_NAMES
+    return name.lower().startswith((PREFIX, CONFIG_PREFIX)) or name.lower() in SINK_NAMES

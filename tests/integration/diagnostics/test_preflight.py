@@ -1,0 +1,74 @@
+"""What the driver finds out before a write, on a broker."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
+from spark_kafka_sink.diagnostics.preflight import examine
+from tests.integration.support.servers import closed_port, listening, say_nothing
+
+
+def found(servers: str, *, has_key: bool = True, **options: str) -> list[Finding]:
+    return found_with(servers, options, has_key=has_key)
+
+
+def found_with(servers: str, options: dict[str, str], *, has_key: bool = True) -> list[Finding]:
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    given = {"kafka.bootstrap.servers": servers, "topic": "t", "preflight": "warn", **named}
+    return examine(Intent(config=SinkConfig.parse(given), has_key=has_key))
+
+
+def problems(findings: list[Finding]) -> list[tuple[Step, Severity, bool]]:
+    fine = {Severity.OK, Severity.NOTE}
+    return [(one.step, one.severity, one.local) for one in findings if one.severity not in fine]
+
+
+def test_what_is_found_out_before_a_write() -> None:
+    compacted = {"c": {"cleanup.policy": "compact"}}
+    with EmbeddedBroker(topics={"t": 1, "c": 1}, topic_configs=compacted) as kafka:
+        servers = kafka.bootstrap_servers
+        assert problems(found(servers)) == []
+        assert problems(found(f"{closed_port()},{servers}")) == []
+        no_key = [(Step.SETTINGS, Severity.ERROR, False)]
+        assert problems(found(servers, has_key=False, topic="c")) == no_key
+        assert problems(found(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
+        letters = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "gone"}
+        assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.WARNING, False)]
+
+
+def test_a_topic_is_created_once_as_its_options_say() -> None:
+    wanted = {
+        "topic": "new",
+        "topic__create": "true",
+        "topic__partitions": "3",
+        "topic__config__retention__ms": "60000",
+    }
+    off = {**wanted, "preflight": "off"}
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        servers = kafka.bootstrap_servers
+        with ThreadPoolExecutor(2) as pool:  # two jobs at once
+            jobs = [pool.submit(found_with, servers, wanted) for _ in range(2)]
+            assert [problems(job.result(60)) for job in jobs] == [[], []]
+        assert len(kafka.end_offsets("new")) == 3
+        assert problems(found_with(servers, off)) == []
+        assert found_with(servers, {**off, "topic": "other"}) == []
+        assert len(kafka.end_offsets("other")) == 3
+        with pytest.raises(ConfigError, match=r"no\.such"):
+            found_with(servers, {**wanted, "topic": "third", "topic__config__no__such": "1"})
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
+def test_servers_that_cannot_be_reached(silent: bool) -> None:
+    short = {"kafka__max__block__ms": "300"}
+    with listening(say_nothing) as black:
+        servers = f"{closed_port()},{black}" if silent else closed_port()
+        [finding] = found_with(servers, short)
+    assert (finding.severity, finding.local) == (Severity.ERROR, silent)
+    assert "preflight=off" in (finding.hint or "")

@@ -1,0 +1,50 @@
+"""The options of a topic that the driver creates."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.config.topics.creation import TopicCreation
+
+
+def parsed(**options: str) -> TopicCreation:
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    return SinkConfig.parse({"kafka.bootstrap.servers": "kafka:9092", **named}).topic_creation
+
+
+def test_what_is_left_out_is_the_brokers_default() -> None:
+    assert parsed(topic="t") == TopicCreation()
+    assert parsed(topic="t", topic__create="true") == TopicCreation(create=True)
+
+
+def test_settings_of_the_topic() -> None:
+    found = parsed(
+        topic="t",
+        topic__create="true",
+        topic__partitions="8",
+        topic__replication__factor="3",
+        topic__config__retention__ms="1000",
+        topic__config__cleanup__policy="compact",
+    )
+    assert found == TopicCreation(
+        create=True,
+        partitions=8,
+        replication_factor=3,
+        configs=(("cleanup.policy", "compact"), ("retention.ms", "1000")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"topic": "t", "topic__partitions": "8"}, "option topic.partitions is set"),
+        ({"topic": "t", "topic__config__a": "1"}, "option topic.config.a is set"),
+        ({"topic__create": "true"}, "no topic is named"),
+        ({"topic": "t", "topic__creat": "true"}, "Did you mean topic.create"),
+    ],
+)
+def test_what_contradicts_itself(options: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        parsed(**options)

@@ -1,0 +1,81 @@
+"""Which findings end a write before its tasks, and how often the brokers are asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafka_sink.common.clock import ManualClock
+from spark_kafka_sink.common.errors import BrokerUnavailableError, KafkaProdError
+from spark_kafka_sink.config.enums import Preflight
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.preflight import KEPT_S, PreflightCheck, stopping
+
+ERROR = BrokerUnavailableError("nobody is there")
+FINE = Finding.ok(Step.TOPIC, "all is well")
+DOUBTFUL = Finding.warning(Step.SETTINGS, ERROR)
+CERTAIN = Finding.failure(Step.CONNECT, ERROR)
+HERE_ALONE = Finding.failure(Step.CONNECT, ERROR, local=True)
+
+
+@pytest.mark.parametrize(
+    ("finding", "with_warn", "with_fail"),
+    [
+        (FINE, False, False),
+        (DOUBTFUL, False, True),
+        (HERE_ALONE, False, True),
+        (CERTAIN, True, True),
+    ],
+)
+def test_what_ends_a_write(finding: Finding, with_warn: bool, with_fail: bool) -> None:
+    assert (stopping([FINE, finding], Preflight.WARN) is not None) is with_warn
+    assert (stopping([FINE, finding], Preflight.FAIL) is not None) is with_fail
+
+
+class Asked:
+    """Counts how often the brokers are asked."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = list(findings)
+        self.times = 0
+
+    def __call__(self, _intent: Intent) -> list[Finding]:
+        self.times += 1
+        return self.findings
+
+
+def intent(**options: str) -> Intent:
+    given = {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", "preflight": "warn", **options}
+    return Intent(config=SinkConfig.parse(given), has_key=True)
+
+
+def test_a_stream_that_has_passed_is_never_checked_again_and_a_batch_after_a_while() -> None:
+    clock, asked = ManualClock(), Asked(FINE)
+    check = PreflightCheck(clock=clock, examine=asked)
+    check.check(intent(), of_stream=True)
+    clock.advance(KEPT_S + 1)
+    check.check(intent(), of_stream=True)
+    assert asked.times == 1
+    check.check(intent())
+    check.check(intent())
+    assert asked.times == 2
+    check.check(intent(topic="other"))
+    assert asked.times == 3
+
+
+def test_what_has_failed_is_checked_again_and_off_asks_nobody() -> None:
+    asked = Asked(CERTAIN)
+    check = PreflightCheck(examine=asked)
+    for _ in range(2):
+        with pytest.raises(KafkaProdError, match="nobody is there"):
+            check.check(intent(), of_stream=True)
+    assert asked.times == 2
+    check.check(intent(preflight="off"))
+    assert asked.times == 2
+
+
+def test_what_is_doubtful_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    PreflightCheck(examine=Asked(FINE, DOUBTFUL)).check(intent())
+    [line] = caplog.messages
+    assert line == "preflight: nobody is there"
