@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.torture_eos.deeds import Deeds
 from tools.torture_eos.plans.kinds import KILL_DRIVERS, TWO_DRIVERS
+from tools.torture_eos.seam.reporting import trace_size
 from tools.torture_eos.stage import Stage, StuckError
 from tools.torture_eos.stops import Stops
 
@@ -35,6 +36,7 @@ class Director:
         folder: Path,
         spec: dict[str, Any],
     ) -> None:
+        self._folder = folder
         self.stage = Stage(drivers, plan.profile, folder, spec)
         self.stops = Stops(cluster, plan, folder, spec["topic"])
         self._drivers_wanted = 2 if any(fault.deed in TWO_DRIVERS for fault in plan.faults) else 1
@@ -44,19 +46,22 @@ class Director:
         """Until a driver has brought the stream to its end and all others are at rest.
 
         Raises:
-            StuckError: that takes longer, or more starts than faults can be the reason for.
+            StuckError: no step is reached for so many seconds, or the stream is started more often
+                than faults can be the reason for.
         """
         stage = self.stage
         stage.ended = 0.0
         stage.prepare(self._drivers_wanted, self._deaths_ahead)
         stage.start()
-        deadline = time.monotonic() + seconds
+        traced, deadline = 0, time.monotonic() + seconds
         while not self._is_over():
             self._turn()
+            if (size := trace_size(self._folder)) > traced:
+                traced, deadline = size, time.monotonic() + seconds
             if not stage.ended and not stage.running and not self.is_torn:
                 stage.start()
             if time.monotonic() > deadline:
-                raise StuckError(f"not ended after {seconds:.0f} s; {stage.failures[-1:]}")
+                raise StuckError(f"no step for {seconds:.0f} s; {stage.failures[-1:]}")
             time.sleep(_POLL_S)
 
     @property

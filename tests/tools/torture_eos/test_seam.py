@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from inspect import Parameter, signature
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tools.torture_eos.plans.steps import Step, Stop
-from tools.torture_eos.seam.bugs import PATCHES, Bug
+from tools.torture_eos.seam.bugs import PATCHES, Bug, Patch
 from tools.torture_eos.seam.points import POINTS
 from tools.torture_eos.seam.reporting import RAISE, Reporter, StepError, at_file, go_file
 
@@ -32,6 +33,14 @@ def test_what_is_wrapped_is_there(module: str, function: str) -> None:
 
 def test_every_bug_is_planted_somewhere() -> None:
     assert set(PATCHES) == set(Bug)
+
+
+@pytest.mark.parametrize("patch", _PATCHES, ids=lambda patch: patch.make.__name__)
+def test_a_planted_function_takes_what_the_right_one_takes(patch: Patch) -> None:
+    right = attrgetter(patch.function)(import_module(patch.module))
+    parameters = signature(right).parameters.values()
+    named = {each.name: each for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
+    signature(patch.make(right)).bind(*list(parameters)[: len(parameters) - len(named)], **named)
 
 
 @pytest.fixture

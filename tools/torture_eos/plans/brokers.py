@@ -21,3 +21,8 @@ class Brokers:
     nodes: int = 1
     release: Release = Release.V4_3_1
     two_phase: bool = False
+
+    @property
+    def lists_transactions(self) -> bool:
+        """From Kafka 3.0 on; before, what lost attempts leave open has to time out."""
+        return self.release is not Release.V2_8_2

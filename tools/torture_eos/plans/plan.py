@@ -39,6 +39,7 @@ _ACCOMPANYING = (
 _FURTHER = 0.35
 """How many of the runs have another fault beside that of their kind."""
 _NAP_MS = 12
+_UNLISTED_TIMEOUT_MS = 45_000
 _MANY_ROWS = (45, 80, 110)
 _ROWS = (0, 1, 3, 30, 70, 150)
 
@@ -109,6 +110,7 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
     kind = choice.kind or _kind_of(seed, sink)
     recipe = RECIPES[kind]
     nodes = choice.nodes or _nodes_of(seed, sink, kind)
+    brokers = Brokers(nodes=nodes, release=choice.release, two_phase=choice.two_phase)
     batch = random.randrange(2)
     faults = _faults(random, recipe, sink, (nodes, batch), choice.step)
     if kind in _ACCOMPANIED and not choice.step:
@@ -117,14 +119,20 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
         seed=seed,
         kind=kind,
         sink=sink,
-        brokers=Brokers(nodes=nodes, release=choice.release, two_phase=choice.two_phase),
+        brokers=brokers,
         profile=recipe.profile,
         shuffled=recipe.shuffled,
         job=recipe.job,
         source=_source(random, seed, sink, recipe, batch),
         faults=faults,
-        timeout_ms=None if choice.two_phase else recipe.timeout_ms,
+        timeout_ms=_timeout_ms(recipe, brokers),
     )
+
+
+def _timeout_ms(recipe: Recipe, brokers: Brokers) -> int | None:
+    if brokers.two_phase:
+        return None
+    return recipe.timeout_ms or (None if brokers.lists_transactions else _UNLISTED_TIMEOUT_MS)
 
 
 @cache

@@ -72,9 +72,9 @@ def _fence_after_reading(original: Function) -> Function:
 
 
 def _read_once(original: Function) -> Function:
-    def read(self: Any) -> Any:
+    def read(self: Any, **options: Any) -> Any:
         early = getattr(self, "read_early", None)
-        return original(self) if early is None else early
+        return original(self, **options) if early is None else early
 
     return read
 
@@ -106,13 +106,13 @@ def _accept(*_: object) -> None:
 
 
 def _end_first(original: Function) -> Function:
-    def decide(driver: Any, owner: Any, decided: Any, known: Any) -> Any:
+    def decide(call: Any, owner: Any, decided: Any) -> Any:
         from spark_kafka_sink.exactly_once.steps.finish import commit_all
 
         if decided.transactions:
-            commit_all(driver, decided)
-        driver.check_alive = _accept  # they are ended
-        return original(driver, owner, decided, known)
+            commit_all(call.driver, decided)
+        call.driver.check_alive = _accept  # they are ended
+        return original(call, owner, decided)
 
     return decide
 

@@ -123,6 +123,12 @@ def trace(run: Path, text: str) -> None:
         file.write(line)
 
 
+def trace_size(run: Path) -> int:
+    """Bytes of what is told so far: more of them whenever a step is reached."""
+    path = run / "trace.log"
+    return path.stat().st_size if path.exists() else 0
+
+
 def _stops(run: Path) -> list[dict[str, Any]]:
     try:
         stops: list[dict[str, Any]] = json.loads((run / "steps.json").read_text())

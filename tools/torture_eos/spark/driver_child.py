@@ -49,7 +49,7 @@ _SPECULATION = {
     "spark.speculation.interval": "200ms",
     "spark.speculation.multiplier": "2",
     "spark.speculation.quantile": "0.5",
-    "spark.speculation.minTaskRuntime": "2s",
+    "spark.speculation.minTaskRuntime": "10s",
 }
 _SCHEMA = "value string, key string, place int, nap bigint"
 _NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
@@ -71,8 +71,6 @@ def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
 
 def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSession:
     master = "local-cluster[2,2,600]" if profile["executors"] else "local[3,2]"
-    if profile["hosts"]:
-        master = start_cluster(folder)
     settings = {
         **_SETTINGS,
         # A daemon would end its workers with the executor.
@@ -84,6 +82,8 @@ def _session(profile: dict[str, Any], folder: str, java_options: str) -> SparkSe
         "spark.jars": ",".join(map(str, ensure(SPARK_SINK).paths())),
         **(_SPECULATION if profile["hosts"] else {}),
     }
+    if profile["hosts"]:
+        master = start_cluster(settings, folder)
     builder = SparkSession.builder.master(master).appName("torture-eos")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -1,48 +1,43 @@
-"""Spark's own cluster of two workers with addresses of their own, both on this machine."""
+"""Spark's own cluster, in the driver's process, whose two workers have addresses of their own.
+
+Spark runs a slow task a second time on another host alone; with `local-cluster` there is but one.
+"""
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyspark
+from pyspark import SparkConf, SparkContext
 
 from tests.support.kafka.node import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MASTER = "127.0.0.1"
 _WORKERS = ("127.0.0.1", "127.0.0.2")
 EXECUTORS = len(_WORKERS)
-_READY_S = 120
+_CORES, _MEMORY_MIB = 2, 600
 
 
-def start_cluster(folder: str) -> str:
-    """Start master and workers, which end with the process group, and return the master's URL."""
+def start_cluster(settings: Mapping[str, str], folder: str) -> str:
+    """Start a driver's JVM with these settings, a master and workers in it; the master's URL."""
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    SparkContext._ensure_initialized(conf=conf)
+    gateway: Any = SparkContext._gateway
+    deploy: Any = gateway.jvm.org.apache.spark.deploy
+    none = gateway.jvm.scala.Option.empty()
+    java_conf = gateway.jvm.org.apache.spark.SparkConf()
     port = free_port()
-    _start("org.apache.spark.deploy.master.Master", "--host", _MASTER, "--port", str(port))
-    _await_listening(port)
-    url = f"spark://{_MASTER}:{port}"
+    deploy.master.Master.startRpcEnvAndEndpoint(_MASTER, port, 0, java_conf)
+    urls = gateway.new_array(gateway.jvm.String, 1)
+    urls[0] = f"spark://{_MASTER}:{port}"
     for number, host in enumerate(_WORKERS):
-        size = ("--cores", "2", "--memory", "600m")
-        work = ("--work-dir", f"{folder}/worker-{number}")
-        _start("org.apache.spark.deploy.worker.Worker", "--host", host, *size, *work, url)
-    return url
-
-
-def _start(main: str, *arguments: str) -> None:
-    script = Path(pyspark.__file__).with_name("bin") / "spark-class"
-    command = [str(script), main, "--webui-port", "0", *arguments]
-    # Standard output is for what the driver has to say.
-    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-
-
-def _await_listening(port: int) -> None:
-    deadline = time.monotonic() + _READY_S
-    while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection((_MASTER, port)):
-            return
-        time.sleep(0.05)
-    raise TimeoutError(f"Spark's master does not listen on port {port}")
+        size = (_CORES, _MEMORY_MIB)
+        work = f"{folder}/worker-{number}"
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            *(host, 0, 0, *size, urls, work, none, java_conf, none)
+        )
+    return str(urls[0])
