@@ -78,7 +78,7 @@ def test_a_topic_that_may_not_be_seen(may_create: str) -> None:
         began = one.clock.monotonic()
         with pytest.raises(AuthorizationError) as caught:
             one.append_stepping(rows("t"))
-        assert one.clock.monotonic() - began < 1
+        assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
         error = caught.value
         assert (error.topic, error.error) == ("t", "TOPIC_AUTHORIZATION_FAILED")
         assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
@@ -92,7 +92,7 @@ def test_a_topic_that_may_not_be_created() -> None:
         began = one.clock.monotonic()
         with pytest.raises(AuthorizationError) as caught:
             one.append_stepping(rows("u", "t"))
-        assert one.clock.monotonic() - began < 1
+        assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
         assert "topic t does not exist, and Create on it is denied" in str(caught.value)
         assert command("Create", "--topic t") in str(caught.value)
         assert "Write" not in str(caught.value)
