@@ -63,7 +63,7 @@ def test_a_partition_that_is_not_there_is_refused_after_one_more_look(
         assert isinstance(error, ColumnError)
         assert "it has partitions 0 to 1" in str(error)
         assert asked(one) == before + 1
-        assert one.clock.monotonic() - began < 1
+        assert one.clock.monotonic() - began < 10  # max.block.ms is a minute
 
 
 def test_poison_rows_don_t_have_the_brokers_asked_all_the_time(pool: ThreadPoolExecutor) -> None:
