@@ -126,7 +126,7 @@ class Deeds:
         node = self._cluster.node(at.fault.node)
         node.kill()
         self._stops.let_go(at.number)
-        self._stage.later(at.fault.seconds, node.start)
+        self._stage.later(max(at.fault.seconds, self._cluster.least_down_s), node.start)
 
     def _pause_broker(self, at: Reached) -> None:
         node = self._cluster.node(at.fault.node)

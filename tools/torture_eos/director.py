@@ -22,6 +22,7 @@ TORN = "TornTransactionError"
 OTHER_QUERY = "another query"
 _POLL_S = 0.01
 _SETTLE_S = 25.0
+_MOST_S = 900.0
 _REFUSED_S = 120.0
 
 
@@ -46,18 +47,19 @@ class Director:
         """Until a driver has brought the stream to its end and all others are at rest.
 
         Raises:
-            StuckError: no step is reached for so many seconds, or the stream is started more often
-                than faults can be the reason for.
+            StuckError: no step is reached for so many seconds, steps are reached without end, or
+                the stream is started more often than faults can be the reason for.
         """
         stage = self.stage
         stage.ended = 0.0
         stage.prepare(self._drivers_wanted, self._deaths_ahead)
         stage.start()
         traced, deadline = 0, time.monotonic() + seconds
+        latest = deadline + _MOST_S
         while not self._is_over():
             self._turn()
             if (size := trace_size(self._folder)) > traced:
-                traced, deadline = size, time.monotonic() + seconds
+                traced, deadline = size, min(time.monotonic() + seconds, latest)
             if not stage.ended and not stage.running and not self.is_torn:
                 stage.start()
             if time.monotonic() > deadline:

@@ -35,6 +35,9 @@ _OLD = {
 class EosCluster(Cluster):
     """`bootstrap_servers` goes direct, `proxied_servers` through the gates."""
 
+    least_down_s = 0.0
+    """A killed node may not be started before."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._ports = {node.node_id: free_port() for node in self.nodes}
@@ -91,6 +94,9 @@ class _KRaft(EosCluster, KafkaCluster):
 
 class _Old(EosCluster, ZooKeeperCluster):
     """Of a release before 4.0."""
+
+    least_down_s = 12.0
+    """ZooKeeper holds the id of a killed broker until its session has expired."""
 
 
 def eos_cluster(brokers: Brokers) -> EosCluster:
