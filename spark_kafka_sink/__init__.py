@@ -25,7 +25,7 @@ What was delivered, and a broker for tests and demos::
     with EmbeddedBroker(topics={"events": 4}) as broker:
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "events"}
         ...
-    report = DeliveryReport.from_json(open("report.json").read())
+    report = DeliveryReport.read("report.json")
     print(summarize(report))
 
 Errors are subclasses of `KafkaProdError`. All names are loaded when they are first used.
