@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,20 +67,32 @@ def doctor(
 
     Ends with status 0 where a write would work, also with warnings, and with 1 where it would not.
     """
-    logging.getLogger("spark_kafka_sink").setLevel(logging.CRITICAL)  # it is all in the findings
     try:
         intent = Intent(config=_config(bootstrap_servers, topic, option, config))
     except KafkaProdError as error:
         fail(error)
     wanted = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
-    findings = Doctor(intent=intent, produce=wanted, seconds=timeout).examine()
-    shown = list(findings) if as_json else list(_as_they_come(findings))
+    with _quiet_log():
+        findings = Doctor(intent=intent, produce=wanted, seconds=timeout).examine()
+        shown = list(findings) if as_json else list(_as_they_come(findings))
     failed = worst(shown) is Severity.ERROR
     if as_json:
         told = {"ok": not failed, "findings": [each.to_json() for each in shown]}
         typer.echo(json.dumps(told, indent=2))
     if failed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Keep the package's log off the console: it is all in the findings."""
+    log = logging.getLogger("spark_kafka_sink")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _config(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -206,6 +207,7 @@ def _free() -> int:
 
 def test_the_command_has_a_status_and_json(plain: EmbeddedBroker) -> None:
     run, servers = CliRunner(), plain.bootstrap_servers
+    level = logging.getLogger("spark_kafka_sink").level
     good = run.invoke(app, ["doctor", "--bootstrap-servers", servers, "--topic", "events"])
     assert good.exit_code == 0, good.output
     assert "nothing was written" in good.output
@@ -216,3 +218,4 @@ def test_the_command_has_a_status_and_json(plain: EmbeddedBroker) -> None:
     assert not told["ok"]
     assert told["findings"][-1]["step"] == "topic"
     assert told["findings"][-1]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert logging.getLogger("spark_kafka_sink").level == level
