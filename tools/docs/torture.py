@@ -7,32 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 from tools.docs.markdown import table
 from tools.ledger import Ledger
-from tools.torture_eos.plans.kinds import Kind, Sink
+from tools.torture_eos.plans.kinds import ONCE, SHARED, Kind, Sink
 from tools.torture_eos.table import LEDGER, OK, TORN, latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SUMS = ("lost", "doubled", "torn")
-_HEADING = (
-    "kind of fault",
-    *("`exactly-once`: runs", *_SUMS),
-    *("at least once: runs", *_SUMS[:2]),
-    *("Spark's `kafka`: runs", *_SUMS[:2]),
-)
+_SINKS = {
+    Sink.EXACTLY_ONCE: "`exactly-once`",
+    Sink.ATOMIC: "`atomicBatch`",
+    Sink.AT_LEAST_ONCE: "at least once",
+    Sink.SPARK: "Spark's `kafka`",
+}
 
 
 def render_runs() -> str:
-    """A row for each kind of fault, the three sinks side by side, and the sum of all."""
+    """A row for each kind of fault, the sinks side by side, and the sum of all."""
     lines = latest(Ledger(LEDGER).lines())
     kinds = [kind for kind in Kind if any(line["kind"] == kind for line in lines)]
     rows = [_row(kind, [line for line in lines if line["kind"] == kind]) for kind in kinds]
-    return table(_HEADING, [*rows, _row("**all**", lines)])
+    heading = ["kind of fault"]
+    for sink, name in _SINKS.items():
+        heading += [f"{name}: runs", *_sums_of(sink)]
+    return table(heading, [*rows, _row("**all**", lines)])
 
 
 def render_brokers() -> str:
     """The runs of exactly-once by what they were against, and how many of them failed."""
-    lines = [line for line in latest(Ledger(LEDGER).lines()) if line["sink"] == Sink.EXACTLY_ONCE]
+    lines = [line for line in latest(Ledger(LEDGER).lines()) if line["sink"] in ONCE]
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in sorted(lines, key=_brokers):
         groups.setdefault(_told(line), []).append(line)
@@ -45,11 +48,16 @@ def render_brokers() -> str:
 
 def _row(name: str, lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     cells = [name]
-    for sink in (Sink.EXACTLY_ONCE, Sink.AT_LEAST_ONCE, Sink.SPARK):
+    for sink in _SINKS:
         runs = [line for line in lines if line["sink"] == sink]
-        sums = _sums(runs) if sink is Sink.EXACTLY_ONCE else _sums(runs)[:2]
+        sums = _sums(runs)[: len(_sums_of(sink))]
         cells += [f"{number:,}" if runs else "" for number in (len(runs), *sums)]
     return tuple(cells)
+
+
+def _sums_of(sink: Sink) -> tuple[str, ...]:
+    """What is counted of its runs; only a sink with transactions can tear a batch."""
+    return _SUMS if sink in ONCE else _SUMS[:2]
 
 
 def _sums(lines: Iterable[dict[str, Any]]) -> tuple[int, int, int]:
@@ -69,12 +77,13 @@ def _failed(lines: Iterable[dict[str, Any]]) -> int:
     )
 
 
-def _brokers(line: dict[str, Any]) -> tuple[bool, list[int], int]:
+def _brokers(line: dict[str, Any]) -> tuple[bool, bool, list[int], int]:
     release = [-int(part) for part in line["kafka"].split(".")]
-    return (line["two_phase"], release, line["nodes"])
+    return (line["sink"] in SHARED, line["two_phase"], release, line["nodes"])
 
 
 def _told(line: dict[str, Any]) -> str:
     nodes = "one node" if line["nodes"] == 1 else f"{line['nodes']} nodes"
     two_phase = ", `twoPhaseCommit=true`" if line["two_phase"] else ""
-    return f"Kafka {line['kafka']}, {nodes}{two_phase}"
+    shared = ", `atomicBatch=true`" if line["sink"] in SHARED else ""
+    return f"Kafka {line['kafka']}, {nodes}{two_phase}{shared}"

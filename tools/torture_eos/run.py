@@ -17,7 +17,7 @@ from tools.torture_eos.aims import unmet_aim
 from tools.torture_eos.check import Findings, findings
 from tools.torture_eos.director import Director
 from tools.torture_eos.kafka.reading import UNCOMMITTED, await_stable, read
-from tools.torture_eos.plans.kinds import ONCE, Kind, Sink
+from tools.torture_eos.plans.kinds import ONCE, SHARED, Kind, Sink
 from tools.torture_eos.seam.reporting import BUG, trace
 from tools.torture_eos.spark.driver import ROOT
 from tools.torture_eos.table import OK, TORN
@@ -164,12 +164,14 @@ def _run(cluster: EosCluster, drivers: Drivers, result: Result, folder: Path) ->
 def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
     ours = plan.sink is not Sink.SPARK
     options = {"kafka.bootstrap.servers": cluster.proxied_servers, "topic": topic, **_OPTIONS}
-    if ours:
+    shared = plan.sink in SHARED
+    if ours and not shared:
         options |= {**_TOLERANT, "errors.deadletterqueue.topic.name": f"{topic}-dead"}
     if plan.sink in ONCE:
         options |= {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": topic}
         options |= {"batchId": "2026-11-20"} if plan.job else {}
         options |= {"twoPhaseCommit": "true"} if plan.brokers.two_phase else {}
+        options |= {"atomicBatch": "true"} if shared else {}
         if plan.timeout_ms is not None:
             options["kafka.transaction.timeout.ms"] = str(plan.timeout_ms)
     return {
@@ -181,6 +183,7 @@ def _spec(cluster: EosCluster, plan: Plan, topic: str, folder: Path) -> dict[str
         "shuffled": plan.shuffled,
         "job": plan.job,
         "explicit": plan.source.explicit,
+        "owned_partitions": plan.source.partitions if shared else 0,
         "options": options,
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.torture_eos.kafka.reading import TopicWatch
+from tools.torture_eos.plans.kinds import SHARED
 from tools.torture_eos.plans.steps import LOG, Step
 from tools.torture_eos.seam.reporting import at_file, go_file
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.torture_eos.kafka.cluster import EosCluster
+    from tools.torture_eos.plans.kinds import Sink
     from tools.torture_eos.plans.plan import Fault, Plan
+    from tools.torture_eos.plans.steps import Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,23 @@ class Stops:
         self._end_txns.arm("", 0)
         for fault in self._plan.faults:
             if fault.stop.step is Step.END_TXN:
-                batch = fault.stop.batch
-                of_task = rf"/stream/[^/]+/{batch}/" if batch is not None else "/batch/[^/]+/"
-                self._end_txns.arm(prefix + of_task, fault.stop.hit)
+                pattern, wanted = end_txn_of(fault.stop, self._plan.sink)
+                self._end_txns.arm(prefix + pattern, wanted)
 
     def _records_at(self, fault: Fault) -> int:
         source = self._plan.source
         numbers = source.numbers_of(fault.stop.batch or 0)
         full = fault.stop.step is Step.LOG_FULL
         return source.good_before(numbers.stop if full else numbers.start + len(numbers) // 2)
+
+
+def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
+    """How the transactional ids of the stop's batch go on behind the prefix, and which is meant.
+
+    The shared transactions of a stream's batches have one id: they are told apart by their order.
+    """
+    batch = stop.batch
+    if sink in SHARED:
+        return ("/batch/[^/]+$", 1) if batch is None else ("/stream$", batch + 1)
+    of_task = "/batch/[^/]+/" if batch is None else rf"/stream/[^/]+/{batch}/"
+    return of_task, stop.hit

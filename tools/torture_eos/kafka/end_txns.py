@@ -1,4 +1,4 @@
-"""Holds back a commit of a task's transaction on its way to the broker, until it is let go."""
+"""Holds back the commit of a transaction on its way to the broker, until it is let go."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _LONGEST_S = 60.0
 
 @dataclass(slots=True)
 class EndTxns:
-    """Shared by the gates of a cluster: of the ids that `pattern` begins the `wanted`th is held."""
+    """Shared by the gates of a cluster: of the transactions whose ids `pattern` begins the
+    `wanted`th is held; one is known by its id and its producer's epoch."""
 
     pattern: str = ""
     wanted: int = 0
     reached: Event = field(default_factory=Event)
     released: Event = field(default_factory=Event)
-    _seen: set[str] = field(default_factory=set)
+    _seen: set[tuple[str, int, int]] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     def arm(self, pattern: str, wanted: int) -> None:
@@ -41,11 +42,11 @@ class EndTxns:
         api_key, _, _ = read_request_start(frame)
         if not self.wanted or api_key != ApiKey.END_TXN:
             return
-        transactional_id, commit = _parse(frame)
-        if not commit or not re.match(self.pattern, transactional_id):
+        transaction, commit = _parse(frame)
+        if not commit or not re.match(self.pattern, transaction[0]):
             return
         with self._lock:
-            self._seen.add(transactional_id)
+            self._seen.add(transaction)
             held = len(self._seen) >= self.wanted
         if held and not self.released.is_set():
             self.reached.set()
@@ -91,8 +92,9 @@ class Gate(Proxy):
         return pipe
 
 
-def _parse(frame: bytes) -> tuple[str, bool]:
-    """Transactional id, and whether it is a commit."""
+def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
+    """Transactional id, producer id and epoch, and whether it is a commit."""
     header = read_request_header(frame)
     request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)
-    return request.transactional_id, request.committed
+    transaction = (request.transactional_id, request.producer_id, request.producer_epoch)
+    return transaction, request.committed

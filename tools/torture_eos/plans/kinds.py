@@ -12,10 +12,16 @@ class Sink(StrEnum):
     """Spark's own `format("kafka")`."""
     AT_LEAST_ONCE = "kafkaprod"
     EXACTLY_ONCE = "exactly-once"
+    """A transaction for each task."""
+    ATOMIC = "atomic"
+    """Exactly once with atomicBatch=true: one transaction for the batch."""
 
 
-OURS = frozenset({Sink.AT_LEAST_ONCE, Sink.EXACTLY_ONCE})
-ONCE = frozenset({Sink.EXACTLY_ONCE})
+ONCE = frozenset({Sink.EXACTLY_ONCE, Sink.ATOMIC})
+OURS = ONCE | {Sink.AT_LEAST_ONCE}
+SEVERAL = frozenset({Sink.EXACTLY_ONCE})
+"""A batch has several transactions, and a decision apart from their ends."""
+SHARED = frozenset({Sink.ATOMIC})
 
 
 class Deed(StrEnum):
@@ -97,7 +103,9 @@ class Kind(StrEnum):
     NETWORK_CUT_ENDING = "network cut during EndTxns"
     COORDINATOR_MOVED = "coordinators moved"
     TASK_WAKES_LATE = "task paused, woken after the decision"
+    TASK_WAKES_AFTER_PLANNING = "task paused, woken after the next planning"
     TIMEOUT_BEFORE_DECISION = "timeout before the decision"
+    TIMEOUT_BEFORE_END = "timeout before the one EndTxn"
     TORN = "timeout between decision and EndTxn"
     TORN_BY_OTHERS = "transactions taken over after the decision"
     DRIVERS_INTERLEAVED = "two drivers, step by step"

@@ -7,10 +7,10 @@ from functools import cache
 from random import Random
 
 from tools.torture_eos.plans.brokers import Brokers, Release
-from tools.torture_eos.plans.kinds import Deed, Kind, Sink
-from tools.torture_eos.plans.recipes import RECIPES, TEARING, Profile, Recipe, steps_of
+from tools.torture_eos.plans.kinds import SHARED, Deed, Kind, Sink
+from tools.torture_eos.plans.recipes import RECIPES, TEARING, Profile, Recipe, ends_of, steps_of
 from tools.torture_eos.plans.source import Source
-from tools.torture_eos.plans.steps import LOG, TWICE, Step, Stop
+from tools.torture_eos.plans.steps import LOG, TWICE, UNNUMBERED, Step, Stop
 
 ARROW_ROWS = 20
 _ACCOMPANIED = frozenset(
@@ -110,7 +110,8 @@ def draw(seed: int, sink: Sink, choice: Choice = Choice()) -> Plan:
     kind = choice.kind or _kind_of(seed, sink)
     recipe = RECIPES[kind]
     nodes = choice.nodes or _nodes_of(seed, sink, kind)
-    brokers = Brokers(nodes=nodes, release=choice.release, two_phase=choice.two_phase)
+    two_phase = choice.two_phase and sink not in SHARED
+    brokers = Brokers(nodes=nodes, release=choice.release, two_phase=two_phase)
     batch = random.randrange(2)
     faults = _faults(random, recipe, sink, (nodes, batch), choice.step)
     if kind in _ACCOMPANIED and not choice.step:
@@ -169,26 +170,26 @@ def _faults(
     step = step or chosen
     hit = random.choice((1, 2))
     tears = recipe.deed in {Deed.OUTLAST, Deed.FENCE_TASKS} and step is Step.APPENDED
-    if step not in TWICE or tears:
+    if step not in TWICE or tears or (sink in SHARED and step is not Step.TASK_APPENDED):
         hit = 1
     seconds = random.uniform(*recipe.seconds)
     if recipe.deed is Deed.OUTLAST and recipe.timeout_ms is not None:
         seconds = recipe.timeout_ms / 1000 + 2
     fault = Fault(
-        stop=Stop(step=step, batch=None if recipe.job or step is Step.PLANNED else batch, hit=hit),
+        stop=Stop(step=step, batch=None if recipe.job or step in UNNUMBERED else batch, hit=hit),
         deed=recipe.deed,
         node=random.randrange(1, nodes + 1),
         seconds=round(seconds, 2),
     )
     if not recipe.until:
         return (fault,)
-    end = random.choice(recipe.until)
+    end = random.choice(ends_of(recipe, sink))
     hit = 1
-    if recipe.deed is Deed.START_SECOND and end in TWICE:
+    if recipe.deed is Deed.START_SECOND and end in TWICE and sink not in SHARED:
         hit = random.choice((1, 2))
     deed = Deed.LET_FIRST_GO if recipe.deed is Deed.START_SECOND else Deed.WAKE
     until = Fault(
-        stop=Stop(step=end, batch=batch, hit=hit, after=0),
+        stop=Stop(step=end, batch=None if end in UNNUMBERED else batch, hit=hit, after=0),
         deed=deed,
         node=fault.node,
         seconds=2.0,
@@ -223,7 +224,7 @@ def _source(random: Random, seed: int, sink: Sink, recipe: Recipe, batch: int) -
     total = sum(rows)
     first = batch * per_batch
     slow = range(first, first + per_batch) if recipe.slow else ()
-    can_refuse = explicit and sink is not Sink.SPARK
+    can_refuse = explicit and sink is not Sink.SPARK and sink not in SHARED
     dead = random.sample(range(total), min(total, 5)) if can_refuse else []
     return Source(
         seed=seed,

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.torture_eos.plans.kinds import ONCE, OURS, Deed, Kind, Sink
-from tools.torture_eos.plans.steps import COMMIT, DECIDING, EXACTLY_ONCE, LOG, OPENING, TASK, Step
+from tools.torture_eos.plans.kinds import ONCE, OURS, SEVERAL, SHARED, Deed, Kind, Sink
+from tools.torture_eos.plans.steps import (
+    COMMIT,
+    DECIDING,
+    EXACTLY_ONCE,
+    LOG,
+    OPENING,
+    PLANNING,
+    SEVERAL_ONLY,
+    SHARED_ONLY,
+    TASK,
+    Step,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +59,11 @@ class Recipe:
 
 
 _TASK = (*TASK, *OPENING)
-_COMMIT = (*COMMIT, *DECIDING)
+_COMMIT = (*COMMIT, *PLANNING, *DECIDING)
 _ANY = (*LOG, *_TASK, *_COMMIT)
 _TIMEOUT_MS = 12_000
 _EXECUTORS = Profile(executors=True)
+_LONE_WORKERS = Profile(executors=True, lone_workers=True)
 
 RECIPES: dict[Kind, Recipe] = {
     Kind.NONE: Recipe(steps=(), deed=Deed.NOTHING, often=1),
@@ -91,7 +103,7 @@ RECIPES: dict[Kind, Recipe] = {
     ),
     Kind.DRIVER_KILLED_DECIDING: Recipe(steps=DECIDING, deed=Deed.KILL_DRIVER, sinks=ONCE, often=4),
     Kind.DRIVER_KILLED_ENDING: Recipe(
-        steps=(Step.END_TXN,), deed=Deed.KILL_DRIVER, sinks=ONCE, often=3
+        steps=(Step.END_TXN,), deed=Deed.KILL_DRIVER, sinks=SEVERAL, often=3
     ),
     Kind.BROKER_KILLED_ENDING: Recipe(
         steps=(Step.END_TXN,), deed=Deed.KILL_BROKER, sinks=ONCE, seconds=(0.0, 3.0)
@@ -109,8 +121,15 @@ RECIPES: dict[Kind, Recipe] = {
         steps=(Step.TASK_BEGUN, Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_APPENDED),
         deed=Deed.WAKE_LATE,
         sinks=ONCE,
-        profile=Profile(executors=True, lone_workers=True),
+        profile=_LONE_WORKERS,
         until=(Step.APPENDED,),
+    ),
+    Kind.TASK_WAKES_AFTER_PLANNING: Recipe(
+        steps=(*OPENING, Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED),
+        deed=Deed.WAKE_LATE,
+        sinks=SHARED,
+        profile=_LONE_WORKERS,
+        until=(*PLANNING, Step.CHECKED),
     ),
     Kind.TIMEOUT_BEFORE_DECISION: Recipe(
         steps=(Step.TASK_FLUSHED, Step.TASK_ENDED, *COMMIT[:1], Step.FENCING, Step.LOG_READ),
@@ -118,24 +137,33 @@ RECIPES: dict[Kind, Recipe] = {
         sinks=ONCE,
         timeout_ms=_TIMEOUT_MS,
     ),
+    Kind.TIMEOUT_BEFORE_END: Recipe(
+        steps=(Step.CHECKED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.END_TXN),
+        deed=Deed.OUTLAST,
+        sinks=SHARED,
+        timeout_ms=_TIMEOUT_MS,
+    ),
     Kind.TORN: Recipe(
-        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.OUTLAST, sinks=ONCE, timeout_ms=_TIMEOUT_MS
+        steps=(Step.APPENDED, Step.END_TXN),
+        deed=Deed.OUTLAST,
+        sinks=SEVERAL,
+        timeout_ms=_TIMEOUT_MS,
     ),
     Kind.TORN_BY_OTHERS: Recipe(
-        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.FENCE_TASKS, sinks=ONCE, often=1
+        steps=(Step.APPENDED, Step.END_TXN), deed=Deed.FENCE_TASKS, sinks=SEVERAL, often=1
     ),
     Kind.DRIVERS_INTERLEAVED: Recipe(
         steps=DECIDING,
         deed=Deed.START_SECOND,
         sinks=ONCE,
-        until=(*DECIDING[1:], Step.COMMIT_ENDED),
+        until=(*PLANNING, *DECIDING[1:], Step.COMMIT_ENDED),
         often=4,
     ),
     Kind.OTHER_CHECKPOINT: Recipe(steps=(), deed=Deed.NOTHING, sinks=ONCE),
     Kind.SPECULATION: Recipe(
         steps=(Step.TASK_OPENED, Step.TASK_APPENDED, Step.TASK_FLUSHED),
         deed=Deed.SLEEP,
-        sinks=ONCE,
+        sinks=SEVERAL,
         profile=Profile(hosts=True),
         until=(Step.APPENDED,),
         often=1,
@@ -156,10 +184,20 @@ TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
 """What may end with a torn batch; nothing else may."""
 
 
+_NEVER: dict[Sink, frozenset[Step]] = {
+    Sink.SPARK: frozenset(Step) - LOG,
+    Sink.AT_LEAST_ONCE: EXACTLY_ONCE,
+    Sink.EXACTLY_ONCE: SHARED_ONLY,
+    Sink.ATOMIC: SEVERAL_ONLY,
+}
+"""The steps that a sink does not come to."""
+
+
 def steps_of(recipe: Recipe, sink: Sink) -> tuple[Step, ...]:
     """The steps at which the sink can be met."""
-    if sink is Sink.SPARK:
-        return tuple(step for step in recipe.steps if step in LOG)
-    if sink is Sink.AT_LEAST_ONCE:
-        return tuple(step for step in recipe.steps if step not in EXACTLY_ONCE)
-    return recipe.steps
+    return tuple(step for step in recipe.steps if step not in _NEVER[sink])
+
+
+def ends_of(recipe: Recipe, sink: Sink) -> tuple[Step, ...]:
+    """The steps of the sink at which the deed ends."""
+    return tuple(step for step in recipe.until if step not in _NEVER[sink])

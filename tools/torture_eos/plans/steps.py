@@ -20,6 +20,10 @@ class Step(StrEnum):
     LOG_FULL = "log.full"
     """All of a batch's records are in the topic."""
 
+    BEGINNING = "plan.beginning"
+    """Before InitProducerId of the transaction that all tasks share."""
+    BEGUN = "plan.begun"
+    """After it, before the decision log is read behind the fence."""
     PLANNED = "plan.writer"
     """The writer of a micro-batch was made, its tasks have not begun."""
     TASK_BEGUN = "task.begun"
@@ -36,19 +40,25 @@ class Step(StrEnum):
     TASK_OPENING = "task.opening"
     """Before InitProducerId of a task's transaction."""
     TASK_OPENED = "task.opened"
+    """After it, or after the claim to a part of the shared transaction; nothing is written."""
+    TASK_CLAIMED = "task.claimed"
+    """A task without rows has claimed its part of the shared transaction."""
     FENCING = "driver.fencing"
     """Before InitProducerId of the driver's own id."""
     FENCED = "driver.fenced"
     LOG_READ = "driver.log-read"
+    CHECKED = "driver.checked"
+    """The leaders have what the tasks report for the shared transaction."""
     APPENDING = "driver.appending"
-    """Before a record of the decision log: the first is the decision, the second says done."""
+    """Before a record of the decision log: the first is the decision, the second says done; there
+    is but one, that says done, where tasks share a transaction."""
     APPENDED = "driver.appended"
     APPENDED_UNCOMMITTED = "driver.appended-uncommitted"
     """The record is in the log, and the transaction that it is in is open."""
     ENDING = "driver.ending"
     """Before EndTxn of the tasks' transactions."""
     END_TXN = "net.end-txn"
-    """A commit of a task's transaction, on its way to the broker."""
+    """A commit of a task's transaction, or of the shared one, on its way to the broker."""
 
     ABORT_BEGUN = "abort.begun"
     ABORT_ENDED = "abort.ended"
@@ -57,18 +67,26 @@ class Step(StrEnum):
 LOG = frozenset({Step.LOG_HALF, Step.LOG_FULL})
 TASK = (Step.TASK_BEGUN, Step.TASK_APPENDED, Step.TASK_FLUSHED, Step.TASK_ENDED)
 COMMIT = (Step.COMMIT_BEGUN, Step.COMMIT_ENDED)
-OPENING = (Step.TASK_OPENING, Step.TASK_OPENED)
+OPENING = (Step.TASK_OPENING, Step.TASK_OPENED, Step.TASK_CLAIMED)
+PLANNING = (Step.BEGINNING, Step.BEGUN)
 DECIDING = (
     Step.FENCING,
     Step.FENCED,
     Step.LOG_READ,
+    Step.CHECKED,
     Step.APPENDING,
     Step.APPENDED_UNCOMMITTED,
     Step.APPENDED,
     Step.ENDING,
 )
-EXACTLY_ONCE = frozenset({*OPENING, *DECIDING, Step.END_TXN})
+EXACTLY_ONCE = frozenset({*PLANNING, *OPENING, *DECIDING, Step.END_TXN})
 """What only a sink with transactions comes to."""
+SHARED_ONLY = frozenset({*PLANNING, Step.TASK_CLAIMED, Step.CHECKED})
+"""What only a batch in one shared transaction comes to."""
+SEVERAL_ONLY = frozenset({Step.FENCING, Step.FENCED, Step.ENDING})
+"""What only a batch in several transactions comes to, in its commit."""
+UNNUMBERED = frozenset({*PLANNING, Step.PLANNED})
+"""Where the number of the micro-batch is not known."""
 TWICE = frozenset(
     {
         Step.TASK_APPENDED,

@@ -30,7 +30,8 @@ class Point:
 
 _TRANSACTIONS = "spark_kafka_sink.producer.transactions"
 _ADMIN = "spark_kafka_sink.admin.transaction_admin"
-_DRIVER = "spark_kafka_sink.exactly_once.steps.driver"
+_PROTOCOL = "spark_kafka_sink.exactly_once"
+_DRIVER = f"{_PROTOCOL}.steps.driver"
 _EXACTLY_ONCE = "spark_kafka_sink.spark.exactly_once"
 
 POINTS = (
@@ -101,6 +102,9 @@ POINTS = (
         before=Step.APPENDED_UNCOMMITTED,
     ),
     Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
+    Point(_DRIVER, "Driver.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
+    Point(f"{_PROTOCOL}.claim", "claim", after=Step.TASK_CLAIMED),
+    Point(f"{_PROTOCOL}.shared_transaction", "check_producers", after=Step.CHECKED),
     Point(_DRIVER, "Driver.read", after=Step.LOG_READ),
     Point(_DRIVER, "Driver.append", Step.APPENDING, Step.APPENDED),
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
+from spark_kafka_sink import repartition_by_kafka_partition
 from tests.support.kafka.jars import SPARK_SINK, ensure
 from tools.torture_eos.plans.plan import ARROW_ROWS
 from tools.torture_eos.spark.standalone import EXECUTORS, start_cluster
@@ -53,6 +54,7 @@ _SPECULATION = {
 }
 _SCHEMA = "value string, key string, place int, nap bigint"
 _NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
+_VALUE = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
 
 
 def main(profile: dict[str, Any], folder: str, java_options: str) -> None:
@@ -138,10 +140,21 @@ def _run_job(spark: SparkSession, spec: dict[str, Any]) -> None:
 
 
 def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    if spec["owned_partitions"]:
+        return _owned(frame, spec)
     if spec["shuffled"]:
         frame = frame.repartition(3, "place")
-    value = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
-    return frame.selectExpr(value, "place AS partition" if spec["explicit"] else "key")
+    return frame.selectExpr(_VALUE, "place AS partition" if spec["explicit"] else "key")
+
+
+def _owned(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    """Each Kafka partition in one task, and one task without any; rows take their time there."""
+    count = spec["owned_partitions"]
+    frame = frame.selectExpr("value", "place AS partition" if spec["explicit"] else "key", "nap")
+    frame = repartition_by_kafka_partition(
+        frame, spec["options"], partitions=count, tasks=count + 1
+    )
+    return frame.selectExpr(_VALUE, "partition", *([] if spec["explicit"] else ["key"]))
 
 
 def _await_executors(spark: SparkSession) -> None:
