@@ -10,12 +10,20 @@ from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tools.torture_eos.kafka.end_txns import EndTxns
+from tools.torture_eos.plans.kinds import Sink
+from tools.torture_eos.plans.steps import Step, Stop
+from tools.torture_eos.stops import end_txn_of
 
 VERSIONS = (0, 3, 5)
 
 
-def _frame(version: int, transactional_id: str, *, committed: bool) -> bytes:
-    values = {"transactional_id": transactional_id, "producer_id": 1, "committed": committed}
+def _frame(version: int, transactional_id: str, *, committed: bool, epoch: int = 0) -> bytes:
+    values = {
+        "transactional_id": transactional_id,
+        "producer_id": 1,
+        "producer_epoch": epoch,
+        "committed": committed,
+    }
     return request_frame(build(request_type(ApiKey.END_TXN, version), values), 7, "client")[4:]
 
 
@@ -32,6 +40,34 @@ def test_the_second_commit_is_held(version: int) -> None:
         held = pool.submit(ends.pass_by, _frame(version, "a/q/3/1", committed=True))
         assert ends.reached.wait(60)
         assert not held.done()
+        ends.released.set()
+        held.result(60)
+
+
+@pytest.mark.parametrize(
+    ("sink", "batch", "expected"),
+    [
+        (Sink.EXACTLY_ONCE, 3, ("/stream/[^/]+/3/", 2)),
+        (Sink.EXACTLY_ONCE, None, ("/batch/[^/]+/", 2)),
+        (Sink.ATOMIC, 3, ("/stream$", 4)),
+        (Sink.ATOMIC, None, ("/batch/[^/]+$", 1)),
+    ],
+)
+def test_the_commit_that_is_meant(sink: Sink, batch: int | None, expected: tuple[str, int]) -> None:
+    assert end_txn_of(Stop(step=Step.END_TXN, batch=batch, hit=2), sink) == expected
+
+
+def test_transactions_of_one_id_are_told_apart() -> None:
+    ends = EndTxns()
+    ends.arm("a/stream$", 2)
+    ends.pass_by(_frame(5, "a/stream", committed=True, epoch=4))
+    ends.pass_by(_frame(5, "a/stream", committed=True, epoch=4))  # the same again
+    ends.pass_by(_frame(5, "a/stream", committed=False, epoch=6))
+    ends.pass_by(_frame(5, "a/stream/q/1/0", committed=True, epoch=7))
+    assert not ends.reached.is_set()
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(ends.pass_by, _frame(5, "a/stream", committed=True, epoch=8))
+        assert ends.reached.wait(60)
         ends.released.set()
         held.result(60)
 

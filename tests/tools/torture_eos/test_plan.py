@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tools.ledger import Ledger
-from tools.torture_eos.plans.kinds import Sink
-from tools.torture_eos.plans.plan import Plan, draw, kinds_in_turn
+from tools.torture_eos.plans.kinds import Kind, Sink
+from tools.torture_eos.plans.plan import Choice, Plan, draw, kinds_in_turn
 from tools.torture_eos.plans.recipes import RECIPES, steps_of
 from tools.torture_eos.plans.source import number_of
-from tools.torture_eos.plans.steps import LOG, Step
+from tools.torture_eos.plans.steps import LOG, SEVERAL_ONLY, UNNUMBERED, Step
 from tools.torture_eos.seam.points import POINTS
 from tools.torture_eos.table import table
 
@@ -53,6 +53,18 @@ def test_two_rounds_meet_every_kind_on_every_number_of_nodes(plans: list[Plan]) 
 def test_no_fault_befalls_the_last_batch(plans: list[Plan]) -> None:
     for plan in (plan for plan in plans if not plan.job):
         assert all((fault.stop.batch or 0) < plan.source.batches - 1 for fault in plan.faults)
+
+
+def test_a_shared_transaction_is_met_where_it_is() -> None:
+    for plan in (draw(seed, Sink.ATOMIC, Choice(two_phase=True)) for seed in SEEDS):
+        assert not plan.source.dead
+        assert not plan.brokers.two_phase
+        assert not plan.must_tear
+        assert plan.kind is not Kind.SPECULATION
+        for stop in (fault.stop for fault in plan.faults):
+            assert stop.step not in SEVERAL_ONLY
+            assert stop.hit == 1 or stop.step is Step.TASK_APPENDED
+            assert stop.batch is None or stop.step not in UNNUMBERED
 
 
 def test_every_step_is_a_function_or_seen_from_outside() -> None:
