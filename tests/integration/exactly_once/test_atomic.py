@@ -360,3 +360,24 @@ def test_on_older_kafkas(old_kafkas: dict[str, ZooKeeperCluster], unique_topic: 
     again = plan(query, "1")
     again.commit(again.tasks())
     assert seen(query, "0", "1")
+
+
+def test_an_abort_behind_the_look_on_older_kafkas(
+    old_kafkas: dict[str, ZooKeeperCluster], unique_topic: str
+) -> None:
+    """An attempt that wakes up late ends the transaction; its epoch goes on, in another one."""
+    query = writes_to(old_kafkas["3.9.1"], unique_topic)
+    batch = plan(query, "0")
+    results = batch.tasks()
+
+    def wake_up() -> None:
+        with pytest.raises(DeliveryError, match="was run a second time"):
+            batch.task(0)
+
+    with pytest.raises(TransactionError, match=r"3 of 3 partitions .* no open transaction"):
+        batch.commit_with("before commit", wake_up, results)
+    assert seen(query)
+    assert query.committer.recover() == Nothing()
+    again = plan(query, "0")
+    again.commit(again.tasks())
+    assert seen(query, "0")
