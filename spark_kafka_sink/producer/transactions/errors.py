@@ -68,7 +68,8 @@ def second_attempt_error(claim_id: str) -> DeliveryError:
         f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, and "
         "nothing of the batch becomes visible",
         hint="start the stream again, which goes on from its checkpoint, or run the batch job "
-        "again; where tasks are often run again, leave atomicBatch out",
+        "again. What ended the first attempt is another error, which Spark's UI and the driver's "
+        "log have. Where tasks are often run again, leave atomicBatch out",
     )
 
 
