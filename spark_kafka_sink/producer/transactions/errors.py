@@ -65,10 +65,10 @@ def coordinator_error(
 def second_attempt_error(claim_id: str) -> DeliveryError:
     """A task of a batch in one transaction was run before, and may have written there."""
     return DeliveryError(
-        f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, and "
-        "nothing of the batch becomes visible",
+        f"{claim_id}: this task was run a second time, which atomicBatch=true does not allow, or "
+        "the answer to its claim was lost; nothing of the batch becomes visible",
         hint="start the stream again, which goes on from its checkpoint, or run the batch job "
-        "again. What ended the first attempt is another error, which Spark's UI and the driver's "
+        "again. What ended a first attempt is another error, which Spark's UI and the driver's "
         "log have. Where tasks are often run again, leave atomicBatch out",
     )
 
