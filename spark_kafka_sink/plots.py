@@ -179,7 +179,7 @@ def _title(report: DeliveryReport) -> str:
     if report.dropped:
         parts.append(f"{report.dropped:,} rows dropped")
     if report.error:
-        parts.append(report.status.name.lower())
+        parts.append(report.status.value)
     return "; ".join(parts)
 
 

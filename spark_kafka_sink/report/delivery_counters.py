@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field, replace
-from enum import IntEnum
+from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,15 +31,18 @@ TASKS_KEPT = 10_000
 """Lines of tasks with report.tasks=all; of more tasks the slowest."""
 
 
-class WriteStatus(IntEnum):
-    """How far a write or micro-batch has come; of several together the highest holds."""
+class WriteStatus(StrEnum):
+    """How far a write or micro-batch has come; of several together the last one here holds."""
 
-    SUCCEEDED = 0
+    SUCCEEDED = "succeeded"
     """Every record is acknowledged, but for those that the options give up: poison, acks=0."""
-    RUNNING = 1
+    RUNNING = "running"
     """It has begun. A report that stays so is of a driver that has died."""
-    FAILED = 2
+    FAILED = "failed"
     """It has failed; what the report counts is what the tasks that had finished delivered."""
+
+
+_STATUSES = tuple(WriteStatus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -183,7 +186,9 @@ class DeliveryCounters:
         slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
         tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
         return cls(
-            status=max((one.status for one in reports), default=WriteStatus.SUCCEEDED),
+            status=max(
+                (one.status for one in reports), key=_STATUSES.index, default=WriteStatus.SUCCEEDED
+            ),
             error=max((one.error for one in reports), default=""),
             transaction_outcome=max((one.transaction_outcome for one in reports), default=""),
             query_name=max((one.query_name for one in reports), default=""),
@@ -224,7 +229,7 @@ class DeliveryCounters:
     def _to_dict(self) -> dict[str, Any]:
         return {
             "version": self.version,
-            "status": self.status.name.lower(),
+            "status": self.status.value,
             "error": self.error,
             "transaction_outcome": self.transaction_outcome,
             "query_name": self.query_name,
@@ -269,7 +274,7 @@ class DeliveryCounters:
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(
             **{name: int(data[name]) for name in _COUNTERS},
-            status=WriteStatus[data.get("status", "succeeded").upper()],
+            status=WriteStatus(data.get("status", WriteStatus.SUCCEEDED)),
             error=str(data.get("error", "")),
             transaction_outcome=str(data.get("transaction_outcome", "")),
             query_name=str(data.get("query_name", "")),

@@ -76,7 +76,7 @@ class DeliveryReport(DeliveryCounters):
 
     def __repr__(self) -> str:
         shown = {
-            "status": self.status.name.lower(),
+            "status": self.status.value,
             "rows": self.rows,
             "persisted": self.persisted,
             "dead_lettered": self.dead_lettered,

@@ -66,7 +66,7 @@ def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
     """How it has ended, unless all is well, and what became of its transactions, if any."""
     rows: list[tuple[str, str]] = []
     if report.status is not WriteStatus.SUCCEEDED or report.error:
-        name = report.status.name.lower()
+        name = report.status.value
         rows.append(("status", f"{name}: {report.error}" if report.error else name))
     if report.transaction_outcome:
         rows.append(("exactly once", report.transaction_outcome))

@@ -86,7 +86,7 @@ def _console() -> Console:
 def _totals(report: DeliveryReport) -> Table:
     table = Table(title="Delivery", show_header=False)
     rows = (
-        ("status", f"{report.status.name.lower()} {report.error}".strip()),
+        ("status", f"{report.status} {report.error}".strip()),
         ("written at", report.written_at or "unknown"),
         *_stream(report),
         ("rows", f"{report.rows:,}"),

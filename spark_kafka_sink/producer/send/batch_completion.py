@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send.batch_failure import removed_partition_error
-from spark_kafka_sink.producer.transactions.errors import poisoned
+from spark_kafka_sink.producer.transactions.errors import poison
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.report.builder import BatchDone
 
@@ -86,8 +86,7 @@ class BatchCompletion:
         self.failure = error
         if self._transactions is not None:
             if self._transactions.begun:
-                transactional_id = self._transactions.settings.transactional_id
-                error.message = poisoned(error.message, transactional_id)
+                poison(error, self._transactions.settings)
             self._transactions.fail()
 
     def finish_failure(self) -> None:

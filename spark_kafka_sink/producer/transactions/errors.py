@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.transactions.settings import TransactionSettings
 
@@ -28,6 +29,11 @@ _MESSAGES: Mapping[int, str] = {
     ErrorCode.unsupported_version: "the broker does not serve transactions as they are asked for",
 }
 _AGAIN = "run the write again: nothing of this transaction will be seen by read_committed readers"
+_TWO_OWNERS = (
+    "another task of the batch writes to this partition, too: with atomicBatch=true each partition "
+    "belongs to one task; write spark_kafka_sink.repartition_by_kafka_partition(df, options)"
+)
+_UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
 _HINTS: Mapping[int, str] = {
     ErrorCode.invalid_transaction_timeout: "set transaction.timeout.ms to no more than the "
     "brokers' transaction.max.timeout.ms (15 minutes by default), or raise that on every broker",
@@ -91,9 +97,11 @@ def given_up_error(transactional_id: str) -> DeliveryError:
     )
 
 
-def poisoned(message: str, transactional_id: str) -> str:
-    """What a failure says in a transaction."""
-    return (
-        f"{message}; the transaction of {transactional_id} can't be committed any more, and "
-        "nothing of it will be seen by read_committed readers"
+def poison(error: KafkaProdError, settings: TransactionSettings) -> None:
+    """Have a failure say what it means for the transaction that it happened in."""
+    error.message = (
+        f"{error.message}; the transaction of {settings.transactional_id} can't be committed any "
+        "more, and nothing of it will be seen by read_committed readers"
     )
+    if error.error == _UNEXPECTED_SEQUENCE:
+        error.hint = _AGAIN if settings.joined is None else _TWO_OWNERS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.spark.progress.address import ProgressAddress
+from spark_kafka_sink.spark.progress.line_display import line_display
 from spark_kafka_sink.spark.progress.listener import ProgressListener
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 
@@ -55,7 +55,7 @@ def progress(
         )
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
     try:
-        listener = ProgressListener(host, interval_s, show or _display())
+        listener = ProgressListener(host, interval_s, show or line_display())
     except OSError as error:
         raise ReportError(
             f"progress() can't listen on {host}, spark.driver.host: {error}",
@@ -67,23 +67,3 @@ def progress(
     finally:
         ProgressAddress.withdraw(folder.path)
         listener.close()
-
-
-def _display() -> Callable[[WriteProgress], None]:
-    """Below the cell in a notebook, else a line of stderr."""
-    if "ipykernel" in sys.modules:
-        from IPython.display import display
-
-        handle = display(_Line("waiting for the first task ..."), display_id=True)  # type: ignore[no-untyped-call]
-        return lambda found: handle.update(_Line(str(found)))
-    return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
-
-
-class _Line:
-    """Text that a notebook shows without quotes."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text

@@ -12,7 +12,7 @@ from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.support.harness.coordinator import FakeTransaction, Trouble
-from tests.support.harness.fake import FakeCluster
+from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 if TYPE_CHECKING:
@@ -75,6 +75,16 @@ def test_a_second_attempt_writes_nothing_and_ends_the_transaction(one: World, lo
 def test_a_task_that_fails_before_its_claim_leaves_the_others_alone(one: World) -> None:
     assert one.stepping(lambda: one.session.abort_transaction(5.0))
     assert one.cluster.coordinator.requests == []
+
+
+def test_sequences_of_another_task_are_put_down_to_it(one: World) -> None:
+    one.fault(*[Fault(error=45)] * 50)
+    one.send_batches(1)
+    with pytest.raises(DeliveryError) as caught:
+        one.finish()
+    assert "another task of the batch writes to this partition" in str(caught.value)
+    assert "repartition_by_kafka_partition(df, options)" in str(caught.value)
+    assert "read the partition" not in str(caught.value)
 
 
 def test_a_newer_driver_is_left_alone(one: World) -> None:
