@@ -52,14 +52,8 @@ def look(context: Context, world: World, index: int) -> Successors:
 
 def finish(context: Context, world: World, index: int) -> Successors:
     """What is decided is committed, and nothing appended."""
-    driver = world.drivers[index]
-    if driver.decided is None:
-        raise ValueError("nothing is decided")
-    world, torn = context.roll_forward(world, driver.decided.transactions)
-    if torn is not None:
-        return [(f"abort() stops at {torn}", with_driver(world, index, Driver(Pc.TORN)))]
-    world = with_driver(world, index, stopped(driver))
-    return [("abort() commits what is decided; the query fails", world)]
+    driver = stopped(world.drivers[index])
+    return _commit_decided(context, world, index, driver, "; the query fails")
 
 
 def read(context: Context, world: World, index: int) -> Successors:
@@ -75,14 +69,21 @@ def read(context: Context, world: World, index: int) -> Successors:
 
 def end(context: Context, world: World, index: int) -> Successors:
     """What is decided is committed."""
-    driver = world.drivers[index]
-    if driver.decided is None:
+    driver = world.drivers[index]._replace(pc=Pc.ABORT_DONE)
+    return _commit_decided(context, world, index, driver)
+
+
+def _commit_decided(
+    context: Context, world: World, index: int, after: Driver, then: str = ""
+) -> Successors:
+    """Roll forward, and go on as `after`."""
+    decided = world.drivers[index].decided
+    if decided is None:
         raise ValueError("nothing is decided")
-    world, torn = context.roll_forward(world, driver.decided.transactions)
+    world, torn = context.roll_forward(world, decided.transactions)
     if torn is not None:
         return [(f"abort() stops at {torn}", with_driver(world, index, Driver(Pc.TORN)))]
-    driver = driver._replace(pc=Pc.ABORT_DONE)
-    return [("abort() commits what is decided", with_driver(world, index, driver))]
+    return [(f"abort() commits what is decided{then}", with_driver(world, index, after))]
 
 
 def done(context: Context, world: World, index: int) -> Successors:
