@@ -88,16 +88,22 @@ def create_topic(client: BlockingClient, config: SinkConfig) -> None:
     Raises:
         KafkaProdError: it can't be created.
     """
+    topic = _wanted_topic(config)
+    if topic is not None:
+        TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
+
+
+def _wanted_topic(config: SinkConfig) -> NewTopic | None:
+    """What topic.create=true asks for."""
     wanted, name = config.topic_creation, config.topic
     if not wanted.create or name is None:
-        return
-    topic = NewTopic(
+        return None
+    return NewTopic(
         name=name,
         partitions=wanted.partitions,
         replication=wanted.replication_factor,
         configs=dict(wanted.configs),
     )
-    TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
 
 
 def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list[Finding]:
@@ -149,30 +155,41 @@ def _ask(
     if not configs.run(deadline) or not described.run(deadline):
         raise client.unavailable("describing the topics", described.latest_code)
     found = []
+    wanted = _wanted_topic(intent.config)
     for name in topics:
+        by_sink = wanted if wanted is not None and wanted.name == name else None
         told, settings = described.results[name], configs.results[name]
         missing = told.code == ErrorCode.unknown_topic_or_partition
-        creates = missing and intent.config.producer.allow_auto_create_topics
+        may_be_created = by_sink is not None or intent.config.producer.allow_auto_create_topics
         found.append(
             TopicFacts(
                 name=name,
                 code=told.code,
                 description=told.value,
                 settings=settings.value,
-                creation=_creation(client, name, deadline) if creates else None,
+                creation=(
+                    _creation(client, name, by_sink, deadline)
+                    if missing and may_be_created
+                    else None
+                ),
             )
         )
     return found
 
 
-def _creation(client: BlockingClient, name: str, deadline: float) -> Creation:
+def _creation(
+    client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
+) -> Creation:
     """Find out what would come of creating a topic; none is created."""
+    topic = by_sink or NewTopic(name=name, partitions=None)
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"
-    handler = CreateTopicsHandler([NewTopic(name=name, partitions=None)], validate_only=True)
+    handler = CreateTopicsHandler([topic], validate_only=True)
     driver = ApiDriver(client, handler, ControllerLookup(client), (name,))
     if not driver.run(deadline):
-        return Creation(auto_create=auto_create)
+        return Creation(by_sink=by_sink is not None, auto_create=auto_create)
     result = driver.results[name]
     code = 0 if result.code == ErrorCode.topic_already_exists else result.code
-    return Creation(auto_create=auto_create, code=code, message=result.message)
+    return Creation(
+        by_sink=by_sink is not None, auto_create=auto_create, code=code, message=result.message
+    )

@@ -29,9 +29,11 @@ class Creation:
     """What would come of creating a topic.
 
     `auto_create`: the brokers' auto.create.topics.enable, None where this client may not see it.
+    `by_sink`: the driver creates it before any task (topic.create=true).
     `code` and `message`: the answer to a CreateTopics that creates nothing (validate_only).
     """
 
+    by_sink: bool = False
     auto_create: bool | None = None
     code: int = 0
     message: str | None = None
@@ -133,7 +135,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     why = None
     if creation is None:
         why = "kafka.allow.auto.create.topics is false"
-    elif creation.auto_create is False:
+    elif creation.auto_create is False and not creation.by_sink:
         why = "the brokers create none by themselves (auto.create.topics.enable=false)"
     if why is not None:
         text = f"topic {name} does not exist, and {why}"
@@ -157,7 +159,10 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             error=error_name(creation.code),
             hint=make,
         )
-        return Finding.warning(Step.TOPIC, refused)
+        finding = Finding.failure if creation.by_sink else Finding.warning
+        return finding(Step.TOPIC, refused)
+    if creation.by_sink:
+        return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write creates it")
     if creation.auto_create is None:
         text = f"topic {name} does not exist, and whether the brokers create it can't be seen"
         error = UnknownTopicError(text, topic=name, error=absent, hint=make)

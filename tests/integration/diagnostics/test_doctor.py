@@ -154,6 +154,22 @@ def test_settings_that_are_at_odds(topic: str, says: str, secured: EmbeddedBroke
     assert says in found[Step.SETTINGS].text
 
 
+def test_a_topic_that_the_write_creates(plain: EmbeddedBroker) -> None:
+    options = {
+        "kafka.bootstrap.servers": plain.bootstrap_servers,
+        "kafka.allow.auto.create.topics": "false",
+        "topic": "hourly",
+        "topic.create": "true",
+        "topic.partitions": "2",
+    }
+    found = examined(options)
+    assert found[Step.TOPIC].severity is Severity.NOTE
+    assert "the write creates it" in found[Step.TOPIC].text
+    assert worst_of(found).severity is not Severity.ERROR
+    finding = worst_of(examined({**options, "topic.replication.factor": "3"}))
+    assert (finding.severity, finding.step) == (Severity.ERROR, Step.TOPIC)
+
+
 def test_servers_that_are_none(plain: EmbeddedBroker) -> None:
     topic = {"topic": "events"}
     closed = examined({"kafka.bootstrap.servers": closed_port(), **topic})

@@ -136,6 +136,12 @@ def test_a_compacted_topic_wants_keys(
         ),
         (Creation(auto_create=None), Severity.WARNING, "can't be seen"),
         (Creation(auto_create=True), Severity.NOTE, "the brokers create it"),
+        (Creation(by_sink=True, auto_create=False), Severity.NOTE, "the write creates it"),
+        (
+            Creation(by_sink=True, code=int(ErrorCode.policy_violation), message="no"),
+            Severity.ERROR,
+            "can't be created: no",
+        ),
     ],
 )
 def test_a_topic_that_is_not_there(
