@@ -14,15 +14,23 @@ if TYPE_CHECKING:
     from tools.checks.shards import Shard
 
 
+TESTS_FAILED = "tests failed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a shard went; `problem` is None when all is well, `files` are seconds by test file."""
+    """How a shard went; `problem` is None when all is well, `files` are seconds by test file.
+
+    `failed_tests` are names that pytest takes; those of `unsteady` passed when they ran again.
+    """
 
     phase: Phase
     seconds: float
     tally: Tally
     problem: str | None
     files: Mapping[str, float] = field(default_factory=dict)
+    failed_tests: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
 
 
 def problem_of(shard: Shard, tally: Tally, status: int) -> str | None:
@@ -30,7 +38,7 @@ def problem_of(shard: Shard, tally: Tally, status: int) -> str | None:
     if shard.command:
         return f"{' '.join(shard.command[:2])[:30]} failed" if status else None
     if tally.failed:
-        return "tests failed"
+        return TESTS_FAILED
     if not tally.passed:
         return "no test ran"
     if shard.missing:
@@ -58,3 +66,12 @@ def _line(phase: Phase, outcomes: Sequence[Outcome]) -> str:
     shards = f"{len(outcomes)} shards" if len(outcomes) > 1 else ""
     said = "; ".join(problems) or "ok"
     return f"{phase.name:14}{seconds:8.1f} s  {shards:10}{said:25} {counts}".rstrip()
+
+
+def unsteady(outcomes: Sequence[Outcome]) -> str:
+    """A line for each test that failed among others and passed alone."""
+    return "".join(
+        f"unsteady, passed when run again: {test}\n"
+        for outcome in outcomes
+        for test in outcome.unsteady
+    )

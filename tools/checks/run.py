@@ -1,8 +1,8 @@
 """Runs the phases of the test run: `python -m tools.checks.run [phase ...]`; all without names.
 
 Phases run side by side, each in one process or several, `--jobs` at a time; what a process prints
-comes whole when it has ended. Every phase runs, whatever the others said. The last line is
-`N passed, N failed`.
+comes whole when it has ended. Every phase runs, whatever the others said. A few tests that failed
+run once more, by themselves. The last line is `N passed, N failed`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.checks.outcome import Outcome, table, total
+from tools.checks import second_run
+from tools.checks.outcome import Outcome, table, total, unsteady
 from tools.checks.phases import PHASES
 from tools.checks.running import Running, stop_all
 from tools.checks.shards import load_durations, shards_of, store_durations
@@ -80,16 +81,30 @@ def execute(phases: Sequence[Phase], durations: Mapping[str, float], jobs: int) 
     started = time.monotonic()
     shards = [shard for phase in phases for shard in shards_of(phase, durations)]
     with tempfile.TemporaryDirectory(prefix="sks-test-") as folder:
-        run = Run(shards, jobs, Path(folder))
-        try:
-            run.run()
-        except BaseException:
-            run.stop()
-            raise
-    _say(f"\n{table(phases, run.outcomes)}")
-    _say(f"{'all':14}{time.monotonic() - started:8.1f} s")
-    _say(str(total(run.outcomes)))
+        outcomes = _run(shards, jobs, Path(folder))
+        if second_run.may_run_again(outcomes):
+            outcomes = [_again(outcome, Path(folder)) for outcome in outcomes]
+    _say(f"\n{table(phases, outcomes)}")
+    _say(f"{'all':14}{time.monotonic() - started:8.1f} s\n{unsteady(outcomes)}".rstrip())
+    _say(str(total(outcomes)))
+    return outcomes
+
+
+def _run(shards: Sequence[Shard], jobs: int, folder: Path) -> list[Outcome]:
+    run = Run(shards, jobs, folder)
+    try:
+        run.run()
+    except BaseException:
+        run.stop()
+        raise
     return run.outcomes
+
+
+def _again(outcome: Outcome, folder: Path) -> Outcome:
+    if outcome.problem is None:
+        return outcome
+    [second] = _run([second_run.shard_again(outcome)], 1, folder)
+    return second_run.after(outcome, second)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tools.checks import processes
 from tools.checks.outcome import Outcome, problem_of
 from tools.checks.shards import ROOT
-from tools.checks.tally import Tally, seconds_by_file
+from tools.checks.tally import Tally, failed_tests, seconds_by_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,8 @@ _TIMED_OUT = 124
 _INTERRUPT_S = 10
 _LAUNCHER = ROOT / "tests" / "support" / "kafka" / "launcher.py"
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-_PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", "-rfEs")
+_PYTEST = ("-m", "pytest", f"--rootdir={ROOT}", "-p", "no:cacheprovider")
+_REPORTS = ("-o", "junit_family=xunit1", "-rfEs")
 
 
 class Running:
@@ -87,11 +88,12 @@ class Running:
             tally=tally,
             problem=problem,
             files=seconds_by_file(self._report),
+            failed_tests=failed_tests(self._report),
         )
 
     def _start(self) -> subprocess.Popen[bytes]:
         marked = ("-m", self.shard.phase.marked) if self.shard.phase.marked else ()
-        tests = (*_PYTEST, f"--junitxml={self._report}", *marked, *self.shard.tests)
+        tests = (*_PYTEST, *_REPORTS, f"--junitxml={self._report}", *marked, *self.shard.tests)
         arguments = self.shard.command or tests
         python = str(ROOT / self.shard.phase.environment / "bin" / "python")
         self._output.write_text(f"$ {shlex.join(('python', *arguments))}\n")

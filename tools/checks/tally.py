@@ -43,3 +43,22 @@ def seconds_by_file(report: Path) -> dict[str, float]:
         for case in ET.parse(report).getroot().iter("testcase"):
             seconds[case.get("file", "")] += float(case.get("time", 0))
     return dict(seconds)
+
+
+def failed_tests(report: Path) -> tuple[str, ...]:
+    """The tests that failed, as pytest takes them: file, classes and name."""
+    if not report.exists():
+        return ()
+    cases = ET.parse(report).getroot().iter("testcase")
+    return tuple(_node(case) for case in cases if _failed(case))
+
+
+def _failed(case: ET.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+def _node(case: ET.Element) -> str:
+    file = case.get("file", "")
+    module = file.removesuffix(".py").replace("/", ".")
+    classes = case.get("classname", "").removeprefix(module).split(".")
+    return "::".join([file, *filter(None, classes), case.get("name", "")])

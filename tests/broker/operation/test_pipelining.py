@@ -32,6 +32,11 @@ def write(value: bytes) -> bytes:
     return frame(ApiKey.PRODUCE, 9, produce_values("t", batch(value=value)))
 
 
+def ask_versions(client: RawClient) -> None:
+    client.socket.sendall(frame(ApiKey.API_VERSIONS, 3, {}))
+    client.next_frame()
+
+
 LOGIN = frame(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}) + frame(
     ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": plain("alice", "secret")}
 )
@@ -63,6 +68,8 @@ def test_others_are_served_between(sasl: dict[str, str] | None) -> None:
         with RawClient(servers) as greedy, RawClient(servers) as modest:
             if sasl:
                 log_in(modest)
+            else:
+                ask_versions(modest)  # the broker knows the connection: accepting takes turns too
             with held(kafka):
                 greedy.socket.sendall((LOGIN if sasl else b"") + write(b"greedy") * REQUESTS)
                 modest.socket.sendall(write(b"modest"))

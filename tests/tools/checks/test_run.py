@@ -24,6 +24,15 @@ sys.exit(1 if any(outcome.problem for outcome in outcomes) else 0)
 """
 PASS = "def test_it():\n    print('out of the way')\n"
 FAIL = "def test_it():\n    assert 'this is wrong' == 'that'\n"
+UNSTEADY = """
+from pathlib import Path
+
+class TestIt:
+    def test_it(self):
+        first = not (ran := Path({ran!r})).exists()
+        ran.touch()
+        assert not first, "not the first time"
+"""
 SKIP = "import pytest\ndef test_it():\n    pytest.skip('not today')\n"
 LEAVE = """
 import subprocess
@@ -99,6 +108,28 @@ def test_all_is_well(tmp_path: Path) -> None:
     status, printed = run(phase("only", *write(tmp_path, one=PASS)))
     assert status == 0
     assert printed.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def test_what_fails_among_others_and_passes_alone_is_named(tmp_path: Path) -> None:
+    unsteady = UNSTEADY.format(ran=str(tmp_path / "ran"))
+    [file] = write(tmp_path, unsteady=unsteady)
+    status, printed = run(phase("only", file, *write(tmp_path, one=PASS)))
+    assert status == 0
+    assert "not the first time" in printed
+    named, last = printed.splitlines()[-2:]
+    assert named.startswith("unsteady, passed when run again: ")
+    assert named.endswith("test_unsteady.py::TestIt::test_it")
+    assert last == "2 passed, 0 failed"
+
+
+def test_many_that_fail_do_not_run_again(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    files = write(
+        tmp_path, unsteady=UNSTEADY.format(ran=str(ran)), **dict.fromkeys(("a", "b", "c"), FAIL)
+    )
+    status, printed = run(phase("only", *files))
+    assert status == 1
+    assert printed.splitlines()[-1] == "0 passed, 4 failed"
 
 
 @pytest.mark.parametrize("sources", [{}, {"none": "x = 1\n"}, {"broken": "import nothing_\n"}])
