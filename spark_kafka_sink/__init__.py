@@ -135,4 +135,9 @@ if not TYPE_CHECKING:  # a type checker reads the imports above
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        """All names; of those that need PySpark only where it is, so that `help` works without."""
+        from importlib.util import find_spec
+
+        spark = f"{__name__}.spark."
+        missing = {name for name, place in _MODULES.items() if place.startswith(spark)}
+        return sorted({*globals(), *__all__} - (set() if find_spec("pyspark") else missing))

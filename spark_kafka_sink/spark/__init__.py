@@ -6,3 +6,13 @@ turns Arrow batches into rows, with one file per kind of column. On the driver, 
 merges what the tasks report, and publication shows and keeps it. exactly_once has the writers of
 deliveryGuarantee=exactly-once.
 """
+
+from spark_kafka_sink.common.pyspark_release import missing, refuse_older
+
+try:
+    from pyspark import __version__ as _version
+except ModuleNotFoundError as _error:
+    if _error.name != "pyspark":
+        raise
+    raise missing() from None
+refuse_older(_version)

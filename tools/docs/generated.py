@@ -11,6 +11,7 @@ from tools.docs.errors import (
     render_row_errors,
     render_unclear_errors,
 )
+from tools.docs.extras import render_extras
 from tools.docs.model import render_planted_bugs, render_searches
 from tools.docs.options import (
     render_main_options,
@@ -44,6 +45,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "apis": render_apis,
     "broker-options": render_broker_options,
     "fault-effects": render_fault_effects,
+    "extras": render_extras,
     "phases": render_phases,
     "model-searches": render_searches,
     "planted-bugs": render_planted_bugs,

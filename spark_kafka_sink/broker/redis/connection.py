@@ -122,7 +122,7 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
     except ImportError as error:
         raise ConfigError(
             "the storage in Redis needs the Python package redis",
-            hint="Install spark-kafka-sink[redis]",
+            hint="Install it with: pip install 'spark-kafka-sink[redis]'.",
         ) from error
     seconds = location.timeout_ms / 1000
     settings = {

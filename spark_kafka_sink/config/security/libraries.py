@@ -29,4 +29,5 @@ def check_libraries(login: Login) -> None:
     """
     wanted = _EXTRAS.get(type(login))
     if wanted is not None:
-        require_extra(*wanted)
+        extra, option = wanted
+        require_extra(extra, f"option {option}")

@@ -1,0 +1,19 @@
+"""Where the command `kafkaprod` begins: it says how to install what it lacks."""
+
+from __future__ import annotations
+
+import sys
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import require_extra
+
+
+def run() -> None:
+    """Run the command line; without its libraries say so in a sentence, and exit with 1."""
+    try:
+        require_extra("cli", "the command line")
+    except ConfigError as error:
+        sys.exit(f"kafkaprod: {error}")
+    from spark_kafka_sink.cli.main import app
+
+    app()

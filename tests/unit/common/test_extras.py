@@ -1,0 +1,113 @@
+"""What the package needs, what its extras bring, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_sink.cli.entry import run
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import EXTRAS, import_extra, require_extra
+from spark_kafka_sink.common.pyspark_release import refuse_older
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+
+ROOT = Path(__file__).resolve().parents[3]
+LIBRARIES = {module for extra in EXTRAS.values() for module in extra.modules} - {"requests"}
+"""What the package does without. Java's console and boto3 know `requests`: it may be anywhere."""
+BY_EXTRAS = (
+    *("cli", "demo", "spark", "plots", "pytest_plugin", "report.tables"),
+    *("export.opentelemetry", "export.prometheus", "security.sasl.gssapi"),
+    *("security.tokens.client_credentials", "security.tokens.msk_iam"),
+    "security.tokens.token_endpoint",
+)
+"""Modules that an extra is for."""
+WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({sorted(LIBRARIES | {'py4j'})}))\n"
+
+
+def run_without_extras(code: str) -> str:
+    command = [sys.executable, "-c", WITHOUT + code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_has_a_place_and_a_purpose() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert [*EXTRAS, "dev"] == [*project["optional-dependencies"]]
+
+
+def test_the_package_does_without() -> None:
+    code = f"""
+from importlib import import_module
+from pkgutil import walk_packages
+import spark_kafka_sink as package
+found = walk_packages(package.__path__, "spark_kafka_sink.", onerror=lambda name: None)
+names = [each.name for each in found if not each.name.partition(".")[2].startswith({BY_EXTRAS})]
+for name in names:
+    import_module(name)
+print(len(names))
+"""
+    assert int(run_without_extras(code)) > 400
+
+
+def test_help_and_the_other_names_do_without_pyspark() -> None:
+    code = """
+import pydoc, spark_kafka_sink as package
+assert "EmbeddedBroker" in dir(package) and "register" not in dir(package)
+print(pydoc.plain(pydoc.render_doc(package))[:2000])
+"""
+    assert 'df.write.format("kafkaprod")' in run_without_extras(code)
+
+
+@pytest.mark.parametrize(
+    "imported", ["spark_kafka_sink import register", "pyspark_kafkaprod import *"]
+)
+def test_without_pyspark_there_is_a_sentence(imported: str) -> None:
+    code = f"try:\n    from {imported}\nexcept ImportError as error:\n    print(error)"
+    told = run_without_extras(code)
+    assert "needs PySpark, which this Python does not find" in told
+    assert "pip install 'spark-kafka-sink[spark]'" in told
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.10.1", "5.0.0.dev1", "unknown"])
+def test_a_release_that_is_new_enough(version: str) -> None:
+    refuse_older(version)
+
+
+@pytest.mark.parametrize("version", ["3.5.7", "4.0.1"])
+def test_a_release_that_is_too_old(version: str) -> None:
+    with pytest.raises(ImportError, match=f"PySpark 4.1 or newer, and this is {version}"):
+        refuse_older(version)
+
+
+def test_the_command_line_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as caught:
+        run()
+    told = str(caught.value)  # which Python prints on stderr, with the exit status 1
+    assert told.startswith(
+        "kafkaprod: the command line needs a library that is not installed: typer"
+    )
+    assert "pip install 'spark-kafka-sink[cli]'" in told
+
+
+def test_pandas_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(
+        ConfigError, match=r"to_pandas\(\) needs .*: pandas.* 'spark-kafka-sink\[plots\]'"
+    ):
+        DeliveryReport().to_pandas()
+
+
+def test_only_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ConfigError, match=r"not installed: boto3\. Install it on the driver and"):
+        require_extra("msk-iam", "option x")
+
+
+def test_a_module_of_an_extra() -> None:
+    assert import_extra("plots", "matplotlib.figure", "the test").Figure
