@@ -24,6 +24,8 @@ class DeliveryStatus(StrEnum):
     """Never sent, or refused: it is not in the log."""
     SENT = "sent"
     """Sent with acks=0: the broker confirms nothing, so it never counts as delivered."""
+    WOULD_BE_WRITTEN = "would_be_written"
+    """Of a dry run: it went all the way but into a request."""
 
 
 _WORDS = {
@@ -31,6 +33,7 @@ _WORDS = {
     DeliveryStatus.POSSIBLY_PERSISTED: "possibly persisted",
     DeliveryStatus.NOT_PERSISTED: "not persisted",
     DeliveryStatus.SENT: "sent, unconfirmed",
+    DeliveryStatus.WOULD_BE_WRITTEN: "would be written",
 }
 _STATUSES = {words: status for status, words in _WORDS.items()}
 _LINE: Final = re.compile(

@@ -190,6 +190,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "report_tasks": ReportTasks(values["report.tasks"]),
         "summary": Summary(values["summary"]),
         "preflight": Preflight(values["preflight"]),
+        "dry_run": values["dryRun"],
         "dead_letters": _dead_letters(values),
         "throttling": ThrottlingConfig.from_options(values),
         **_exporter_fields(values),

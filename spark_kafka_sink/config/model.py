@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.builder import build
@@ -116,6 +116,8 @@ class SinkConfig:
     summary: Summary = Summary.AUTO
     profile: Profile = Profile.NONE
     preflight: Preflight = Preflight.OFF
+    dry_run: bool = False
+    """Nothing is sent, and nothing else here would change a cluster."""
     topic_creation: TopicCreation = field(default_factory=TopicCreation)
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
@@ -133,4 +135,19 @@ class SinkConfig:
                 has its name, its value, what is allowed, and the nearest name for a typo.
         """
         settings = build(options)
-        return cls(producer=ProducerConfig(**settings.producer), **settings.sink)
+        config = cls(producer=ProducerConfig(**settings.producer), **settings.sink)
+        return config.without_effects() if config.dry_run else config
+
+    def without_effects(self) -> SinkConfig:
+        """What a dry run goes by: no topic, producer id, transaction or metric comes of it."""
+        return replace(
+            self,
+            producer=replace(
+                self.producer, enable_idempotence=False, allow_auto_create_topics=False
+            ),
+            topic_creation=TopicCreation(),
+            exactly_once=ExactlyOnceConfig(),
+            prometheus_textfile=None,
+            prometheus_pushgateway=None,
+            opentelemetry=False,
+        )

@@ -357,6 +357,12 @@ SINK_OPTIONS: tuple[Option, ...] = (
         "every task would fail, log what is doubtful; fail: end it for that, too; off: no check.",
         choices=tuple(Preflight),
     ),
+    _flag(
+        "dryRun",
+        False,
+        "Of a batch write: read all rows and make the batches, send none, and report what would go "
+        "where, with the ratio and the cost of each codec.",
+    ),
     _text(
         "metrics.prometheus.textfile",
         None,

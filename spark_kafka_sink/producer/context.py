@@ -80,7 +80,9 @@ def make_context(
         client=client,
         producer_state=producer_state,
         settings=settings,
-        report=ReportBuilder(config.pipeline() + settings.arrow_batch_limits),
+        report=ReportBuilder(
+            config.pipeline() + settings.arrow_batch_limits, dry_run=settings.dry_run
+        ),
         events=ProducerEvents(new_id(), config.debug),
         bad_rows=BadRows(settings.dead_letters, acls),
         dead_letters=_dead_letter_topic(settings, largest_record(config), acls),

@@ -79,7 +79,7 @@ class ProducerSession:
         self._admission = AdmissionControl(self.context, self._accumulator)
         self._sticky = StickyPartitioner(self.context, self._accumulator, self._admission)
         self._encoder = ChunkEncoder(client, self._accumulator)
-        self._sender = Sender(self.context, self._accumulator)
+        self._sender = _make_sender(self.context, self._accumulator)
         self.context.events.opened(client.name, client.config.buffer_memory)
         client.attach(self._sender)
         if self.context.dead_letters is not None:
@@ -163,10 +163,11 @@ class ProducerSession:
 
     def progress(self) -> SessionProgress:
         """How far it has come; for any thread."""
-        persisted, sent, bytes_sent, retries = self.context.report.so_far()
+        persisted, sent, dry, bytes_sent, retries = self.context.report.so_far()
         return SessionProgress(
             persisted=persisted,
             sent=sent,
+            would_be_written=dry,
             bytes_sent=bytes_sent,
             retries=retries,
             buffer_full=self._accumulator.pool.waiting_since is not None,
@@ -244,3 +245,12 @@ def _make_accumulator(context: SessionContext, compressor: Compressor) -> Accumu
     pool = BufferPool(config, state, context.events)
     quotas = BufferQuotas.of_percent(context.settings.throttling.buffer_share, config.buffer_memory)
     return Accumulator(config, state, pool, quotas, compressor, context.events)
+
+
+def _make_sender(context: SessionContext, accumulator: Accumulator) -> Sender:
+    """What takes the batches to the brokers, or in a dry run to the report alone."""
+    if not context.settings.dry_run:
+        return Sender(context, accumulator)
+    from spark_kafka_sink.producer.dry_run.dry_run_sender import DryRunSender  # seldom needed
+
+    return DryRunSender(context, accumulator)

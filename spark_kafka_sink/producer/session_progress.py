@@ -13,6 +13,8 @@ class SessionProgress:
     """Records acknowledged."""
     sent: int
     """Records sent with acks=0."""
+    would_be_written: int
+    """Records of a dry run."""
     bytes_sent: int
     """Bytes of those, after compression."""
     retries: int

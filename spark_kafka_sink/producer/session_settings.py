@@ -15,5 +15,7 @@ class SessionSettings:
     dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     task: int = 0
+    dry_run: bool = False
+    """Make the batches and send none."""
     arrow_batch_limits: tuple[tuple[str, str], ...] = ()
     """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

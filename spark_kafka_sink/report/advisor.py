@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.report.pipeline import ARROW_BYTES, PipelineFacts
@@ -28,6 +29,12 @@ LONGEST_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
 TINY_SECONDS = 0.5
+SAMPLE = 50_000
+"""Bytes that codecs must have been tried on."""
+QUICK = 10.0
+"""Nanoseconds of CPU a byte, 100 MB/s, that a codec may cost to be advised."""
+MUCH = 1.1
+"""Times the bytes that are not worth another codec."""
 UNMEASURED = 2**31 - 1
 """The value of Spark's maxBytesPerBatch with which it does not measure its batches."""
 SAFE_ARROW_BATCH = 64 * 1024 * 1024
@@ -62,7 +69,8 @@ def advise(report: DeliveryCounters) -> list[Advice]:
     if not report.metrics.settings or not report.duration_sum_ms:
         return []
     facts = PipelineFacts(report)
-    return [advice for rule in _RULES if (advice := rule(facts)) is not None]
+    rules = _DRY_RUN_RULES if report.dry_run else _RULES
+    return [advice for rule in rules if (advice := rule(facts)) is not None]
 
 
 def _throttling(facts: PipelineFacts) -> Advice | None:
@@ -100,6 +108,34 @@ def _compression(facts: PipelineFacts) -> Advice | None:
         figure=f"{facts.codec} was at work {facts.compressing:.0%} of the time, {spent:,.1f} ms "
         f"a batch, which spent {facts.queue_time * 1000:,.1f} ms in the queue",
         sentence="CPU-bound: take a faster codec or a lower level, or more tasks",
+    )
+
+
+def _codec(facts: PipelineFacts) -> Advice | None:
+    """A dry run has tried all codecs: another one sends fewer bytes, or as few for less work."""
+    costs = {each.codec: each for each in facts.report.codecs}
+    now = costs.get(facts.codec)
+    if now is None or now.bytes_uncompressed < SAMPLE:
+        return None
+    quick = [each for each in costs.values() if each.ns_per_byte <= QUICK]
+    smallest = min(each.bytes_compressed for each in quick)
+    good = [each for each in quick if each.bytes_compressed <= MUCH * smallest]
+    best = min(good, key=attrgetter("cpu_ns"))
+    fewer = now.bytes_compressed / best.bytes_compressed
+    more = best.us_per_record - now.us_per_record
+    if fewer > MUCH:
+        cost = f"for {more:,.2f} us more CPU a record" if more > 0 else "for less CPU"
+        effect = f"would send {fewer:,.1f} times fewer bytes {cost}"
+    elif fewer > 1 / MUCH and now.cpu_ns > 2 * best.cpu_ns:
+        effect = f"would send about as many bytes for {-more:,.2f} us less CPU a record"
+    else:
+        return None
+    return Advice(
+        setting="compression.type",
+        direction=Direction.CHECK,
+        figure=f"{best.codec} makes {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to 1, of "
+        f"{now.batches:,} batches that were tried",
+        sentence=f"kafka.compression.type={best.codec} {effect}",
     )
 
 
@@ -287,3 +323,14 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _blocked,
     _measured_arrow_batches,
 )
+
+_DRY_RUN_RULES = (
+    _unbounded_arrow_batches,
+    _codec,
+    _small_batches,
+    _linger,
+    _skew,
+    _tiny_tasks,
+    _measured_arrow_batches,
+)
+"""Those that rest on nothing that brokers have answered."""

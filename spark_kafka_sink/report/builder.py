@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.metrics.histogram import HistogramBuilder
 from spark_kafka_sink.metrics.recorder import MetricsRecorder
+from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_kafka_sink.report.delivery_counters import TransactionInfo
     from spark_kafka_sink.report.task_report import TaskInfo
 
@@ -99,8 +102,12 @@ class ReportBuilder:
     another; complete, and the same for every thread, once the session is flushed.
     """
 
-    def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(
+        self, settings: tuple[tuple[str, str], ...] = (), *, dry_run: bool = False
+    ) -> None:
         self.meters = MetricsRecorder(settings)
+        self._dry_run = dry_run
+        self._codecs: tuple[CodecCost, ...] = ()
         self._tallies: dict[tuple[str, int], _Tally] = {}
         self._failures: Counter[tuple[str, int, DeliveryStatus, str]] = Counter()
         self._errors: Counter[str] = Counter()
@@ -122,6 +129,14 @@ class ReportBuilder:
     def sent(self, batch: BatchDone) -> None:
         """The batch was sent with acks=0, so that no answer will come."""
         self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.SENT)
+
+    def would_be_written(self, batch: BatchDone) -> None:
+        """The batch of a dry run, which would have been sent."""
+        self._tally(batch.topic, batch.partition).add(batch, DeliveryStatus.WOULD_BE_WRITTEN)
+
+    def compressed(self, costs: Iterable[CodecCost]) -> None:
+        """A batch of a dry run was compressed with each codec."""
+        self._codecs = CodecCost.merge_all((*self._codecs, *costs))
 
     def failed(
         self, topic: str, partition: int, records: int, status: DeliveryStatus, error_name: str
@@ -164,8 +179,8 @@ class ReportBuilder:
         """The broker asked for a pause of so many milliseconds."""
         self._throttle_ms += ms
 
-    def so_far(self) -> tuple[int, int, int, int]:
-        """Records acknowledged, records sent with acks=0, their bytes sent, batches sent again.
+    def so_far(self) -> tuple[int, int, int, int, int]:
+        """Records acknowledged, sent with acks=0, of a dry run; their bytes; batches sent again.
 
         Quick, for any thread: for who watches while the session runs.
         """
@@ -173,6 +188,7 @@ class ReportBuilder:
         return (
             sum(each.records[DeliveryStatus.PERSISTED] for each in tallies),
             sum(each.records[DeliveryStatus.SENT] for each in tallies),
+            sum(each.records[DeliveryStatus.WOULD_BE_WRITTEN] for each in tallies),
             sum(each.wire_bytes for each in tallies),
             self._retries,
         )
@@ -207,6 +223,8 @@ class ReportBuilder:
             duration_sum_ms=duration_ms,
             transactions=transactions,
             metrics=self.meters.build(),
+            dry_run=self._dry_run,
+            codecs=self._codecs,
         ).of_task(task)
 
     def _tally(self, topic: str, partition: int) -> _Tally:

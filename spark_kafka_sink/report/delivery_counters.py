@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.poison_count import PoisonCount
 from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
 
-VERSION = 5
+VERSION = 6
 """2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
 `error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies; 4
 `transaction_outcome`; 5 `query_name`, `query_id`, `batch_id`, `started_at`, `duration_ms`, and
-`rows`, `dead_lettered` and `dropped`."""
+`rows`, `dead_lettered` and `dropped`; 6 `dry_run`, `would_be_written` and `codecs`."""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
 """Lines of tasks with report.tasks=all; of more tasks the slowest."""
@@ -68,6 +69,8 @@ class DeliveryCounters:
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
     error: str = ""
     """Why the write has failed, or what is missing in this report; empty otherwise."""
+    dry_run: bool = False
+    """Whether nothing was sent, and all counters are of what would have been (dryRun=true)."""
     transaction_outcome: str = ""
     """How a batch that is written exactly once came to be in Kafka: `committed`, `rolled forward`
     (decided by an earlier driver), `already written` (with both numbers where a `batchId` comes
@@ -118,6 +121,8 @@ class DeliveryCounters:
     """How the producers worked; empty in a report of version 1."""
     poison: tuple[PoisonCount, ...] = ()
     """Rows that could not be written, by reason; only with errors.tolerance=all."""
+    codecs: tuple[CodecCost, ...] = ()
+    """What each codec makes of a sample of the batches, and what it costs; only of a dry run."""
 
     @property
     def records(self) -> int:
@@ -128,6 +133,16 @@ class DeliveryCounters:
     def persisted(self) -> int:
         """Records acknowledged: the only ones that count as delivered."""
         return sum(part.persisted for part in self.partitions)
+
+    @property
+    def would_be_written(self) -> int:
+        """Records of a dry run, which sends none."""
+        return sum(part.would_be_written for part in self.partitions)
+
+    @property
+    def as_intended(self) -> int:
+        """Records acknowledged, and those of a dry run, which are not meant to be."""
+        return sum(part.as_intended for part in self.partitions)
 
     @property
     def dead_lettered(self) -> int:
@@ -190,6 +205,7 @@ class DeliveryCounters:
                 (one.status for one in reports), key=_STATUSES.index, default=WriteStatus.SUCCEEDED
             ),
             error=max((one.error for one in reports), default=""),
+            dry_run=any(one.dry_run for one in reports),
             transaction_outcome=max((one.transaction_outcome for one in reports), default=""),
             query_name=max((one.query_name for one in reports), default=""),
             query_id=max((one.query_id for one in reports), default=""),
@@ -213,6 +229,7 @@ class DeliveryCounters:
             transactions=tuple(sorted(each for one in reports for each in one.transactions)),
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
             poison=PoisonCount.merge_all(count for one in reports for count in one.poison),
+            codecs=CodecCost.merge_all(cost for one in reports for cost in one.codecs),
         )
 
     def to_json(self, *, compact: bool = False) -> str:
@@ -231,6 +248,7 @@ class DeliveryCounters:
             "version": self.version,
             "status": self.status.value,
             "error": self.error,
+            "dry_run": self.dry_run,
             "transaction_outcome": self.transaction_outcome,
             "query_name": self.query_name,
             "query_id": self.query_id,
@@ -241,6 +259,7 @@ class DeliveryCounters:
             "rows": self.rows,
             "records": self.records,
             "persisted": self.persisted,
+            "would_be_written": self.would_be_written,
             "dead_lettered": self.dead_lettered,
             "dropped": self.dropped,
             **{name: getattr(self, name) for name in _COUNTERS},
@@ -251,6 +270,7 @@ class DeliveryCounters:
             "transactions": [asdict(transaction) for transaction in self.transactions],
             "metrics": self.metrics.to_dict(),
             "poison": [count.to_dict() for count in self.poison],
+            "codecs": [cost.to_dict() for cost in self.codecs],
             "partitions": [part.to_dict() for part in self.partitions],
             "task_columns": list(COLUMNS),
             "task_rows": [],  # the last: `to_json` fills it
@@ -276,6 +296,7 @@ class DeliveryCounters:
             **{name: int(data[name]) for name in _COUNTERS},
             status=WriteStatus(data.get("status", WriteStatus.SUCCEEDED)),
             error=str(data.get("error", "")),
+            dry_run=bool(data.get("dry_run", False)),
             transaction_outcome=str(data.get("transaction_outcome", "")),
             query_name=str(data.get("query_name", "")),
             query_id=str(data.get("query_id", "")),
@@ -293,6 +314,7 @@ class DeliveryCounters:
             transactions=tuple(TransactionInfo(**each) for each in data["transactions"]),
             metrics=_metrics(data),
             poison=tuple(PoisonCount.from_dict(each) for each in data.get("poison", ())),
+            codecs=tuple(CodecCost.from_dict(each) for each in data.get("codecs", ())),
             partitions=tuple(PartitionReport.from_dict(each) for each in data["partitions"]),
         )
 

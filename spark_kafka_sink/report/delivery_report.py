@@ -81,6 +81,7 @@ class DeliveryReport(DeliveryCounters):
         shown = {
             "status": self.status.value,
             "rows": self.rows,
+            **({"would_be_written": self.would_be_written} if self.dry_run else {}),
             "persisted": self.persisted,
             "dead_lettered": self.dead_lettered,
             "dropped": self.dropped,

@@ -91,6 +91,7 @@ def _counts(report: DeliveryCounters) -> tuple[Figure, ...]:
     return (
         Figure("rows", "", report.rows),
         Figure("records persisted", "", report.persisted),
+        Figure("records of a dry run", "", report.would_be_written),
         Figure("dead letters", "", report.dead_lettered),
         Figure("rows dropped", "", report.dropped),
         Figure("tasks", "", report.tasks),
@@ -110,7 +111,7 @@ def _speed(report: DeliveryCounters) -> tuple[Figure, ...]:
         Figure("whole write", "s", report.duration_ms / MILLIS),
         Figure("slowest task", "s", report.duration_max_ms / MILLIS),
         Figure("all tasks together", "s", report.duration_sum_ms / MILLIS),
-        Figure("rate", "records/s", report.persisted * per_second),
+        Figure("rate", "records/s", report.as_intended * per_second),
         Figure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
     )
 

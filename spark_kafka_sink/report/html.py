@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.report.summary import summary_rows
+from spark_kafka_sink.report.summary import summary_rows, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PARTITIONS_SHOWN = 20
 MB = 1_000_000
 _COLUMNS = ("partition", "persisted", "other", "batches", "MB encoded", "MB sent", "offsets")
+_DRY_RUN_COLUMNS = ("partition", "would be written", *_COLUMNS[2:5], "MB to be sent", "offsets")
 
 
 def to_html(report: DeliveryCounters) -> str:
@@ -30,17 +31,17 @@ def to_html(report: DeliveryCounters) -> str:
         for name, text in summary_rows(report)
     )
     return (
-        f"<div><b>Kafka delivery report</b><table>{facts}</table>"
-        f"{_partitions(report.partitions)}</div>"
+        f"<div><b>{title(report)}</b><table>{facts}</table>"
+        f"{_partitions(report.partitions, _DRY_RUN_COLUMNS if report.dry_run else _COLUMNS)}</div>"
     )
 
 
-def _partitions(parts: tuple[PartitionReport, ...]) -> str:
+def _partitions(parts: tuple[PartitionReport, ...], columns: tuple[str, ...]) -> str:
     """Those with something undelivered first, then by name."""
     if not parts:
         return ""
-    order = sorted(parts, key=lambda each: (each.records == each.persisted, each.key))
-    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    order = sorted(parts, key=lambda each: (each.records == each.as_intended, each.key))
+    head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(_row(each) for each in order[:PARTITIONS_SHOWN])
     more = len(order) - PARTITIONS_SHOWN
     rest = f"<p>and {more:,} more partitions</p>" if more > 0 else ""
@@ -55,8 +56,8 @@ def _row(part: PartitionReport) -> str:
     return _cells(
         (
             place_name(part.topic, part.partition),
-            f"{part.persisted:,}",
-            f"{part.records - part.persisted:,}",
+            f"{part.as_intended:,}",
+            f"{part.records - part.as_intended:,}",
             f"{part.batches:,}",
             f"{part.bytes_uncompressed / MB:,.1f}",
             f"{part.bytes_sent / MB:,.1f}",

@@ -24,9 +24,9 @@ class PartitionReport:
     partition: int
     """Its number; -1 for rows that failed before they had a partition."""
     batches: int = 0
-    """Batches of acknowledged or sent records."""
+    """Batches of acknowledged or sent records; of a dry run those that it made."""
     bytes_uncompressed: int = 0
-    """Batches as encoded, their headers included; of acknowledged or sent records."""
+    """These batches as encoded, their headers included."""
     bytes_sent: int = 0
     """The same batches after compression."""
     first_offset: int | None = None
@@ -41,6 +41,8 @@ class PartitionReport:
     """Records never sent, or refused."""
     sent: int = 0
     """Records sent with acks=0."""
+    would_be_written: int = 0
+    """Records of a dry run, which sends nothing."""
     leader: int | None = None
     """Node id of the broker that was sent to last; None where tasks saw different ones."""
     next_ack_seq: int | None = None
@@ -62,7 +64,12 @@ class PartitionReport:
     @property
     def records(self) -> int:
         """Records handed to the producer, whatever became of them."""
-        return self.persisted + self.possibly_persisted + self.not_persisted + self.sent
+        return self.as_intended + self.possibly_persisted + self.not_persisted + self.sent
+
+    @property
+    def as_intended(self) -> int:
+        """Records acknowledged, and those of a dry run, which are not meant to be."""
+        return self.persisted + self.would_be_written
 
     @classmethod
     def combine(cls, parts: Iterable[PartitionReport]) -> Self:
@@ -81,6 +88,7 @@ class PartitionReport:
             possibly_persisted=sum([part.possibly_persisted for part in reports]),
             not_persisted=sum([part.not_persisted for part in reports]),
             sent=sum([part.sent for part in reports]),
+            would_be_written=sum([part.would_be_written for part in reports]),
             leader=leaders.pop() if len(leaders) == 1 else None,
             next_ack_seq=max(_known(reports, "next_ack_seq"), default=None),
             next_err_seq=max(_known(reports, "next_err_seq"), default=None),
@@ -109,15 +117,22 @@ class PartitionReport:
             **{
                 field.name: data[field.name]
                 for field in fields(cls)
-                if field.name in data or field.name not in _SINCE_2
+                if field.name in data or field.name not in _LATER
             }
         )
 
 
-_SINCE_2 = frozenset(
-    {"leader", "next_ack_seq", "next_err_seq", "first_append_time", "last_append_time"}
+_LATER = frozenset(
+    {
+        "leader",
+        "next_ack_seq",
+        "next_err_seq",
+        "first_append_time",
+        "last_append_time",
+        "would_be_written",
+    }
 )
-"""Fields that reports of version 1 do not have."""
+"""Fields that reports of version 1 do not have, or, the last, those before version 6."""
 
 
 def _known(reports: Iterable[PartitionReport], name: str) -> list[int]:

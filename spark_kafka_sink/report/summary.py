@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
+from spark_kafka_sink.report.dry_run import TITLE, dry_run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,12 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
             where both are missing the rate is computed from the slowest task.
     """
     rows = summary_rows(report, duration_ms)
-    return "\n".join(["Kafka delivery report", *(f"  {name:<16}{text}" for name, text in rows)])
+    return "\n".join([title(report), *(f"  {name:<16}{text}" for name, text in rows)])
+
+
+def title(report: DeliveryCounters) -> str:
+    """What it is a report of."""
+    return TITLE if report.dry_run else "Kafka delivery report"
 
 
 def summary_line(report: DeliveryCounters) -> str:
@@ -53,8 +59,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         ("size", _size(report)),
         ("spread", _spread(report)),
         ("time", _time(report, duration_ms)),
-        ("request latency", _latency(report.request_latency)),
-        ("time in queue", _latency(report.queue_latency)),
+        *(dry_run_rows(report) if report.dry_run else _latencies(report)),
         ("trouble", _trouble(report)),
         *_poison(report),
         *_topics(report),
@@ -79,7 +84,8 @@ def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
         return []
     lost = _lost(report.partitions)
     written = report.records - report.dead_lettered - lost
-    parts = [f"{written:,} written", *_poison_sums(report)]
+    word = "would be written" if report.dry_run else "written"
+    parts = [f"{written:,} {word}", *_poison_sums(report)]
     if lost:
         parts.append(f"{lost:,} not known to be delivered")
     return [("rows", f"{report.rows:,}: {', '.join(parts)}")]
@@ -95,10 +101,11 @@ def _statuses(report: DeliveryCounters) -> str:
         (status, sum(getattr(part, status) for part in report.partitions))
         for status in DeliveryStatus
     )
+    always = DeliveryStatus.WOULD_BE_WRITTEN if report.dry_run else DeliveryStatus.PERSISTED
     shown = [
         f"{count:,} {status.replace('_', ' ')}"
         for status, count in counts
-        if count or status is DeliveryStatus.PERSISTED
+        if count or status is always
     ]
     return ", ".join(shown).replace(" sent", " sent without acknowledgement")
 
@@ -117,7 +124,8 @@ def _poison(report: DeliveryCounters) -> list[tuple[str, str]]:
 def _size(report: DeliveryCounters) -> str:
     before, after = report.bytes_uncompressed, report.bytes_sent
     ratio = f" ({before / after:.1f} to 1)" if after and before != after else ""
-    return f"{before / MB:,.1f} MB, {after / MB:,.1f} MB sent{ratio}"
+    word = "to be sent" if report.dry_run else "sent"
+    return f"{before / MB:,.1f} MB, {after / MB:,.1f} MB {word}{ratio}"
 
 
 def _spread(report: DeliveryCounters) -> str:
@@ -138,8 +146,15 @@ def _time(report: DeliveryCounters, given_ms: int | None) -> str:
 
 
 def _rates(report: DeliveryCounters, seconds: float) -> str:
-    rate, size = report.persisted / seconds, report.bytes_uncompressed / MB / seconds
+    rate, size = report.as_intended / seconds, report.bytes_uncompressed / MB / seconds
     return f"{seconds:,.1f} s, {rate:,.0f} records/s, {size:,.1f} MB/s"
+
+
+def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:
+    return [
+        ("request latency", _latency(report.request_latency)),
+        ("time in queue", _latency(report.queue_latency)),
+    ]
 
 
 def _latency(histogram: Histogram) -> str:
@@ -175,7 +190,7 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _topic(parts: list[PartitionReport]) -> str:
-    delivered = sum(part.persisted for part in parts)
+    delivered = sum(part.as_intended for part in parts)
     lost = f", {_lost(parts):,} not known to be delivered" if _lost(parts) else ""
     return f"{delivered:,} records in {_plural(len(parts), 'partition')}{lost}{_offsets(parts)}"
 
@@ -191,7 +206,7 @@ def _records(parts: Sequence[PartitionReport]) -> int:
 
 
 def _lost(parts: Sequence[PartitionReport]) -> int:
-    return _records(parts) - sum(part.persisted for part in parts)
+    return _records(parts) - sum(part.as_intended for part in parts)
 
 
 def _plural(count: int, one: str, many: str | None = None) -> str:

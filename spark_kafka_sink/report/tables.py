@@ -9,6 +9,7 @@ from rich.table import Table
 
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.report.advisor import advise
+from spark_kafka_sink.report.dry_run import TITLE, dry_run_rows
 
 if TYPE_CHECKING:
     from spark_kafka_sink.metrics.histogram import Histogram
@@ -26,6 +27,8 @@ def print_report(report: DeliveryReport, console: Console | None = None) -> None
     """Print a report: totals, partitions, errors."""
     out = console or _console()
     out.print(_totals(report))
+    if report.codecs:
+        out.print(_codecs(report))
     out.print(_partitions(report))
     if report.slowest:
         out.print(_slowest(report))
@@ -84,7 +87,7 @@ def _console() -> Console:
 
 
 def _totals(report: DeliveryReport) -> Table:
-    table = Table(title="Delivery", show_header=False)
+    table = Table(title=TITLE if report.dry_run else "Delivery", show_header=False)
     rows = (
         ("status", f"{report.status} {report.error}".strip()),
         ("written at", report.written_at or "unknown"),
@@ -94,8 +97,9 @@ def _totals(report: DeliveryReport) -> Table:
         ("rows dropped", f"{report.dropped:,}"),
         ("records", f"{report.records:,}"),
         ("persisted", f"{report.persisted:,}"),
+        *_dry_run(report),
         ("MB encoded", f"{report.bytes_uncompressed / MB:,.1f}"),
-        ("MB sent", f"{report.bytes_sent / MB:,.1f}"),
+        (_sent(report), f"{report.bytes_sent / MB:,.1f}"),
         ("tasks", f"{report.tasks:,} ({report.retried_tasks:,} retried)"),
         ("batches sent again", f"{report.retries:,}"),
         ("batches split", f"{report.splits:,}"),
@@ -107,6 +111,37 @@ def _totals(report: DeliveryReport) -> Table:
     )
     for row in rows:
         table.add_row(*row)
+    return table
+
+
+def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
+    if not report.dry_run:
+        return []
+    would = ("would be written", f"{report.would_be_written:,}")
+    return [would, *(row for row in dry_run_rows(report) if row[0] in {"batches", "skew"})]
+
+
+def _sent(report: DeliveryReport) -> str:
+    return "MB to be sent" if report.dry_run else "MB sent"
+
+
+def _codecs(report: DeliveryReport) -> Table:
+    one = report.codecs[0]
+    table = Table(
+        title="Codecs",
+        caption=f"{one.batches:,} batches of {one.bytes_uncompressed / MB:,.1f} MB were tried",
+    )
+    table.add_column("codec")
+    for name in ("ratio", "MB to be sent", "CPU us a record", "CPU ns a byte"):
+        table.add_column(name, justify="right")
+    for each in report.codecs:
+        table.add_row(
+            each.codec,
+            f"{each.ratio:,.2f} to 1",
+            f"{report.bytes_uncompressed / each.ratio / MB:,.1f}",
+            f"{each.us_per_record:,.2f}",
+            f"{each.ns_per_byte:,.2f}",
+        )
     return table
 
 
@@ -131,12 +166,13 @@ def _partitions(report: DeliveryReport) -> Table:
     caption = f"and {left_out:,} more partitions" if left_out else None
     table = Table(title="Partitions", caption=caption)
     table.add_column("topic-partition", overflow="fold")
-    for name in ("persisted", "possibly", "not", "sent", "batches", "MB sent", "offsets"):
+    first = "would be" if report.dry_run else "persisted"
+    for name in (first, "possibly", "not", "sent", "batches", _sent(report), "offsets"):
         table.add_column(name, justify="right", overflow="fold")
     for part in chosen:
         table.add_row(
             place_name(part.topic, part.partition),
-            *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
+            *(f"{n:,}" for n in (part.as_intended, part.possibly_persisted, part.not_persisted)),
             f"{part.sent:,}",
             f"{part.batches:,}",
             f"{part.bytes_sent / MB:,.1f}",

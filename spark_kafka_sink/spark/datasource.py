@@ -103,7 +103,8 @@ class KafkaProdDataSource(DataSource):
         """The writer of a stream, made anew for each micro-batch and again for its commit.
 
         Raises:
-            ConfigError: an option is wrong, the output mode is complete, or the trigger continuous.
+            ConfigError: an option is wrong or for batch writes alone, the output mode is complete,
+                or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
             KafkaProdError: every task would fail (see check_brokers); with exactly-once, the
@@ -116,6 +117,13 @@ class KafkaProdDataSource(DataSource):
             )
         origin = WriteOrigin(started_at=now(), query_name=self.options.get("queryName", ""))
         config, contract = self._settle(schema)
+        if config.dry_run:
+            raise ConfigError(
+                "dryRun=true is for batch writes: a stream would take its rows for written, and "
+                "its checkpoint would go on",
+                hint="Write a batch of the same rows with dryRun=true: read the source with "
+                "spark.read, or use foreachBatch and a checkpoint that you delete afterwards.",
+            )
         if _planning():
             refuse_continuous()
             warn_of_shown_secrets(write_options(schema, self.options))

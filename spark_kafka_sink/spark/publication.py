@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("spark_kafka_sink")
 _NUMBER = "{batchId}"
 STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
+STAYS_OUT = "the tasks that had finished would have written this"
 FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
 
 
@@ -48,7 +49,8 @@ class Publication:
     @classmethod
     def of_write(cls, config: SinkConfig, origin: WriteOrigin) -> Publication:
         """Of a batch write, whose report lies at `reportPath` itself."""
-        return cls(config, "the write", config.report_path, origin)
+        name = "the dry run" if config.dry_run else "the write"
+        return cls(config, name, config.report_path, origin)
 
     @classmethod
     def of_micro_batch(cls, config: SinkConfig, batch_id: int, query_name: str = "") -> Publication:
@@ -68,7 +70,9 @@ class Publication:
             ReportError: nothing can be written there.
         """
         if self.path is not None:
-            report = DeliveryReport(status=WriteStatus.RUNNING, written_at=now())
+            report = DeliveryReport(
+                status=WriteStatus.RUNNING, dry_run=self.config.dry_run, written_at=now()
+            )
             write_report(self.path, report.to_json())
 
     def succeed(self, report: DeliveryReport) -> None:
@@ -79,11 +83,12 @@ class Publication:
         self._keep(whole)
         _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
 
-    def fail(self, report: DeliveryReport, error: str = FAILED, fate: str = STAYS) -> None:
+    def fail(self, report: DeliveryReport, error: str = FAILED, fate: str | None = None) -> None:
         """The write has failed, and `report` is of those tasks that had finished; never raises.
 
-        `fate` says what has become of the rows that they delivered.
+        `fate` says what has become of the rows that they delivered, where these don't stay.
         """
+        fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
         failed = replace(self._complete(report), status=WriteStatus.FAILED, error=error)
         summary = self._summary(Summary.FULL)
         _attempt(
@@ -109,7 +114,8 @@ class Publication:
 
     def _complete(self, report: DeliveryReport) -> DeliveryReport:
         """With what only the driver knows: which write it was, and how long it took."""
-        return self.origin.completed(report, self.batch_id)
+        completed = self.origin.completed(report, self.batch_id)
+        return replace(completed, dry_run=self.config.dry_run)
 
     def _keep(self, report: DeliveryReport) -> None:
         path = self.path

@@ -100,6 +100,7 @@ class TaskWriter:
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
             task=task_info().partition_id,
+            dry_run=self.config.dry_run,
             arrow_batch_limits=arrow_batch_limits(),
         )
 

@@ -86,6 +86,29 @@ def test_records_sent_without_acks_are_not_reported_as_delivered(
     assert sum(part.sent for part in report.partitions) == 90
 
 
+def test_a_dry_run_tells_what_would_go_where_and_sends_nothing(
+    sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.json"
+    sink.write(
+        _frame(sink, 90, 2),
+        topic=topic,
+        reportPath=str(path),
+        dryRun="true",
+        kafka__compression__type="lz4",
+        deliveryGuarantee="exactly-once",
+        transactionalIdPrefix=topic,
+    )
+    report = _report(path)
+    assert report == last_report()
+    assert (report.status, report.dry_run) == (WriteStatus.SUCCEEDED, True)
+    assert (report.tasks, report.records, report.would_be_written) == (2, 90, 90)
+    assert [part.would_be_written for part in report.partitions[:3]] == [30, 30, 30]
+    assert {cost.records for cost in report.codecs} == {report.codecs[0].records}
+    assert str(report).startswith("Kafka dry run: nothing was sent\n")
+    assert all(start == end for start, end in ranges(sink.bootstrap_servers, topic).values())
+
+
 def test_the_console_shows_the_summary(sink: Sink, topic: str, console: Console) -> None:
     mark = console.mark()
     sink.write(_frame(sink, 1234, 2), topic=topic)

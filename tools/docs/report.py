@@ -7,6 +7,7 @@ import json
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.export.java_names import Metric, java_metrics
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
+from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, DeliveryCounters
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.poison_count import PoisonCount
@@ -38,6 +39,7 @@ def render_fields() -> str:
     parts = {
         "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
         "poison": (PoisonCount(reason="").to_dict(), attribute_docs(PoisonCount)),
+        "codecs": (CodecCost(codec="").to_dict(), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),
     }
     rows = []

@@ -56,6 +56,12 @@ class BatchCompletion:
         self._report.sent(batch_done(batch))
         self._accumulator.complete(batch)
 
+    def complete_dry_run(self, batches: InFlightBatches, batch: ProducerBatch) -> None:
+        """A dry run: the batch would be on the wire now, and goes nowhere."""
+        batches.completed(batch)
+        self._report.would_be_written(batch_done(batch))
+        self._accumulator.complete(batch)
+
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """A batch that is in no queue any more has failed for good."""
         self._accumulator.state.mark_failed()  # first: flush may wait for the batch

@@ -35,7 +35,7 @@ from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.request import Completion
+    from spark_kafka_sink.client.request import Completion, Request
     from spark_kafka_sink.metrics.recorder import BrokerMeters
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -194,6 +194,12 @@ class Sender:
             return
         if self._transactions is not None:
             self._transactions.sending([batch.partition for _, batch in drained], now)
+        self._transmit(node_id, request, drained, now)
+
+    def _transmit(
+        self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
+    ) -> None:
+        """Let the request go; a dry run does something else here."""
         correlation = self._network.send(node_id, request, now)
         for _, batch in drained:
             self._events.sent(batch, node_id, correlation)

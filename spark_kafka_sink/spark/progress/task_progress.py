@@ -32,6 +32,8 @@ class TaskProgress:
     """Records acknowledged."""
     sent: int = 0
     """Records sent with acks=0."""
+    would_be_written: int = 0
+    """Records of a dry run."""
     bytes_sent: int = 0
     """Bytes of those, after compression."""
     retries: int = 0

@@ -94,6 +94,7 @@ class TaskReporter:
             rows=self._rows,
             persisted=0 if counted is None else counted.persisted,
             sent=0 if counted is None else counted.sent,
+            would_be_written=0 if counted is None else counted.would_be_written,
             bytes_sent=0 if counted is None else counted.bytes_sent,
             retries=0 if counted is None else counted.retries,
             waits_for=self._waits_for(

@@ -29,6 +29,8 @@ class WriteProgress:
     """Records acknowledged, those of attempts that have failed included."""
     sent: int = 0
     """Records sent with acks=0."""
+    would_be_written: int = 0
+    """Records of a dry run."""
     bytes_sent: int = 0
     """Bytes of those, after compression."""
     retries: int = 0
@@ -38,13 +40,15 @@ class WriteProgress:
     ended: int = 0
     """Tasks that have ended, well or not."""
     rate: float = 0.0
-    """Records acknowledged, or sent with acks=0, a second, over the last `WINDOW_S` seconds."""
+    """Records of these three kinds a second, over the last `WINDOW_S` seconds."""
     waits_for: Mapping[WaitsFor, int]
     """How many running tasks wait for what."""
 
     def __str__(self) -> str:
-        records = self.persisted + self.sent
-        word = "acknowledged" if not self.sent else "sent"
+        records = self.persisted + self.sent + self.would_be_written
+        word = "sent" if self.sent else "acknowledged"
+        if self.would_be_written:
+            word = "would be written"
         tasks = f"{self.running:,} running, {self.ended:,} ended"
         text = (
             f"{records:,} records {word}, {self.rate:,.0f}/s, {self.bytes_sent / 1_000_000:,.1f} MB"
@@ -87,16 +91,18 @@ class ProgressSum:
             task for task, at in self._tasks.values() if not task.done and now - at < silence_s
         ]
         persisted, sent = sum(t.persisted for t in tasks), sum(t.sent for t in tasks)
+        dry = sum(task.would_be_written for task in tasks)
         return WriteProgress(
             seconds=now - self._since,
             rows=sum(task.rows for task in tasks),
             persisted=persisted,
             sent=sent,
+            would_be_written=dry,
             bytes_sent=sum(task.bytes_sent for task in tasks),
             retries=sum(task.retries for task in tasks),
             running=len(running),
             ended=len(tasks) - len(running),
-            rate=self._rate(now, persisted + sent),
+            rate=self._rate(now, persisted + sent + dry),
             waits_for=Counter(task.waits_for for task in running),
         )
 

@@ -103,6 +103,28 @@ def test_every_option_can_be_set_in_any_case() -> None:
     assert not producer.allow_auto_create_topics
 
 
+def test_a_dry_run_changes_nothing_on_a_cluster() -> None:
+    options = {
+        "topic": "t",
+        "deliveryGuarantee": "exactly-once",
+        "transactionalIdPrefix": "p",
+        "batchId": "1",
+        "topic__create": "true",
+        "topic__partitions": "3",
+        "kafka__compression__type": "zstd",
+    }
+    plain, dry = parse(**options), parse(**options, dryRun="true")
+    assert plain.producer.enable_idempotence
+    assert dry.dry_run
+    assert not plain.dry_run
+    assert not dry.producer.enable_idempotence
+    assert not dry.producer.allow_auto_create_topics
+    assert not dry.exactly_once.exactly_once
+    assert not dry.topic_creation.create
+    assert dry.producer.compression_type is Codec.ZSTD
+    assert dry.producer.pipeline() == plain.producer.pipeline()
+
+
 @pytest.mark.parametrize(
     ("codec", "expected", "level"),
     [

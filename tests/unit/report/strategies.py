@@ -8,6 +8,7 @@ from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
+from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import TransactionInfo
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -37,10 +38,21 @@ SENT = st.builds(
     closed=st.sampled_from(CloseReason),
     compression=st.none() | st.floats(0, 1),
 )
+CODECS = st.builds(
+    CodecCost,
+    codec=st.sampled_from(["none", "lz4", "zstd"]),
+    batches=SMALL,
+    records=SMALL,
+    bytes_uncompressed=SMALL,
+    bytes_compressed=SMALL,
+    cpu_ns=SMALL,
+)
 NODES = st.builds(Node, st.integers(-1, 2), st.just("host"), st.integers(1, 3))
 EVENTS = st.one_of(
     st.tuples(st.just("acknowledged"), BATCHES, st.none() | st.integers(-1, 10**12)),
     st.tuples(st.just("sent"), BATCHES),
+    st.tuples(st.just("would_be_written"), BATCHES),
+    st.tuples(st.just("compressed"), st.lists(CODECS, max_size=3)),
     st.tuples(st.just("failed"), TOPICS, st.integers(0, 3), SMALL, FAILED, ERRORS),
     st.tuples(st.just("retried"), ERRORS),
     st.tuples(st.just("split")),
@@ -59,7 +71,7 @@ TRANSACTIONS = st.builds(
 @st.composite
 def task_reports(draw: st.DrawFn) -> DeliveryReport:
     """Reports of one task, as a builder makes them."""
-    builder = ReportBuilder()
+    builder = ReportBuilder(dry_run=draw(st.booleans()))
     for name, *arguments in draw(st.lists(EVENTS, max_size=8)):
         getattr(builder, name)(*arguments)
     _measure(draw, builder.meters)

@@ -87,6 +87,7 @@ def test_json_is_readable_and_has_a_version() -> None:
         "possibly_persisted": 0,
         "not_persisted": 0,
         "sent": 0,
+        "would_be_written": 0,
         "leader": None,
         "next_ack_seq": None,
         "next_err_seq": None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
 
@@ -19,3 +19,9 @@ SOURCE = KafkaProdDataSource({"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 def test_reading_is_for_another_format(read: Callable[[StructType], object]) -> None:
     with pytest.raises(ConfigError, match=r"only writes.*format\('kafka'\)"):
         read(StructType([]))
+
+
+def test_a_stream_has_no_dry_run() -> None:
+    source = KafkaProdDataSource({**SOURCE.options, "dryRun": "true"})
+    with pytest.raises(ConfigError, match=r"batch writes.*foreachBatch"):
+        source.streamWriter(StructType([StructField("value", StringType())]), overwrite=False)

@@ -1,0 +1,70 @@
+"""What the report of a dry run says beside the others: batches and their fill, skew, codecs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.report.pipeline import PipelineFacts
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.report.codec_cost import CodecCost
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+
+TITLE = "Kafka dry run: nothing was sent"
+MB = 1_000_000
+KB = 1_000
+
+
+def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
+    """The lines of the summary that take the place of latencies."""
+    if not report.batches:
+        return []
+    return [("batches", _batches(report)), *_skew(report), *_codecs(report)]
+
+
+def codec_text(cost: CodecCost) -> str:
+    """A codec's ratio and cost, in one line."""
+    if not cost.cpu_ns:
+        return f"{cost.ratio:,.1f} to 1"
+    return (
+        f"{cost.ratio:,.1f} to 1, {cost.us_per_record:,.2f} us of CPU a record, "
+        f"{KB / cost.ns_per_byte:,.0f} MB/s"
+    )
+
+
+def _batches(report: DeliveryCounters) -> str:
+    """Their mean size against batch.size, and why they were closed."""
+    facts, metrics = PipelineFacts(report), report.metrics
+    limit = facts.number("batch.size")
+    fill = f" ({facts.batch / limit:.0%} of batch.size)" if limit else ""
+    reasons = (
+        (metrics.closed_full, "full"),
+        (metrics.closed_linger, "after linger.ms"),
+        (metrics.closed_flush, "at the end of a task"),
+        (metrics.closed_memory, "for want of memory"),
+    )
+    closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
+    records = report.as_intended / report.batches
+    return f"mean {facts.batch / KB:,.1f} kB{fill}, {records:,.0f} records; closed {closed}"
+
+
+def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
+    """The partition that gets most, beside its topic's others; those that get nothing count."""
+    largest = PipelineFacts(report).largest_partition()
+    if largest is None:
+        return []
+    part, excess = largest
+    empty = sum(not each.records for each in report.partitions if each.topic == part.topic)
+    rest = f"; {empty:,} of them get{'s' if empty == 1 else ''} nothing" if empty else ""
+    place = place_name(part.topic, part.partition)
+    return [("skew", f"{place} gets {excess:,.1f} times the mean of its topic's partitions{rest}")]
+
+
+def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
+    if not report.codecs:
+        return []
+    one = report.codecs[0]
+    size = f"{one.bytes_uncompressed / MB:,.1f} MB"
+    sample = f"measured on {one.batches:,} of the batches, {size}"
+    return [("codecs", sample), *((f"  {each.codec}", codec_text(each)) for each in report.codecs)]

@@ -1,0 +1,116 @@
+"""A dry run goes all the way but into a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.common.errors import RecordTooLargeError
+from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.dry_run.codec_sampler import (
+    SAMPLED_BYTES,
+    CodecSampler,
+    is_sampled,
+)
+from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.records.compression import compress
+from spark_kafka_sink.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.report.builder import ReportBuilder
+from spark_kafka_sink.report.task_report import TaskInfo
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.offline import config
+from tests.support.harness.world import world
+
+DRY = SessionSettings(dry_run=True)
+DEAD = "dead"
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("partition", [1, None])
+def test_the_report_is_that_of_a_write_and_nothing_is_sent(
+    codec: str, partition: int | None
+) -> None:
+    found = []
+    for settings in (None, DRY):
+        cluster = FakeCluster(nodes=2, topics={"t": 4})
+        with world(cluster, settings, enable_idempotence="false", compression_type=codec) as one:
+            one.send_batches(9, partition)
+            one.finish()
+            one.check_accounts()
+            found.append(one.report())
+            assert bool(cluster.seen) == (settings is None)
+            assert one.session.producer_state.state is ProducerIdState.MISSING
+            assert one.session.progress().would_be_written == found[-1].would_be_written
+    wet, dry = found
+    assert (dry.dry_run, dry.persisted, dry.would_be_written) == (True, 0, 27)
+    assert (wet.dry_run, wet.persisted, wet.would_be_written) == (False, 27, 0)
+    assert wet.codecs == ()
+    assert len(dry.partitions) == 4  # those that get nothing, too
+    assert (dry.batches, dry.bytes_uncompressed) == (wet.batches, wet.bytes_uncompressed)
+    assert (dry.bytes_sent, dry.request_latency.count) == (wet.bytes_sent, 0)
+    assert dry.metrics.batch_size == wet.metrics.batch_size
+
+
+def test_rows_for_the_dead_letter_topic_are_counted_and_sent_nowhere() -> None:
+    policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=DEAD)
+    cluster = FakeCluster(topics={"t": 1, DEAD: 1})
+    settings = replace(DRY, dead_letters=policy)
+    with world(cluster, settings, enable_idempotence="false", max_request_size=3_000) as one:
+        one.send([b"a", b"." * 5_000, b"b"])
+        one.finish()
+        report = one.report()
+        assert {part.topic: part.would_be_written for part in report.partitions} == {
+            "t": 2,
+            DEAD: 1,
+        }
+        assert (report.rows, report.dead_lettered) == (3, 1)
+        assert not cluster.seen
+
+
+def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
+    with (
+        world(settings=DRY, enable_idempotence="false", max_request_size=3_000) as one,
+        pytest.raises(RecordTooLargeError),
+    ):
+        one.send([b"." * 5_000])
+
+
+def test_a_session_with_a_producer_id_makes_no_dry_run() -> None:
+    with pytest.raises(AssertionError, match="no producer id"), world(settings=DRY):
+        pass
+
+
+def test_the_sample_gets_sparse_and_has_an_end() -> None:
+    assert [n for n in range(1, 20) if is_sampled(n, 0)] == [1, 2, 4, 8, 16]
+    assert is_sampled(32, SAMPLED_BYTES - 1)
+    assert not is_sampled(32, SAMPLED_BYTES)
+
+
+@pytest.mark.parametrize("configured", ["none", "zstd"])
+def test_each_codec_is_measured_on_the_same_batches(configured: str) -> None:
+    settings = config(compression_type=configured)
+    report, ticks = ReportBuilder(dry_run=True), count(step=1_000)
+    sampler = CodecSampler(settings, report, lambda: next(ticks))
+    data = b"a row and another " * 500
+    codec = settings.compression_type
+    for _ in range(3):
+        batch = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
+        batch.add(data, 100, 0)
+        if codec is not Codec.NONE:
+            batch.hold([compress(codec, data, settings.compression_level)])
+            batch.codec = codec
+        sampler.offer(batch)
+    codecs = report.build(TaskInfo(), 0).codecs
+    assert [each.codec for each in codecs] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    for each in codecs:
+        size = len(compress(Codec.named(each.codec), data)) if each.codec != "none" else len(data)
+        assert (each.batches, each.records) == (2, 200)
+        assert each.bytes_uncompressed == 2 * (HEADER_SIZE + len(data))
+        assert each.bytes_compressed == 2 * (HEADER_SIZE + size)
+        assert each.cpu_ns == (0 if each.codec == "none" else 2_000)

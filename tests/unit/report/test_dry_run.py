@@ -1,0 +1,139 @@
+"""What the report of a dry run says, and what it advises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.advisor import advise
+from spark_kafka_sink.report.codec_cost import CodecCost
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.figures import figures_of
+from spark_kafka_sink.report.html import to_html
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.report.tables import print_report
+
+
+def cost(codec: str, ratio: float, us_per_record: float) -> CodecCost:
+    """Of 10,000 records of 100 bytes in two batches."""
+    return CodecCost(
+        codec=codec,
+        batches=2,
+        records=10_000,
+        bytes_uncompressed=1_000_000,
+        bytes_compressed=round(1_000_000 / ratio),
+        cpu_ns=round(10_000 * us_per_record * 1000),
+    )
+
+
+def part(number: int, records: int) -> PartitionReport:
+    return PartitionReport(
+        topic="t",
+        partition=number,
+        batches=records // 5000,
+        would_be_written=records,
+        bytes_uncompressed=100 * records,
+        bytes_sent=100 * records,
+    )
+
+
+def dry_run(*codecs: CodecCost, configured: str = "none") -> DeliveryReport:
+    settings = (("batch.size", "1048576"), ("compression.type", configured), ("linger.ms", "50"))
+    return DeliveryReport(
+        dry_run=True,
+        tasks=1,
+        partitions=(part(0, 30_000), part(1, 10_000), part(2, 0), part(3, 0)),
+        duration_max_ms=1000,
+        duration_sum_ms=1000,
+        codecs=codecs,
+        metrics=ProducerMetrics(closed_full=7, closed_flush=1, settings=settings),
+    )
+
+
+NONE, GZIP, SNAPPY = cost("none", 1, 0), cost("gzip", 3.6, 3), cost("snappy", 1.9, 0.2)
+LZ4, ZSTD = cost("lz4", 2.0, 0.15), cost("zstd", 3.5, 0.4)
+ALL = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
+
+
+def test_the_block() -> None:
+    assert summarize(dry_run(*ALL)) == (
+        "Kafka dry run: nothing was sent\n"
+        "  records         40,000 would be written\n"
+        "  size            4.0 MB, 4.0 MB to be sent\n"
+        "  spread          1 topic, 4 partitions, 8 batches, 1 task\n"
+        "  time            1.0 s, 40,000 records/s, 4.0 MB/s in the slowest task\n"
+        "  batches         mean 500.0 kB (48% of batch.size), 5,000 records; "
+        "closed 7 full, 1 at the end of a task\n"
+        "  skew            t-0 gets 3.0 times the mean of its topic's partitions; "
+        "2 of them get nothing\n"
+        "  codecs          measured on 2 of the batches, 1.0 MB\n"
+        "    none          1.0 to 1\n"
+        "    gzip          3.6 to 1, 3.00 us of CPU a record, 33 MB/s\n"
+        "    snappy        1.9 to 1, 0.20 us of CPU a record, 500 MB/s\n"
+        "    lz4           2.0 to 1, 0.15 us of CPU a record, 667 MB/s\n"
+        "    zstd          3.5 to 1, 0.40 us of CPU a record, 250 MB/s\n"
+        "  trouble         0 retries, 0 split batches, throttled 0 ms, "
+        "0 tasks on a later attempt\n"
+        "  topic           t: 40,000 records in 4 partitions\n"
+        "  advice          check compression.type: kafka.compression.type=zstd would send 3.5 "
+        "times fewer bytes for 0.40 us more CPU a record (zstd makes 3.5 to 1, none 1.0 to 1, of "
+        "2 batches that were tried)"
+    )
+
+
+def test_nothing_is_called_delivered() -> None:
+    report = dry_run(*ALL)
+    assert (report.records, report.persisted, report.would_be_written) == (40_000, 0, 40_000)
+    assert {status.records for status in report.statuses()} == {30_000, 10_000}
+    assert "would_be_written=40000, persisted=0" in repr(report)
+    screen = StringIO()
+    print_report(report, Console(file=screen, width=200))
+    for text in (summarize(report), summary_line(report), to_html(report), screen.getvalue()):
+        assert "would be" in text
+        assert "acknowledged" not in text
+        assert "not known to be delivered" not in text
+    assert "3.50 to 1" in screen.getvalue()
+    figures = {each.name: each.value for each in figures_of(report)}
+    assert (figures["records persisted"], figures["records of a dry run"]) == (0, 40_000)
+
+
+def test_a_dry_run_of_no_rows() -> None:
+    assert "0 would be written" in summarize(DeliveryReport(dry_run=True))
+
+
+@pytest.mark.parametrize(
+    ("configured", "codecs", "advice"),
+    [
+        ("none", ALL, "zstd would send 3.5 times fewer bytes for 0.40 us more CPU a record"),
+        ("lz4", ALL, "zstd would send 1.8 times fewer bytes for 0.25 us more CPU a record"),
+        ("gzip", ALL, "zstd would send about as many bytes for 2.60 us less CPU a record"),
+        ("zstd", ALL, None),
+        ("none", (NONE, cost("lz4", 1.01, 0.1), cost("zstd", 1.05, 0.3)), None),
+        ("zstd", (NONE, cost("zstd", 1.05, 0.3)), "none would send about as many bytes for 0.30"),
+        ("none", (NONE, GZIP), None),  # smaller, and too slow
+        ("none", (), None),
+    ],
+)
+def test_another_codec_is_advised_where_it_pays(
+    configured: str, codecs: tuple[CodecCost, ...], advice: str | None
+) -> None:
+    found = advise(dry_run(*codecs, configured=configured))
+    assert [each.setting for each in found] == ([] if advice is None else ["compression.type"])
+    if advice is not None:
+        assert advice in found[0].sentence
+
+
+def test_a_small_sample_says_nothing() -> None:
+    small = tuple(replace(each, bytes_uncompressed=1000) for each in ALL)
+    assert advise(dry_run(*small)) == []
+
+
+def test_brokers_are_not_judged() -> None:
+    report = replace(dry_run(), throttle_ms=900, retries=9)
+    assert advise(report) == []
+    assert advise(replace(report, dry_run=False)) != []
