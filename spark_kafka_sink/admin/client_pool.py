@@ -63,7 +63,7 @@ def _take(config: ProducerConfig) -> BlockingClient | None:
 
 
 def _keep(client: BlockingClient) -> None:
-    if not client.is_quiet:
+    if not client.is_quiet or client.failures.fatal is not None:
         client.close()
         return
     client.forget_topics()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +18,7 @@ from spark_kafka_sink.demo.run import BOOTSTRAP
 from spark_kafka_sink.diagnostics.doctor import SECONDS, Doctor, Produce
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
+from spark_kafka_sink.diagnostics.quiet_log import quiet_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +71,7 @@ def doctor(
     except KafkaProdError as error:
         fail(error)
     wanted = {None: Produce.PROBE, True: Produce.RECORD, False: Produce.NONE}[produce]
-    with _quiet_log():
+    with quiet_log("spark_kafka_sink"):
         findings = Doctor(intent=intent, produce=wanted, seconds=timeout).examine()
         shown = list(findings) if as_json else list(_as_they_come(findings))
     failed = worst(shown) is Severity.ERROR
@@ -81,18 +80,6 @@ def doctor(
         typer.echo(json.dumps(told, indent=2))
     if failed:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _quiet_log() -> Iterator[None]:
-    """Keep the package's log off the console: it is all in the findings."""
-    log = logging.getLogger("spark_kafka_sink")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def _config(

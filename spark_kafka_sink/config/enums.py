@@ -92,9 +92,9 @@ class Preflight(StrEnum):
 
     OFF = "off"
     WARN = "warn"
-    """End the write where every task would fail, log the rest."""
+    """Log what is wrong, and go on."""
     FAIL = "fail"
-    """End the write where anything is wrong."""
+    """End the write where every task would fail, log the rest."""
 
 
 class Profile(StrEnum):

@@ -115,7 +115,7 @@ class SinkConfig:
     report_tasks: ReportTasks = ReportTasks.SLOWEST
     summary: Summary = Summary.AUTO
     profile: Profile = Profile.NONE
-    preflight: Preflight = Preflight.OFF
+    preflight: Preflight = Preflight.WARN
     dry_run: bool = False
     """Nothing is sent, and nothing else here would change a cluster."""
     topic_creation: TopicCreation = field(default_factory=TopicCreation)

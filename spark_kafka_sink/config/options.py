@@ -352,9 +352,9 @@ SINK_OPTIONS: tuple[Option, ...] = (
     ),
     _text(
         "preflight",
-        Preflight.OFF.value,
-        "Let the driver connect and look at the topic before any task. warn: end the write where "
-        "every task would fail, log what is doubtful; fail: end it for that, too; off: no check.",
+        Preflight.WARN.value,
+        "Let the driver connect and look at the topic before any task. warn: log what is wrong and "
+        "go on; fail: end the write where every task would fail; off: no check.",
         choices=tuple(Preflight),
     ),
     _flag(

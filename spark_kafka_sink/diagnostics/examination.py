@@ -52,14 +52,24 @@ class Intent:
         return tuple(name for name in named if name is not None)
 
 
-def connect(client: BlockingClient, seconds: float) -> Finding | None:
-    """Wait until some bootstrap server has told the metadata; what is wrong where none does."""
+def connect(
+    client: BlockingClient, seconds: float, refused_s: float | None = None
+) -> Finding | None:
+    """Wait until some bootstrap server has told the metadata; what is wrong where none does.
+
+    Args:
+        client: not used before.
+        seconds: for which to try.
+        refused_s: the same where every server has refused, and none is silent; alike where None.
+    """
     deadline = client.deadline(seconds)
+    early = deadline if refused_s is None else client.deadline(min(refused_s, seconds))
     try:
         while not client.metadata.answered:
-            left = deadline - client.now()
-            if left <= 0:
+            now = client.now()
+            if now >= deadline or (now >= early and _all_refuse(client)):
                 return _unreachable(client, seconds)
+            left = (early if now < early else deadline) - now
             client.turn(min(left, _LONGEST_TURN))
     except KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
@@ -67,6 +77,12 @@ def connect(client: BlockingClient, seconds: float) -> Finding | None:
             return judge_connection(str(error.broker), tried)
         return Finding.failure(step_of_error(error), error)
     return None
+
+
+def _all_refuse(client: BlockingClient) -> bool:
+    """Whether each bootstrap server has been tried, and none has just not answered."""
+    tried = [client.failures.diagnosis(server) for server in client.config.bootstrap_servers]
+    return all(each is not None and not each.unanswered for each in tried)
 
 
 def _unreachable(client: BlockingClient, seconds: float) -> Finding:

@@ -29,8 +29,10 @@ def judge_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     assert facts.description is not None
     name, guide = facts.name, guide_of(config)
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
-    if operations is None:
-        return Finding.note(Step.PERMISSIONS, f"{name}: the brokers do not tell (before Kafka 2.3)")
+    if not operations:  # a broker that tells would name Describe at least
+        return Finding.note(
+            Step.PERMISSIONS, f"{name}: the brokers do not tell, as before Kafka 2.3"
+        )
     if not operations & (_WRITE | _ALL):
         error = AuthorizationError(
             f"Write on topic {name} is denied to {guide.principal}",

@@ -1,9 +1,8 @@
-"""The checks that the driver makes before any task, and which findings end the write there.
+"""The checks that the driver makes before any task.
 
-What would fail every task ends it at once: refused servers and logins, a topic that is not there
-and can't be, a right that is missing. What may be otherwise on an executor, or concern some rows
-alone, is a warning. A server that refuses connections, or whose name nobody knows, is the same for
-executors but in rare networks; one that does not answer may be behind a firewall of the driver's.
+With `warn`, the default, they end nothing: executors may reach what the driver does not, a broker
+that restarts is back before the tasks give up, and a write of no rows needs no broker at all. What
+would fail every task is told within seconds all the same. With `fail` it ends the write there.
 """
 
 from __future__ import annotations
@@ -21,42 +20,49 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics.examination import Intent, connect, create_topic, judge_topics
 from spark_kafka_sink.diagnostics.finding import Finding, Severity
+from spark_kafka_sink.diagnostics.quiet_log import quiet_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
+    from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
+    from spark_kafka_sink.config.topics.creation import TopicCreation
 
 SECONDS: Final = 5.0
-"""For which a server may take to answer, at most kafka.max.block.ms; a second time for the topics.
-"""
+"""For which the brokers may take to answer, at most kafka.max.block.ms; creating a topic apart."""
+REFUSED_S: Final = 1.0
+"""Seconds after which servers that have all refused are told of, where that ends nothing."""
 KEPT_S: Final = 300.0
 """Seconds for which a batch write that was checked is not checked again in the same process."""
-MAX_KEPT: Final = 8
+FAILED_KEPT_S: Final = 60.0
+"""The same where the check has found what would fail every task."""
+MAX_KEPT: Final = 64
+_LEAST_S: Final = 1.0
+_NEVERTHELESS: Final = "The tasks try all the same; preflight=fail ends such a write at once"
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
 def stopping(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
-    """The error that ends the write before its tasks, None where none does.
+    """The error that ends the write before its tasks: the first that would fail every task.
 
-    With `warn` it is the first finding that is certain to hold on every host, with `fail` the first
-    that is not fine.
+    None where there is none such, and with another mode than `fail`.
     """
-    found = list(findings)
-    failures = [each for each in found if each.severity is Severity.ERROR]
-    if mode is Preflight.FAIL:
-        failures += [each for each in found if each.severity is Severity.WARNING]
-    else:
-        failures = [each for each in failures if not each.local]
-    return failures[0].error if failures else None
+    if mode is not Preflight.FAIL:
+        return None
+    return next((each.error for each in findings if each.severity is Severity.ERROR), None)
 
 
 def told(finding: Finding) -> str:
     """A line for the log."""
-    stop = "" if finding.text.endswith("?") else "."
-    return f"{finding.text}{stop} {finding.hint}" if finding.hint else finding.text
+    sentences = [finding.text]
+    if finding.hint:
+        sentences.append(finding.hint[0].upper() + finding.hint[1:])
+    if finding.severity is Severity.ERROR:
+        sentences.append(_NEVERTHELESS)
+    return " ".join(each if each.endswith((".", "?")) else f"{each}." for each in sentences)
 
 
 def examine(intent: Intent) -> list[Finding]:
@@ -66,16 +72,19 @@ def examine(intent: Intent) -> list[Finding]:
         KafkaProdError: the topic can't be created.
     """
     config = intent.config
-    seconds = min(SECONDS, config.producer.max_block_ms / 1000)
+    mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
-        if config.preflight is Preflight.OFF:
+        if mode is Preflight.OFF:
             create_topic(client, config)
             return []
-        failure = connect(client, seconds)
-        if failure is not None:
+        seconds, start = min(SECONDS, config.producer.max_block_ms / 1000), client.now()
+        with quiet_log("spark_kafka_sink.client"):
+            failure = connect(client, seconds, REFUSED_S if mode is Preflight.WARN else seconds)
+        if failure is not None and (mode is Preflight.FAIL or not creates):
             return [failure]
+        left = max(seconds - (client.now() - start), _LEAST_S)
         create_topic(client, config)
-        return judge_topics(client, intent, seconds)
+        return judge_topics(client, intent, left)
 
 
 @contextmanager
@@ -89,58 +98,88 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
             yield client
 
 
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What of an intent the findings depend on."""
+
+    producer: ProducerConfig
+    preflight: Preflight
+    topic: str | None
+    topic_creation: TopicCreation
+    dead_letters: DeadLetterPolicy
+    use_timestamp_column: bool
+    has_key: bool | None
+
+    @classmethod
+    def of(cls, intent: Intent) -> _Subject:
+        config = intent.config
+        return cls(
+            config.producer,
+            config.preflight,
+            config.topic,
+            config.topic_creation,
+            config.dead_letters,
+            config.use_timestamp_column,
+            intent.has_key,
+        )
+
+
 @dataclass(slots=True)
 class PreflightCheck:
     """Checks the brokers before a write, once for each configuration.
 
     Spark plans each micro-batch of a stream anew, in a process that lives as long as the query:
-    what has passed there once ends no stream any more. A batch write is checked again after
-    `KEPT_S`.
+    there a stream is checked once. A batch write is checked again after `KEPT_S`, or
+    `FAILED_KEPT_S`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     examine: Callable[[Intent], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
-    _passed: dict[Intent, float] = field(default_factory=dict)
-    """Guarded by the lock. When each passed, in seconds of the clock."""
+    _known: dict[_Subject, float] = field(default_factory=dict)
+    """Guarded by the lock. Until when a batch write is not checked, in seconds of the clock."""
 
-    def check(self, intent: Intent, *, of_stream: bool = False) -> None:
-        """Create the topic where that is asked for, and log what is doubtful.
+    def check(self, intent: Intent, *, of_stream: bool = False, only_errors: bool = False) -> None:
+        """Create the topic where that is asked for, and log what is wrong.
 
         Args:
             intent: what is to be written.
             of_stream: a micro-batch is planned, and not a batch write.
+            only_errors: log nothing that some tasks may get by with.
 
         Raises:
-            KafkaProdError: every task would fail; with preflight=fail also where some might.
+            KafkaProdError: with preflight=fail every task would fail; or the topic can't be
+                created.
         """
         mode, creates = intent.config.preflight, intent.config.topic_creation.create
         if mode is Preflight.OFF and not creates:
             return
-        if self._is_known(intent, of_stream=of_stream):
+        subject = _Subject.of(intent)
+        if self._is_known(subject, of_stream=of_stream):
             return
         findings = self.examine(intent)
         error = stopping(findings, mode)
         if error is not None:
             raise copy(error)
         for finding in findings:
-            if finding.severity in {Severity.WARNING, Severity.ERROR}:
+            if finding.severity is Severity.ERROR:
+                _LOG.error("preflight: %s", told(finding))
+            elif finding.severity is Severity.WARNING and not only_errors:
                 _LOG.warning("preflight: %s", told(finding))
-        self._keep(intent)
+        failed = any(finding.severity is Severity.ERROR for finding in findings)
+        self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
 
-    def _is_known(self, intent: Intent, *, of_stream: bool) -> bool:
+    def _is_known(self, subject: _Subject, *, of_stream: bool) -> bool:
         with self._lock:
-            passed = self._passed.get(intent)
-        if passed is None:
-            return False
-        return of_stream or self.clock.monotonic() - passed < KEPT_S
+            until = self._known.get(subject)
+        return until is not None and (of_stream or self.clock.monotonic() < until)
 
-    def _keep(self, intent: Intent) -> None:
+    def _keep(self, subject: _Subject, seconds: float) -> None:
         with self._lock:
-            self._passed.pop(intent, None)
-            self._passed[intent] = self.clock.monotonic()
-            while len(self._passed) > MAX_KEPT:
-                del self._passed[next(iter(self._passed))]
+            self._known.pop(subject, None)
+            self._known[subject] = self.clock.monotonic() + seconds
+            while len(self._known) > MAX_KEPT:
+                del self._known[next(iter(self._known))]
 
 
 PREFLIGHT = PreflightCheck()

@@ -78,7 +78,7 @@ class KafkaProdDataSource(DataSource):
             ConfigError: an option is wrong, or the save mode is overwrite.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
-            KafkaProdError: every task would fail (see check_brokers); with exactly-once, the
+            KafkaProdError: see check_brokers; with exactly-once, the
                 decision log can't be read.
         """
         if overwrite:
@@ -107,7 +107,7 @@ class KafkaProdDataSource(DataSource):
                 or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
-            KafkaProdError: every task would fail (see check_brokers); with exactly-once, the
+            KafkaProdError: see check_brokers; with exactly-once, the
                 decision log can't be read, or a decision not be finished.
         """
         if overwrite:

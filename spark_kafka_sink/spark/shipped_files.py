@@ -16,6 +16,7 @@ from pyspark import SparkFiles
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.security import preflight
 from spark_kafka_sink.security.shipped_files import located
+from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
@@ -65,7 +66,7 @@ def check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = F
         of_stream: a micro-batch is planned.
 
     Raises:
-        KafkaProdError: every task would fail; with preflight=fail also where some might.
+        KafkaProdError: with preflight=fail every task would fail; or the topic can't be created.
     """
     if config.preflight is Preflight.OFF and not config.topic_creation.create:
         return
@@ -74,7 +75,7 @@ def check_brokers(config: SinkConfig, contract: Contract, *, of_stream: bool = F
 
     located = replace(config, producer=with_shipped_files(config.producer))
     intent = Intent(config=located, has_key=contract.key is not None)
-    PREFLIGHT.check(intent, of_stream=of_stream)
+    PREFLIGHT.check(intent, of_stream=of_stream, only_errors=only_errors_are_logged())
 
 
 def _root() -> Path | None:

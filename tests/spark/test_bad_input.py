@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tests.spark.support.console import Console
+
 _UNREACHABLE = {"kafka.max.block.ms": "1500"}
 _WAITING = {"kafka.max.block.ms": "30000"}
 
@@ -148,13 +150,16 @@ def test_a_topic_that_the_broker_will_not_create(sink: Sink, unique_topic: str) 
     assert f"topic={unique_topic}, error=UNKNOWN_TOPIC_OR_PARTITION" in str(error)
 
 
-def test_no_server_answers(sink: Sink) -> None:
+def test_no_server_answers(sink: Sink, console: Console) -> None:
     closed = closed_port()
     lost = replace(sink, bootstrap_servers=f"{closed},no-such-host.invalid:9092")
+    mark = console.mark()
     error, _ = sink.jobs_of(lambda: lost.write(_frame(sink), topic="any", **_UNREACHABLE))
     text = str(error)
     assert "no broker answered within max.block.ms = 1500" in text
     assert f"{closed}: Connection refused" in text
+    printed = console.wait_for("preflight: none of 2 bootstrap servers can be used", mark)
+    assert "preflight=fail" in printed
     assert "no-such-host.invalid:9092: " in text
 
 

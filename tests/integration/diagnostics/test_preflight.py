@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.examination import Intent, connect
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.preflight import examine
 from tests.integration.support.servers import closed_port, listening, say_nothing
@@ -21,7 +22,7 @@ def found(servers: str, *, has_key: bool = True, **options: str) -> list[Finding
 
 def found_with(servers: str, options: dict[str, str], *, has_key: bool = True) -> list[Finding]:
     named = {name.replace("__", "."): value for name, value in options.items()}
-    given = {"kafka.bootstrap.servers": servers, "topic": "t", "preflight": "warn", **named}
+    given = {"kafka.bootstrap.servers": servers, "topic": "t", **named}
     return examine(Intent(config=SinkConfig.parse(given), has_key=has_key))
 
 
@@ -72,3 +73,25 @@ def test_servers_that_cannot_be_reached(silent: bool) -> None:
         [finding] = found_with(servers, short)
     assert (finding.severity, finding.local) == (Severity.ERROR, silent)
     assert "preflight=off" in (finding.hint or "")
+
+
+def test_a_topic_that_cannot_be_created_for_want_of_servers_ends_the_write() -> None:
+    wanted = {"topic__create": "true", "kafka__max__block__ms": "300"}
+    with pytest.raises(KafkaProdError, match="Connection refused"):
+        found(closed_port(), **wanted)
+    [finding] = found(closed_port(), preflight="fail", **wanted)
+    assert finding.severity is Severity.ERROR
+
+
+def test_servers_that_refuse_are_told_of_before_the_time_is_over() -> None:
+    config = SinkConfig.parse({"kafka.bootstrap.servers": closed_port(), "topic": "t"})
+    an_hour = 3600.0
+    with BlockingClient(config.producer) as client:
+        finding = connect(client, an_hour, 0.1)
+    assert finding is not None
+    assert "Connection refused" in finding.text
+
+
+def test_the_findings_are_all_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    found(closed_port(), kafka__max__block__ms="300")
+    assert caplog.messages == []

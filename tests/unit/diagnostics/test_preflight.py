@@ -10,7 +10,12 @@ from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent
 from spark_kafka_sink.diagnostics.finding import Finding, Step
-from spark_kafka_sink.diagnostics.preflight import KEPT_S, PreflightCheck, stopping
+from spark_kafka_sink.diagnostics.preflight import (
+    FAILED_KEPT_S,
+    KEPT_S,
+    PreflightCheck,
+    stopping,
+)
 
 ERROR = BrokerUnavailableError("nobody is there")
 FINE = Finding.ok(Step.TOPIC, "all is well")
@@ -20,16 +25,11 @@ HERE_ALONE = Finding.failure(Step.CONNECT, ERROR, local=True)
 
 
 @pytest.mark.parametrize(
-    ("finding", "with_warn", "with_fail"),
-    [
-        (FINE, False, False),
-        (DOUBTFUL, False, True),
-        (HERE_ALONE, False, True),
-        (CERTAIN, True, True),
-    ],
+    ("finding", "with_fail"),
+    [(FINE, False), (DOUBTFUL, False), (HERE_ALONE, True), (CERTAIN, True)],
 )
-def test_what_ends_a_write(finding: Finding, with_warn: bool, with_fail: bool) -> None:
-    assert (stopping([FINE, finding], Preflight.WARN) is not None) is with_warn
+def test_what_ends_a_write(finding: Finding, with_fail: bool) -> None:
+    assert stopping([FINE, finding], Preflight.WARN) is None
     assert (stopping([FINE, finding], Preflight.FAIL) is not None) is with_fail
 
 
@@ -46,11 +46,11 @@ class Asked:
 
 
 def intent(**options: str) -> Intent:
-    given = {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", "preflight": "warn", **options}
+    given = {"kafka.bootstrap.servers": "kafka:9092", "topic": "t", **options}
     return Intent(config=SinkConfig.parse(given), has_key=True)
 
 
-def test_a_stream_that_has_passed_is_never_checked_again_and_a_batch_after_a_while() -> None:
+def test_a_stream_is_checked_once_and_a_batch_again_after_a_while() -> None:
     clock, asked = ManualClock(), Asked(FINE)
     check = PreflightCheck(clock=clock, examine=asked)
     check.check(intent(), of_stream=True)
@@ -58,24 +58,41 @@ def test_a_stream_that_has_passed_is_never_checked_again_and_a_batch_after_a_whi
     check.check(intent(), of_stream=True)
     assert asked.times == 1
     check.check(intent())
-    check.check(intent())
+    check.check(intent(reportPath="elsewhere.json", summary="off"))
     assert asked.times == 2
     check.check(intent(topic="other"))
     assert asked.times == 3
 
 
-def test_what_has_failed_is_checked_again_and_off_asks_nobody() -> None:
+def test_a_failure_that_ends_nothing_is_told_again_sooner() -> None:
+    clock, asked = ManualClock(), Asked(CERTAIN)
+    check = PreflightCheck(clock=clock, examine=asked)
+    check.check(intent())
+    clock.advance(FAILED_KEPT_S - 1)
+    check.check(intent())
+    assert asked.times == 1
+    clock.advance(2)
+    check.check(intent())
+    assert asked.times == 2
+
+
+def test_what_ends_a_write_is_checked_again_and_off_asks_nobody() -> None:
     asked = Asked(CERTAIN)
     check = PreflightCheck(examine=asked)
     for _ in range(2):
         with pytest.raises(KafkaProdError, match="nobody is there"):
-            check.check(intent(), of_stream=True)
+            check.check(intent(preflight="fail"), of_stream=True)
     assert asked.times == 2
     check.check(intent(preflight="off"))
     assert asked.times == 2
 
 
-def test_what_is_doubtful_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    PreflightCheck(examine=Asked(FINE, DOUBTFUL)).check(intent())
-    [line] = caplog.messages
-    assert line == "preflight: nobody is there"
+def test_each_thing_that_is_wrong_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    asked = Asked(FINE, DOUBTFUL, CERTAIN)
+    PreflightCheck(examine=asked).check(intent())
+    doubtful, certain = caplog.messages
+    assert doubtful == "preflight: nobody is there."
+    assert certain.startswith("preflight: nobody is there. ")
+    assert "preflight=fail" in certain
+    PreflightCheck(examine=asked).check(intent(), only_errors=True)
+    assert caplog.messages[2:] == [certain]
