@@ -18,6 +18,7 @@ _RAISED: Final = re.compile(r"^(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re
 """How a traceback's last line begins, the class with its module."""
 _END: Final = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
+    r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
 )
 _PLACE: Final = re.compile(r" \[((?:topic|partition|broker|error)=.*?)\](?=\. |\Z)", re.DOTALL)
 _FIELD: Final = re.compile(r"(?:^|, )(topic|partition|broker|error)=")

@@ -78,8 +78,8 @@ def test_servers_that_cannot_be_reached(silent: bool) -> None:
 def test_a_topic_that_cannot_be_created_for_want_of_servers_ends_the_write() -> None:
     wanted = {"topic__create": "true", "kafka__max__block__ms": "300"}
     with pytest.raises(KafkaProdError, match="Connection refused"):
-        found(closed_port(), **wanted)
-    [finding] = found(closed_port(), preflight="fail", **wanted)
+        found_with(closed_port(), wanted)
+    [finding] = found_with(closed_port(), {**wanted, "preflight": "fail"})
     assert finding.severity is Severity.ERROR
 
 

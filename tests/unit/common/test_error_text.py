@@ -99,6 +99,20 @@ def test_the_lines_of_a_torn_batch_come_back() -> None:
     assert state(parsed(traceback_of(error))) == state(error)
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [
+        " SQLSTATE: 38000",
+        " SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 1]\n",
+        "=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent Committed Offsets: {}\n\nPlan:",
+    ],
+)
+@pytest.mark.parametrize("hint", [None, "add .mode('append')."])
+def test_what_spark_adds_behind_a_traceback_is_not_the_errors(tail: str, hint: str | None) -> None:
+    error = ConfigError("option kafka.acks is '7'", hint=hint)
+    assert state(parsed(f"{traceback_of(error)}{tail}")) == state(error)
+
+
 def test_a_class_that_is_gone_is_an_error_all_the_same() -> None:
     again = parsed("spark_kafka_sink.common.errors.GoneError: it went\n")
     assert type(again) is KafkaProdError
