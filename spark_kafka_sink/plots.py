@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from spark_kafka_sink.metrics.histogram import Histogram
+    from spark_kafka_sink.report.codec_cost import CodecCost
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.partition_report import PartitionReport
 
@@ -37,13 +38,19 @@ _GOOD, _BAD, _PALE, _DARK = "#3b7ea1", "#c4493d", "#b9c7d1", "#2f4858"
 
 
 def show(report: DeliveryReport) -> Figure:
-    """One write in six plots: partitions, sizes, latencies, batches and why they were sent."""
+    """One write in six plots: partitions, sizes, latencies, batches and why they were sent.
+
+    A dry run has no latencies, and shows what each codec makes of its batches instead.
+    """
     figure, axes = plt.subplots(2, 3, figsize=(14, 7), layout="constrained")
     (records, sizes, batch_fill), (latencies, closing, time) = axes
     plot_records(records, report)
     plot_sizes(sizes, report)
     plot_batch_fill(batch_fill, report)
-    plot_latencies(latencies, report)
+    if report.dry_run:
+        plot_codecs(latencies, report)
+    else:
+        plot_latencies(latencies, report)
     plot_closing(closing, report)
     plot_time(time, report)
     figure.suptitle(_title(report))
@@ -91,13 +98,15 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
     """Records of each partition, and those that are not known to be delivered on top of them."""
     parts, names = _shown(report)
-    delivered = [part.persisted for part in parts]
-    others = [part.records - part.persisted for part in parts]
-    axes.bar(names, delivered, color=_GOOD, label="persisted")
+    delivered = [part.as_intended for part in parts]
+    others = [part.records - part.as_intended for part in parts]
+    word = "would be written" if report.dry_run else "persisted"
+    axes.bar(names, delivered, color=_GOOD, label=word)
     if any(others):
         axes.bar(names, others, bottom=delivered, color=_BAD, label="not known to be delivered")
         axes.legend()
-    axes.set(title="Records by partition", ylabel="records")
+    title = "Records that would be written" if report.dry_run else "Records by partition"
+    axes.set(title=title, ylabel="records")
     _name_bars(axes, names)
 
 
@@ -105,7 +114,8 @@ def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
     """Bytes of each partition, before and after compression."""
     parts, names = _shown(report)
     axes.bar(names, [part.bytes_uncompressed / MB for part in parts], color=_PALE, label="encoded")
-    axes.bar(names, [part.bytes_sent / MB for part in parts], width=0.5, color=_GOOD, label="sent")
+    label = "to be sent" if report.dry_run else "sent"
+    axes.bar(names, [part.bytes_sent / MB for part in parts], width=0.5, color=_GOOD, label=label)
     ratio = report.bytes_uncompressed / max(1, report.bytes_sent)
     codec = dict(report.metrics.settings).get("compression.type", "")
     axes.set(title=f"Size by partition, {ratio:.1f} to 1 {codec}".rstrip(), ylabel="MB")
@@ -126,10 +136,24 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
     _legend(axes)
 
 
+def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
+    """What each codec would send of a dry run's bytes, and what that costs; the one set is dark."""
+    configured = dict(report.metrics.settings).get("compression.type")
+    names = [cost.codec for cost in report.codecs]
+    shares = [100 / cost.ratio for cost in report.codecs]
+    colors = [_DARK if name == configured else _GOOD for name in names]
+    bars = axes.barh(names, shares, color=colors)
+    axes.bar_label(bars, [f" {_codec_text(each)}" for each in report.codecs])
+    axes.invert_yaxis()
+    axes.set(title="Codecs, tried on a sample", xlabel="% of the bytes; CPU time of a record")
+    axes.set(xlim=(0, 150), xticks=range(0, 101, 20))
+
+
 def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
     """Bytes of batches as sent, and the limit that batch.size is for them before compression."""
     limit = int(dict(report.metrics.settings).get("batch.size", 0))
-    _stairs(axes, report.metrics.batch_size, 1000, "as sent", _GOOD)
+    label = "to be sent" if report.dry_run else "as sent"
+    _stairs(axes, report.metrics.batch_size, 1000, label, _GOOD)
     if report.batches:
         mean = report.bytes_uncompressed / report.batches
         axes.axvline(mean / 1000, color=_DARK, linestyle="--", label="mean before compression")
@@ -170,10 +194,17 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
     axes.invert_yaxis()
 
 
+def _codec_text(cost: CodecCost) -> str:
+    spent = f", {cost.us_per_record:,.2f} us" if cost.cpu_ns else ""
+    return f"{cost.ratio:,.1f} to 1{spent}"
+
+
 def _title(report: DeliveryReport) -> str:
     seconds = (report.duration_ms or report.duration_max_ms) / 1000
-    rate = f", {report.persisted / seconds:,.0f} a second" if seconds else ""
-    parts = [f"{report.persisted:,} records in {seconds:,.1f} s{rate}"]
+    rate = f", {report.as_intended / seconds:,.0f} a second" if seconds else ""
+    parts = [f"{report.as_intended:,} records in {seconds:,.1f} s{rate}"]
+    if report.dry_run:
+        parts.insert(0, "Dry run, nothing was sent")
     if report.dead_lettered:
         parts.append(f"{report.dead_lettered:,} of them dead letters")
     if report.dropped:

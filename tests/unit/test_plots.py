@@ -13,6 +13,7 @@ from matplotlib.patches import Rectangle
 from spark_kafka_sink import plots
 from spark_kafka_sink.metrics.histogram import Histogram, bucket_of
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 
@@ -63,6 +64,25 @@ def test_a_write(report: DeliveryReport) -> None:
     figure.canvas.draw()
     assert len(figure.axes) == 6
     assert f"{report.persisted:,} records" in str(figure.get_suptitle())
+
+
+def test_a_dry_run_shows_codecs_in_place_of_latencies() -> None:
+    costs = (
+        CodecCost(codec="none", bytes_uncompressed=1000, bytes_compressed=1000),
+        CodecCost(
+            codec="lz4", records=10, bytes_uncompressed=1000, bytes_compressed=250, cpu_ns=9000
+        ),
+    )
+    parts = (PartitionReport(topic="events", partition=0, would_be_written=50),)
+    report = DeliveryReport(dry_run=True, partitions=parts, codecs=costs)
+    figure = plots.show(report)
+    figure.canvas.draw()
+    assert "nothing was sent; 50 records" in str(figure.get_suptitle())
+    assert _heights(figure.axes[0]) == [50]
+    assert "Latency, p99 dotted" not in _titles(figure)
+    codecs = figure.axes[_titles(figure).index("Codecs, tried on a sample")]
+    assert [bar.get_width() for bar in codecs.patches if isinstance(bar, Rectangle)] == [100, 25]
+    assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 us"]
 
 
 def test_the_bars_of_partitions() -> None:
