@@ -6,6 +6,7 @@ Everything here runs on the driver. A wrong option or column fails here, before 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource
@@ -21,6 +22,8 @@ from spark_kafka_sink.spark.exactly_once.planning import (
 )
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.stream_reports import StreamIdentity, own_report_path
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
 from spark_kafka_sink.spark.shipped_files import check_brokers, check_security
 from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
@@ -124,6 +127,7 @@ class KafkaProdDataSource(DataSource):
                 hint="Write a batch of the same rows with dryRun=true: read the source with "
                 "spark.read, or use foreachBatch and a checkpoint that you delete afterwards.",
             )
+        config = self._with_own_reports(config)
         if _planning():
             refuse_continuous()
             warn_of_shown_secrets(write_options(schema, self.options))
@@ -140,6 +144,15 @@ class KafkaProdDataSource(DataSource):
     def _settle(self, schema: StructType) -> tuple[SinkConfig, Contract]:
         config = SinkConfig.parse(write_options(schema, self.options))
         return config, Contract.of(schema, config)
+
+    def _with_own_reports(self, config: SinkConfig) -> SinkConfig:
+        """The settings of a stream, with a place for reports that no other stream has."""
+        folder = ReportFolder.here()
+        if config.report_path is None or folder is None:
+            return config
+        stream = StreamIdentity.of(self.options)
+        path = own_report_path(config.report_path, stream, folder.path)
+        return config if path == config.report_path else replace(config, report_path=path)
 
 
 def _only_writes() -> ConfigError:

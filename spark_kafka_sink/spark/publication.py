@@ -22,6 +22,7 @@ from spark_kafka_sink.report.storage import check_folder, write_report
 from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.stream_reports import micro_batch_path, reports_folder
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
 
 _LOG = logging.getLogger("spark_kafka_sink")
-_NUMBER = "{batchId}"
 STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
 STAYS_OUT = "the tasks that had finished would have written this"
 FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
@@ -127,12 +127,6 @@ class Publication:
         _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
 
 
-def micro_batch_path(path: str, batch_id: int) -> str:
-    """Where a micro-batch's report lies, in the folder `path` or under a name with `{batchId}`."""
-    named = path if _NUMBER in path else f"{path.rstrip('/')}/batch-{_NUMBER}.json"
-    return named.replace(_NUMBER, str(batch_id))
-
-
 def check_report_folder(config: SinkConfig) -> None:
     """Before a micro-batch: try the folder of the reports, once in this process.
 
@@ -141,8 +135,7 @@ def check_report_folder(config: SinkConfig) -> None:
     """
     path = config.report_path
     if path is not None:
-        head, number, _ = path.partition(_NUMBER)
-        check_folder((head.rpartition("/")[0] or ("/" if "/" in head else ".")) if number else path)
+        check_folder(reports_folder(path))
 
 
 def _keep_for_session(report: DeliveryReport) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.spark.publication import micro_batch_path
+from spark_kafka_sink.spark.reports.stream_reports import micro_batch_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

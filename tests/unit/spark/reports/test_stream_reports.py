@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_kafka_sink.spark.reports.stream_reports import StreamIdentity, own_report_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST = StreamIdentity("first", "/checkpoints/1")
+
+
+@pytest.mark.parametrize(
+    ("stream", "path", "own"),
+    [
+        (StreamIdentity("second", "/checkpoints/2"), "reports/", "reports/second"),
+        (StreamIdentity("second", ""), "r/{batchId}.json", "r/second/{batchId}.json"),
+        (StreamIdentity("second", ""), "{batchId}.json", "second/{batchId}.json"),
+        (StreamIdentity("second", ""), "r/b-{batchId}/r", "r/second/b-{batchId}/r"),
+        (StreamIdentity("a b/..", ""), "s3://b/r", "s3://b/r/query-9e4a049f6aed"),
+        (StreamIdentity("", "/checkpoints/2"), "reports", "reports/query-7544a240e150"),
+        (StreamIdentity("first", "/checkpoints/2"), "reports", "reports"),
+        (StreamIdentity("renamed", "/checkpoints/1"), "reports", "reports"),
+        (StreamIdentity("", ""), "reports", "reports"),
+    ],
+)
+def test_the_second_stream_gets_a_subfolder(
+    stream: StreamIdentity, path: str, own: str, tmp_path: Path
+) -> None:
+    owners = tmp_path / "none yet"
+    for _ in range(2):
+        assert own_report_path(path, FIRST, owners) == path
+        assert own_report_path(path, stream, owners) == own
+    assert own_report_path(f"{path}-other", stream, owners) == f"{path}-other"
+    assert len(list(owners.iterdir())) == 2
+
+
+def test_the_subfolder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for stream in (FIRST, StreamIdentity("told", ""), StreamIdentity("told", "")):
+        own_report_path("told-reports", stream, tmp_path)
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "those of this stream go to told-reports/told." in message
+
+
+def test_a_folder_that_is_none_is_no_trouble(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert own_report_path("reports", FIRST, tmp_path / "file") == "reports"
