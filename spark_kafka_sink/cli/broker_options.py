@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +13,7 @@ from spark_kafka_sink.cli.broker_security import certificate, token_validator, u
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from spark_kafka_sink.broker.config import BrokerOptions
 
@@ -267,25 +266,3 @@ def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
             )
         found.setdefault(topic, {})[name] = value
     return found
-
-
-def command(function: Callable[[BrokerArguments], None]) -> Callable[..., None]:
-    """A function of `BrokerArguments` as typer wants it: with a parameter for each field."""
-    hints = get_type_hints(BrokerArguments, include_extras=True)
-
-    def called(**given: Any) -> None:
-        function(BrokerArguments(**given))
-
-    called.__doc__ = function.__doc__
-    called.__signature__ = Signature(list(_parameters(hints)))  # type: ignore[attr-defined]
-    return called
-
-
-def _parameters(hints: dict[str, Any]) -> Iterable[Parameter]:
-    for field in fields(BrokerArguments):
-        yield Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=hints[field.name],
-        )

@@ -8,15 +8,18 @@ from typing import Annotated
 
 import typer
 
-from spark_kafka_sink.cli.broker_options import BrokerArguments, command
+from spark_kafka_sink.cli.arguments import command
+from spark_kafka_sink.cli.broker_options import BrokerArguments  # noqa: TC001 - command() reads it
 from spark_kafka_sink.cli.doctor import doctor
 from spark_kafka_sink.cli.failure import fail
 from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.reach import TIMEOUT_S, Timeout, reach
 from spark_kafka_sink.cli.report import report
 from spark_kafka_sink.cli.serve import serve
 from spark_kafka_sink.cli.transactions import transactions
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.version import __version__
+from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP, DemoOptions, run_demo
 
 app = typer.Typer(
@@ -74,14 +77,17 @@ def demo(
     option: Annotated[
         list[str] | None,
         typer.Option(
+            "--option",
+            "-o",
             help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more "
-            "than once."
+            "than once.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
     ] = None,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Write the flights of 2013 with Spark, read them back with another client, and check.
 
@@ -97,6 +103,9 @@ def demo(
             limit=limit,
             kafka=kafka,
         )
+        if options.bootstrap_servers is not None:
+            servers = {BOOTSTRAP: options.bootstrap_servers}
+            reach(ProducerConfig.parse({**kafka, **servers}), timeout)
         good = run_demo(options)
     except KafkaProdError as error:
         fail(error)

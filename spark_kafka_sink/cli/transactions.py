@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_kafka_sink.cli.arguments import command
 from spark_kafka_sink.cli.failure import fail
 from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.reach import TIMEOUT_S, Timeout, reach
 from spark_kafka_sink.cli.transaction_tables import (
     console,
     decided_table,
@@ -34,34 +37,39 @@ transactions = typer.Typer(
     help="Look at the transactions of writes with deliveryGuarantee=exactly-once, and end them.",
 )
 
-Prefix = Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
-Servers = Annotated[
-    str | None, typer.Option(help="A Kafka to connect to; or name it in --option or --config.")
-]
-LogTopic = Annotated[str, typer.Option(help="decisionLogTopic of the write.")]
-Options = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more than "
-        "once."
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionArguments:
+    """What every command here is told."""
+
+    prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="A Kafka to connect to; or name it in --option or --config.")
+    ] = None
+    decision_log_topic: Annotated[str, typer.Option(help="decisionLogTopic of the write.")] = (
+        DECISION_LOG_TOPIC
+    )
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more "
+            "than once.",
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
+    ] = None
+    timeout: Timeout = TIMEOUT_S
 
 
 @transactions.command("list")
-def list_open(
-    prefix: Prefix,
-    bootstrap_servers: Servers = None,
-    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
-    option: Options = None,
-    config: Config = None,
-) -> None:
+@command
+def list_open(where: TransactionArguments) -> None:
     """Show the open transactions, and the partitions in which they hold readers back."""
-    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+    with _operator(where) as operator:
         overview = operator.overview()
     out = console()
     out.print(transactions_table(overview))
@@ -70,18 +78,15 @@ def list_open(
 
 
 @transactions.command()
+@command
 def describe(
-    prefix: Prefix,
+    where: TransactionArguments,
     transactional_id: Annotated[
         str | None, typer.Argument(help="One transaction; without it the whole decision log.")
     ] = None,
-    bootstrap_servers: Servers = None,
-    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
-    option: Options = None,
-    config: Config = None,
 ) -> None:
     """Show what the decision log says, or all that is known of one transaction."""
-    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+    with _operator(where) as operator:
         if transactional_id is None:
             console().print(records_table(operator.records()))
         else:
@@ -89,8 +94,9 @@ def describe(
 
 
 @transactions.command()
+@command
 def commit(
-    prefix: Prefix,
+    where: TransactionArguments,
     accept_loss: Annotated[
         str | None,
         typer.Option(
@@ -99,13 +105,9 @@ def commit(
             "comes with other rows: you have seen to what is lost. No driver of it may run.",
         ),
     ] = None,
-    bootstrap_servers: Servers = None,
-    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
-    option: Options = None,
-    config: Config = None,
 ) -> None:
     """Commit what is decided and not done, as the next driver would. It stops no query."""
-    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+    with _operator(where) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
     for each in finished:
         lost = f"; {each.lost} of them are lost" if each.lost else ""
@@ -118,8 +120,9 @@ def commit(
 
 
 @transactions.command()
+@command
 def abort(
-    prefix: Prefix,
+    where: TransactionArguments,
     transactional_ids: Annotated[
         list[str] | None, typer.Argument(help="Transactions; without any all that may be aborted.")
     ] = None,
@@ -130,13 +133,9 @@ def abort(
             help="Also those that a driver may still decide; no query of the prefix may run.",
         ),
     ] = False,
-    bootstrap_servers: Servers = None,
-    decision_log_topic: LogTopic = DECISION_LOG_TOPIC,
-    option: Options = None,
-    config: Config = None,
 ) -> None:
     """Abort orphans: open transactions that nobody can decide any more. Never what is decided."""
-    with _operator(prefix, bootstrap_servers, decision_log_topic, option, config) as operator:
+    with _operator(where) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)
     for name, code in codes.items():
         typer.echo(f"{name}: {error_name(code) if code else 'aborted'}")
@@ -147,28 +146,23 @@ def abort(
 
 
 @contextmanager
-def _operator(
-    prefix: str,
-    bootstrap_servers: str | None,
-    decision_log_topic: str,
-    option: list[str] | None,
-    config: Path | None,
-) -> Iterator[TransactionOperator]:
+def _operator(where: TransactionArguments) -> Iterator[TransactionOperator]:
     """An operator for the options of a command; its errors end the command with a sentence."""
     try:
-        given = kafka_options(config, option or ())
-        if bootstrap_servers is not None:
-            given[BOOTSTRAP] = bootstrap_servers
+        given = kafka_options(where.config, where.option or ())
+        if where.bootstrap_servers is not None:
+            given[BOOTSTRAP] = where.bootstrap_servers
         if BOOTSTRAP not in given:
             raise ConfigError("no Kafka is named", hint="Add --bootstrap-servers host:port")
         parsed = SinkConfig.parse(
             {
                 **given,
                 "deliveryGuarantee": "exactly-once",
-                "transactionalIdPrefix": prefix,
-                "decisionLogTopic": decision_log_topic,
+                "transactionalIdPrefix": where.prefix,
+                "decisionLogTopic": where.decision_log_topic,
             }
         )
+        reach(parsed.producer, where.timeout)
         yield TransactionOperator(parsed)
     except KafkaProdError as error:
         fail(error)

@@ -90,23 +90,19 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     if not findings:
         return Finding.failure(
             Step.CONNECT,
-            BrokerUnavailableError("no bootstrap server has answered", hint=_OFF),
+            BrokerUnavailableError("no bootstrap server has answered", hint=_HINTS[Step.CONNECT]),
             local=True,
         )
     first, local = findings[0], any(finding.local for finding in findings)
     if len(findings) == 1 and first.error is not None:
         error = copy(first.error)
-        if first.step in {Step.RESOLVE, Step.CONNECT}:
-            error.hint = f"{error.hint}. {_OFF}"
     else:
         reasons = "; ".join(finding.text for finding in findings)
         error = BrokerUnavailableError(
-            f"none of {servers} bootstrap servers can be used: {reasons}", hint=_OFF
+            f"none of {servers} bootstrap servers can be used: {reasons}",
+            hint=_HINTS[first.step],
         )
     return Finding.failure(first.step, error, local=local)
-
-
-_OFF = "If executors reach the brokers and this host does not, set preflight=off"
 
 
 def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:

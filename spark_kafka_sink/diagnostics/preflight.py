@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics.examination import Intent, connect, create_topic, judge_topics
-from spark_kafka_sink.diagnostics.finding import Finding, Severity
+from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.quiet_log import quiet_log
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ FAILED_KEPT_S: Final = 60.0
 """The same where the check has found what would fail every task."""
 MAX_KEPT: Final = 64
 _LEAST_S: Final = 1.0
+_OFF: Final = "If executors reach the brokers and this host does not, set preflight=off"
 _NEVERTHELESS: Final = "The tasks try all the same; preflight=fail ends such a write at once"
 _LOG = logging.getLogger("spark_kafka_sink")
 
@@ -81,10 +82,19 @@ def examine(intent: Intent) -> list[Finding]:
         with quiet_log("spark_kafka_sink.client"):
             failure = connect(client, seconds, REFUSED_S if mode is Preflight.WARN else seconds)
         if failure is not None and (mode is Preflight.FAIL or not creates):
-            return [failure]
+            return [_with_way_out(failure)]
         left = max(seconds - (client.now() - start), _LEAST_S)
         create_topic(client, config)
         return judge_topics(client, intent, left)
+
+
+def _with_way_out(failure: Finding) -> Finding:
+    """No connection, with what to do where the executors have one."""
+    error = copy(failure.error)
+    if error is None or failure.step not in {Step.RESOLVE, Step.CONNECT}:
+        return failure
+    error.hint = f"{error.hint}. {_OFF}"
+    return replace(failure, error=error)
 
 
 @contextmanager

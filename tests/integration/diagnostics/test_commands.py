@@ -1,0 +1,22 @@
+"""Commands that find no Kafka."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_kafka_sink.cli.main import app
+from tests.integration.support.servers import closed_port
+
+TRANSACTIONS = ["list", "describe", "commit", "abort"]
+
+
+@pytest.mark.parametrize(
+    "command", [["demo"], *(["transactions", each, "--prefix", "p"] for each in TRANSACTIONS)]
+)
+def test_a_closed_port_is_told_within_the_timeout(command: list[str]) -> None:
+    closed = closed_port()
+    where = ["--bootstrap-servers", closed, "--timeout", "0.3"]
+    ended = CliRunner().invoke(app, [*command, *where])
+    assert ended.exit_code == 1
+    assert ended.output.startswith(f"kafkaprod: {closed}: Connection refused. check host and port")
