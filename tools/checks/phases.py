@@ -80,6 +80,7 @@ PHASES = (
         without=(SPARK_SECURITY,),
         marked=EVERY_RELEASE,
     ),
+    Phase(name="packaging", tests=("tests/packaging",)),
     Phase(name="notebook", tests=("tests/e2e/test_notebook.py",)),
     Phase(
         name="demo",

@@ -13,6 +13,8 @@ from tools.docs.pages import ROOT
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+_OTHERS = ("export", "spark-submit", "cp", "tar")
+
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises of any wrong argument; it has no name for it."""
 
@@ -26,7 +28,8 @@ def commands(text: str) -> list[list[str]]:
 def problem(words: list[str]) -> str | None:
     """Why a command would not start; None where it would.
 
-    Known are make, kafkaprod, python -m, pip install and export; any other is a problem.
+    Known are make, kafkaprod, python -m and pip. Of those in `_OTHERS` the arguments may be any;
+    another command is a problem.
     """
     match words:
         case ["make", *rest]:
@@ -35,7 +38,9 @@ def problem(words: list[str]) -> str | None:
             return _kafkaprod(rest)
         case ["python", "-m", module, *_]:
             return None if find_spec(module) else f"no module {module}"
-        case ["pip", "install", _] | ["export", *_]:
+        case ["pip" | "environment/bin/pip", "install" | "wheel", *_]:
+            return None
+        case [name, *_] if name in _OTHERS:
             return None
         case _:
             return "nobody knows the command"

@@ -8,6 +8,7 @@ those of the driver's Python (`DataSourceManager`), without what `--py-files` sh
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -15,6 +16,7 @@ from weakref import WeakSet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
 if TYPE_CHECKING:
@@ -39,8 +41,10 @@ def register(spark: SparkSession | ConnectSession) -> None:
         spark: a session, classic or of Spark Connect, where threads need nothing.
 
     Raises:
+        ConfigError: `--py-files` has shipped the package as a wheel.
         PySparkException: Spark refuses the data source.
     """
+    refuse_wheel(__file__)
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # makes the session active in this thread
     with _lock:
@@ -52,3 +56,23 @@ def register(spark: SparkSession | ConnectSession) -> None:
             if error.getCondition() != _FOUND_BY_SPARK:
                 raise
         _known.add(spark)
+
+
+def refuse_wheel(path: str) -> None:
+    """Refuse a package that comes from a wheel on the Python path.
+
+    Spark gives it to no task: of `--py-files` it puts `.zip`, `.egg` and `.jar` on their paths
+    (`SparkContext.PACKAGE_EXTENSIONS`).
+
+    Args:
+        path: a file of the package.
+
+    Raises:
+        ConfigError: it is within a wheel.
+    """
+    wheel = next((part for part in Path(path).parts if part.endswith(".whl")), None)
+    if wheel is not None:
+        raise ConfigError(
+            f"--py-files has shipped the package as {wheel}, which Spark gives to no executor",
+            hint="Copy it to spark_kafka_sink.zip, and ship that.",
+        )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_kafka_sink import KafkaProdDataSource, register
+from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
+from spark_kafka_sink.spark.driver.registration import refuse_wheel
 
 
 class Session:
@@ -47,3 +48,13 @@ def test_another_refusal_is_raised_each_time() -> None:
         with pytest.raises(PySparkException, match="no"):
             register(session)
     assert len(session.registered) == 2
+
+
+def test_a_wheel_on_the_python_path_is_refused() -> None:
+    """Executors would not find the package; in a zip they do."""
+    module = "spark_kafka_sink/spark/driver/registration.py"
+    refuse_wheel(f"/jobs/spark_kafka_sink.zip/{module}")
+    with pytest.raises(
+        ConfigError, match=r"sink-0\.1\.0-py3-none-any\.whl, .* spark_kafka_sink\.zip"
+    ):
+        refuse_wheel(f"/jobs/spark_kafka_sink-0.1.0-py3-none-any.whl/{module}")

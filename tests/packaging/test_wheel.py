@@ -1,0 +1,200 @@
+"""The wheel is whole, and works in environments that have what it requires and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.requirements import Requirement
+
+from spark_kafka_sink import EmbeddedBroker
+from tests.packaging.environment import Environment, bare, run
+from tests.packaging.job import ROWS
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = Path(__file__).with_name("job.py")
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SUBMIT = (
+    *("--driver-memory", "600m", "--conf", "spark.executor.memory=600m"),
+    *("--driver-java-options", JAVA, "--conf", f"spark.executor.extraJavaOptions={JAVA}"),
+    *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
+)
+NO_SPARK = """
+from spark_kafka_sink import EmbeddedBroker
+with EmbeddedBroker(topics={"events": 1}, tls=True) as kafka:
+    assert kafka.end_offsets("events") == [0]
+try:
+    from spark_kafka_sink import register
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder], ROOT)
+    return next(folder.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    """Built from what is in the sdist."""
+    run(["tar", "-xzf", sdist], sdist.parent)
+    source = sdist.parent / sdist.name.removesuffix(".tar.gz")
+    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", sdist.parent], source)
+    return next(sdist.parent.glob("*.whl"))
+
+
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(name).decode())
+
+
+def required(wheel: Path, extra: str = "") -> list[str]:
+    """What it requires, without an extra or of one."""
+    found = map(Requirement, metadata(wheel).get_all("Requires-Dist", []))
+    return [
+        f"{each.name}{each.specifier}"
+        for each in found
+        if (each.marker is None) is not bool(extra)
+        and (each.marker is None or each.marker.evaluate({"extra": extra}))
+    ]
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The wheel with what it requires."""
+    made = Environment(tmp_path_factory.mktemp("job") / "environment")
+    made.link(required(wheel))
+    made.install(wheel)
+    return made
+
+
+@pytest.fixture(scope="module")
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Spark as a distribution has it: pip doesn't know its PySpark."""
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None
+    installed = Path(str(found.origin)).parent
+    home = tmp_path_factory.mktemp("spark")
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(installed / name)
+    library = home / "python" / "lib"
+    library.mkdir(parents=True)
+    for path in (installed / "python" / "lib").glob("py4j-*.zip"):
+        (library / path.name).symlink_to(path)
+    # A folder, as every process compiles the modules of a zip anew.
+    (library / "pyspark.zip").mkdir()
+    (library / "pyspark.zip" / "pyspark").symlink_to(installed)
+    return home
+
+
+def test_what_the_archives_hold(wheel: Path, sdist: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    tops = {name.partition("/")[0] for name in names}
+    conf = {path.name for path in (ROOT / "conf").iterdir()}
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("spark_kafka_sink/**/*.py")}
+    assert {re.sub(r"-[\d.]+\.dist", ".dist", top) for top in tops} == {
+        *("spark_kafka_sink", "pyspark_kafkaprod.py", "spark_kafka_sink.dist-info")
+    }
+    others = {name for name in names if name.startswith("spark_kafka_sink/")} - modules
+    assert others == {
+        "spark_kafka_sink/py.typed",
+        *(f"spark_kafka_sink/conf/{name}" for name in conf),
+    }
+    assert modules < names
+    with tarfile.open(sdist) as archive:
+        held = {Path(name).parts[1] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "docs"} < held
+    assert not {"tests", "tools", ".cache", "notebooks"} & held
+
+
+def test_what_it_says_of_itself(wheel: Path) -> None:
+    said = metadata(wheel)
+    assert (said["Name"], said["Requires-Python"]) == ("spark-kafka-sink", ">=3.11")
+    assert not [each for each in required(wheel) if re.match("pyspark|typer|rich|pandas", each)]
+    assert {"spark", "cli"} < set(said.get_all("Provides-Extra", []))
+
+
+def test_without_spark(environment: Environment) -> None:
+    assert "pip install 'spark-kafka-sink[spark]'" in environment.run("python", "-c", NO_SPARK)
+
+
+def test_the_command_line_and_its_extra(wheel: Path, environment: Environment) -> None:
+    kafkaprod = str(environment.bin / "kafkaprod")
+    done = subprocess.run([kafkaprod], capture_output=True, text=True, check=False, env=bare())
+    assert done.returncode == 1
+    assert "pip install 'spark-kafka-sink[cli]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    environment.link(required(wheel, "cli"))
+    assert "doctor" in environment.run("kafkaprod", "--help")
+    command = [kafkaprod, "broker", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=bare()) as broker:
+        assert broker.stdout is not None
+        assert "ready on 127.0.0.1:" in broker.stdout.readline()
+        broker.send_signal(signal.SIGINT)
+        assert broker.stdout.read() == "kafkaprod broker stopped\n"
+        assert broker.wait() == 0
+
+
+def submit(home: Path, folder: Path, python: str, *arguments: str | Path) -> list[str]:
+    """What the job prints: the package's file on the driver, and records persisted."""
+    command = [home / "bin" / "spark-submit", *SUBMIT, *arguments]
+    spark = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
+    return run(command, folder, **spark).split()
+
+
+def test_a_packed_environment_beside_a_distribution(
+    environment: Environment, spark_home: Path, tmp_path: Path
+) -> None:
+    """As docs/install.md packs it, without PySpark.
+
+    The path leads an executor, which works elsewhere, to what was unpacked for it.
+    """
+    archive = tmp_path / "job.tar.gz"
+    run(["tar", "-C", environment.folder, "-czf", archive, "bin", "lib", "pyvenv.cfg"], tmp_path)
+    ship = ("--master", "local-cluster[1,1,600]", "--archives", f"{archive}#environment")
+    with EmbeddedBroker(topics={"events": 1}) as kafka:
+        file, persisted = submit(
+            spark_home,
+            environment.folder.parent,
+            "./environment/bin/python",
+            *ship,
+            JOB,
+            kafka.bootstrap_servers,
+        )
+        assert file.startswith(str(environment.folder))
+        assert [int(persisted)] == kafka.end_offsets("events") == [ROWS]
+
+
+def test_shipped_with_py_files(wheel: Path, spark_home: Path, tmp_path: Path) -> None:
+    """The nodes have what it requires; Spark puts a zip on the path, and no wheel."""
+    nodes = Environment(tmp_path / "nodes")
+    nodes.link(required(wheel))
+    shipped = shutil.copy(wheel, tmp_path / "spark_kafka_sink.zip")
+    with EmbeddedBroker(topics={"events": 1}) as kafka:
+        file, persisted = submit(
+            spark_home,
+            tmp_path,
+            str(nodes.bin / "python"),
+            *("--master", "local[1]", "--py-files", shipped),
+            *(JOB, kafka.bootstrap_servers, "register"),
+        )
+        assert "spark_kafka_sink.zip/spark_kafka_sink" in file
+        assert [int(persisted)] == kafka.end_offsets("events") == [ROWS]
