@@ -15,7 +15,7 @@ from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
@@ -112,6 +112,29 @@ class Cluster:
             self,
             topics=MappingProxyType({k: v for k, v in self.topics.items() if k in names}),
             errors=MappingProxyType({k: v for k, v in self.errors.items() if k in names}),
+        )
+
+    def assuming(self, topics: Iterable[tuple[str, int]]) -> Cluster:
+        """The cluster as if these topics existed, with so many partitions each, where they don't.
+
+        Their leaders are the brokers in turn.
+        """
+        nodes = sorted(self.nodes)
+        missing = {
+            name: TopicInfo(
+                name, None, tuple(nodes[i % len(nodes)] for i in range(count)), (-1,) * count
+            )
+            for name, count in topics
+            if self.errors.get(name) == ErrorCode.unknown_topic_or_partition
+            and nodes
+            and count <= MAX_PARTITIONS
+        }
+        if not missing:
+            return self
+        return replace(
+            self,
+            topics=MappingProxyType({**self.topics, **missing}),
+            errors=MappingProxyType({k: v for k, v in self.errors.items() if k not in missing}),
         )
 
     def updated(self, response: Any) -> Cluster:

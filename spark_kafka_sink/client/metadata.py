@@ -71,6 +71,8 @@ class Metadata:
 
         # Guarded by the lock to be changed; replaced as a whole, so any thread may read it.
         self._wanted: frozenset[str] = frozenset()
+        self._assumed: tuple[tuple[str, int], ...] = ()
+        """Topics that the session takes for there, with their partitions."""
 
         # Changed by the sender thread only; replaced as a whole, so any thread may read them.
         self.cluster = Cluster()
@@ -120,6 +122,14 @@ class Metadata:
         with self._lock:
             self._wanted = self._wanted.union(topics)
 
+    def assume(self, topics: tuple[tuple[str, int], ...]) -> None:
+        """Until the session ends, take topics that don't exist for such with these partitions.
+
+        For a session that sends nothing to them; called before it wants any topic.
+        """
+        with self._lock:
+            self._assumed = topics
+
     @property
     def wanted(self) -> frozenset[str]:
         """The topics that the session writes to, as far as it has said so; any thread."""
@@ -142,8 +152,10 @@ class Metadata:
         """
         with self._lock:
             self._wanted = self._topics = frozenset()
+            assumed, self._assumed = dict(self._assumed), ()
         is_fresh = self.updated_at is not None and now - self.updated_at < _KEPT
-        self.cluster = self.cluster.only(self.cluster.topics if is_fresh else ())
+        known = self.cluster.topics.keys() - assumed.keys() if is_fresh else ()
+        self.cluster = self.cluster.only(known)
         self.denials = TopicDenials()
         self.removed_partitions = RemovedPartitions()
         self.removed_partitions.update(self.cluster, now)
@@ -228,7 +240,7 @@ class Metadata:
         self._rebootstrap_timer.answered()
         self._outages.end(_BOOTSTRAP)
         told = self.denials.sort(told.only(self._topics), may_create=self._asked_to_create)
-        before, self.cluster = self.cluster, told
+        before, self.cluster = self.cluster, told.assuming(self._assumed)
         self.updates, self.updated_at = self.updates + 1, now
         self.answered = self.requests
         self.removed_partitions.update(self.cluster, now)

@@ -136,16 +136,24 @@ class SinkConfig:
         """
         settings = build(options)
         config = cls(producer=ProducerConfig(**settings.producer), **settings.sink)
-        return config.without_effects() if config.dry_run else config
+        return config._for_dry_run() if config.dry_run else config
 
-    def without_effects(self) -> SinkConfig:
-        """What a dry run goes by: no topic, producer id, transaction or metric comes of it."""
+    @property
+    def assumed_topics(self) -> tuple[tuple[str, int], ...]:
+        """Topics that a dry run takes for there, with their partitions: what is to be created."""
+        wanted = self.topic_creation
+        if not self.dry_run or self.topic is None or wanted.partitions is None:
+            return ()
+        return ((self.topic, wanted.partitions),)
+
+    def _for_dry_run(self) -> SinkConfig:
+        """No producer id, transaction, topic or metric; what would fail every task ends it."""
         return replace(
             self,
             producer=replace(
                 self.producer, enable_idempotence=False, allow_auto_create_topics=False
             ),
-            topic_creation=TopicCreation(),
+            preflight=Preflight.FAIL if self.preflight is Preflight.WARN else self.preflight,
             exactly_once=ExactlyOnceConfig(),
             prometheus_textfile=None,
             prometheus_pushgateway=None,

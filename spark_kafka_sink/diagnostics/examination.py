@@ -25,7 +25,12 @@ from spark_kafka_sink.diagnostics.connecting import (
 from spark_kafka_sink.diagnostics.finding import Finding, Severity
 from spark_kafka_sink.diagnostics.permissions import judge_permissions
 from spark_kafka_sink.diagnostics.topic_settings import SETTINGS, judge_settings
-from spark_kafka_sink.diagnostics.topics import Creation, TopicFacts, judge_topic
+from spark_kafka_sink.diagnostics.topics import (
+    Creation,
+    TopicFacts,
+    judge_topic,
+    missing_in_dry_run,
+)
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -101,11 +106,13 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
 def create_topic(client: BlockingClient, config: SinkConfig) -> None:
     """Create the topic where that is asked for and there is none; it may take max.block.ms.
 
+    A dry run creates none.
+
     Raises:
         KafkaProdError: it can't be created.
     """
     topic = _wanted_topic(config)
-    if topic is not None:
+    if topic is not None and not config.dry_run:
         TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
 
 
@@ -140,6 +147,9 @@ def judge_topics(client: BlockingClient, intent: Intent, seconds: float) -> list
 
 def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
     producer = intent.config.producer
+    missing = facts.code == ErrorCode.unknown_topic_or_partition
+    if missing and intent.config.dry_run and facts.name not in dict(intent.config.assumed_topics):
+        return [missing_in_dry_run(facts.name)]
     found = [judge_topic(facts, producer)]
     if facts.exists:
         found += judge_settings(facts, intent.config, intent.has_key)

@@ -116,6 +116,7 @@ class _Subject:
     preflight: Preflight
     topic: str | None
     topic_creation: TopicCreation
+    dry_run: bool
     dead_letters: DeadLetterPolicy
     use_timestamp_column: bool
     has_key: bool | None
@@ -128,6 +129,7 @@ class _Subject:
             config.preflight,
             config.topic,
             config.topic_creation,
+            config.dry_run,
             config.dead_letters,
             config.use_timestamp_column,
             intent.has_key,

@@ -105,6 +105,19 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     return Finding.warning(Step.TOPIC, refused)
 
 
+def missing_in_dry_run(name: str) -> Finding:
+    """A topic that does not exist, and is not created either."""
+    error = UnknownTopicError(
+        f"topic {name} does not exist, and a dry run creates none: without its partitions nobody "
+        "knows what would go where",
+        topic=name,
+        error=error_name(ErrorCode.unknown_topic_or_partition),
+        hint="correct the name, create the topic, or set topic.create=true and topic.partitions, "
+        "which a dry run goes by",
+    )
+    return Finding.failure(Step.TOPIC, error)
+
+
 def _leaders(facts: TopicFacts) -> Finding:
     assert facts.description is not None
     partitions, name = facts.description.partitions, facts.name

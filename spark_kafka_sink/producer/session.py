@@ -82,6 +82,7 @@ class ProducerSession:
         self._sender = _make_sender(self.context, self._accumulator)
         self.context.events.opened(client.name, client.config.buffer_memory)
         client.attach(self._sender)
+        client.metadata.assume(self.context.settings.assumed_topics)
         if self.context.dead_letters is not None:
             self._topics.want((self.context.dead_letters.name,))
 

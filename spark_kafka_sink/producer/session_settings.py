@@ -17,5 +17,7 @@ class SessionSettings:
     task: int = 0
     dry_run: bool = False
     """Make the batches and send none."""
+    assumed_topics: tuple[tuple[str, int], ...] = ()
+    """Of a dry run: topics and their partitions, if they don't exist."""
     arrow_batch_limits: tuple[tuple[str, str], ...] = ()
     """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

@@ -101,6 +101,7 @@ class TaskWriter:
             throttling=self.config.throttling,
             task=task_info().partition_id,
             dry_run=self.config.dry_run,
+            assumed_topics=self.config.assumed_topics,
             arrow_batch_limits=arrow_batch_limits(),
         )
 

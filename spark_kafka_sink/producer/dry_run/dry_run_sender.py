@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DryRunSender(Sender):
-    """Drains as a `Sender` does; its producer has no producer id (`SinkConfig.without_effects`)."""
+    """Drains as a `Sender` does; its producer has no producer id (`SinkConfig.parse`)."""
 
     def __init__(self, session: SessionContext, accumulator: Accumulator) -> None:
         if session.config.enable_idempotence:

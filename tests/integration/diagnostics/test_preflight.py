@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
-from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent, connect
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
@@ -42,6 +42,20 @@ def test_what_is_found_out_before_a_write() -> None:
         assert problems(found(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
         letters = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "gone"}
         assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.WARNING, False)]
+
+
+def test_a_dry_run_creates_no_topic() -> None:
+    wanted = {"topic": "new", "topic__create": "true", "topic__partitions": "3", "dryRun": "true"}
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        servers = kafka.bootstrap_servers
+        assert problems(found_with(servers, wanted)) == []
+        assert problems(found_with(servers, {**wanted, "preflight": "off"})) == []
+        for options in ({"topic": "new", "dryRun": "true"}, {**wanted, "topic__partitions": "0"}):
+            (missing,) = found_with(servers, options)
+            assert missing.severity is Severity.ERROR
+            assert "a dry run creates none" in str(missing.error)
+        with pytest.raises(UnknownTopicError):
+            kafka.end_offsets("new")
 
 
 def test_a_topic_is_created_once_as_its_options_say() -> None:

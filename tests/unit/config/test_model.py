@@ -7,7 +7,14 @@ from typing import Any, cast
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.enums import Acks, Codec, Partitioner, Profile, RecoveryStrategy
+from spark_kafka_sink.config.enums import (
+    Acks,
+    Codec,
+    Partitioner,
+    Preflight,
+    Profile,
+    RecoveryStrategy,
+)
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 from spark_kafka_sink.config.options import DEVIATIONS, PRODUCER_OPTIONS
@@ -120,7 +127,10 @@ def test_a_dry_run_changes_nothing_on_a_cluster() -> None:
     assert not dry.producer.enable_idempotence
     assert not dry.producer.allow_auto_create_topics
     assert not dry.exactly_once.exactly_once
-    assert not dry.topic_creation.create
+    assert dry.assumed_topics == (("t", 3),)
+    assert plain.assumed_topics == ()
+    assert (plain.preflight, dry.preflight) == (Preflight.WARN, Preflight.FAIL)
+    assert parse(topic="t", dryRun="true", preflight="off").preflight is Preflight.OFF
     assert dry.producer.compression_type is Codec.ZSTD
     assert dry.producer.pipeline() == plain.producer.pipeline()
 

@@ -73,6 +73,33 @@ def test_rows_for_the_dead_letter_topic_are_counted_and_sent_nowhere() -> None:
         assert not cluster.seen
 
 
+def test_a_topic_that_is_to_be_created_is_taken_for_there_in_this_session_alone() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    settings = replace(DRY, assumed_topics=(("new", 3), ("t", 9)))
+    with world(cluster, settings, enable_idempotence="false") as one:
+        one.learn(("new", "t"))
+        one.send_batches(6, None, "new")
+        one.send_batches(2, 2, "new")
+        one.send_batches(1, 0)
+        one.finish()
+        parts = one.report().partitions
+        assert [(part.key, part.leader) for part in parts] == [
+            (("new", 0), 1),
+            (("new", 1), 2),
+            (("new", 2), 1),
+            (("t", 0), 1),  # as it is
+        ]
+        assert sum(part.would_be_written for part in parts) == 27
+        assert "new" not in cluster.ids
+        metadata = one.client.metadata
+        before = metadata.updates
+        metadata.refresh()
+        one.run(lambda: metadata.updates > before)
+        assert set(metadata.cluster.topics) == {"new", "t"}
+        one.session.close()
+        assert "new" not in metadata.cluster.topics
+
+
 def test_a_record_that_is_too_large_ends_a_dry_run() -> None:
     with (
         world(settings=DRY, enable_idempotence="false", max_request_size=3_000) as one,
