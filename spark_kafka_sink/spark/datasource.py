@@ -24,7 +24,7 @@ from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter,
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.stream_reports import StreamIdentity, own_report_path
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.shipped_files import check_brokers, check_security
 from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
 from spark_kafka_sink.spark.table import table_schema, write_options
@@ -90,7 +90,7 @@ class KafkaProdDataSource(DataSource):
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
                 "delete and create the topic",
             )
-        origin = WriteOrigin(started_at=now())
+        origin = WriteOrigin.of_write()
         config, contract = self._settle(schema)
         warn_of_shown_secrets(write_options(schema, self.options))
         check_security(config.producer)
@@ -118,7 +118,7 @@ class KafkaProdDataSource(DataSource):
                 "output mode complete: a Kafka topic can't be overwritten by every micro-batch",
                 hint="use .outputMode('append')",
             )
-        origin = WriteOrigin(started_at=now(), query_name=self.options.get("queryName", ""))
+        origin = WriteOrigin.of_stream(StreamIdentity.of(self.options))
         config, contract = self._settle(schema)
         if config.dry_run:
             raise ConfigError(
@@ -138,7 +138,7 @@ class KafkaProdDataSource(DataSource):
             check_stream_options(config, write_options(schema, self.options))
             if _planning():
                 return plan_micro_batch(config, contract, origin)
-            return ExactlyOnceStreamWriter(config, None, origin.query_name)
+            return ExactlyOnceStreamWriter(config, None, origin)
         return KafkaProdStreamWriter(TaskWriter(config, contract, origin))
 
     def _settle(self, schema: StructType) -> tuple[SinkConfig, Contract]:

@@ -23,12 +23,13 @@ from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.stream_reports import micro_batch_path, reports_folder
-from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, now
+from spark_kafka_sink.spark.reports.write_origin import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.config.model import SinkConfig
+    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 _LOG = logging.getLogger("spark_kafka_sink")
 STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
@@ -53,15 +54,16 @@ class Publication:
         return cls(config, name, config.report_path, origin)
 
     @classmethod
-    def of_micro_batch(cls, config: SinkConfig, batch_id: int, query_name: str = "") -> Publication:
+    def of_micro_batch(cls, config: SinkConfig, batch_id: int, origin: WriteOrigin) -> Publication:
         """Of a micro-batch of a query, which need not have a name.
 
         `reportPath` is a folder, or a path that contains `{batchId}`.
         """
         path = config.report_path
         numbered = None if path is None else micro_batch_path(path, batch_id)
-        name = f"micro-batch {batch_id}" + (f" of {query_name}" if query_name else "")
-        return cls(config, name, numbered, WriteOrigin(query_name=query_name), batch_id)
+        name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
+        # The writer that commits is another one than that which was planned.
+        return cls(config, name, numbered, replace(origin, started_at=""), batch_id)
 
     def announce(self) -> None:
         """Put a report that says "running" where that of an earlier write may lie.
@@ -83,12 +85,13 @@ class Publication:
         self._keep(whole)
         _attempt("metrics can't be handed over", lambda: export_metrics(whole, self.config))
 
-    def fail(self, report: DeliveryReport, error: str = FAILED, fate: str | None = None) -> None:
+    def fail(self, report: DeliveryReport, fate: str | None = None) -> None:
         """The write has failed, and `report` is of those tasks that had finished; never raises.
 
         `fate` says what has become of the rows that they delivered, where these don't stay.
         """
         fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
+        error = self.origin.error_file.take(self.batch_id) or FAILED
         failed = replace(self._complete(report), status=WriteStatus.FAILED, error=error)
         summary = self._summary(Summary.FULL)
         _attempt(

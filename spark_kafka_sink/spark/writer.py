@@ -114,12 +114,14 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """One task's rows, as Arrow batches."""
-        return self._task.run(iterator)
+        with self._task.origin.error_file.kept():
+            return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
         config = self._task.config
-        report = committed_report(messages, config.report_tasks)
+        with self._task.origin.error_file.kept():
+            report = committed_report(messages, config.report_tasks)
         Publication.of_write(config, self._task.origin).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -137,19 +139,21 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> DeliveryMessage:  # type: ignore[override]
         """One task's rows of a micro-batch, as Arrow batches."""
-        return self._task.run(iterator)
+        with self._task.origin.error_file.kept():
+            return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
         config = self._task.config
-        report = committed_report(messages, config.report_tasks)
-        Publication.of_micro_batch(config, batchId, self._task.origin.query_name).succeed(report)
+        with self._task.origin.error_file.kept(batchId):
+            report = committed_report(messages, config.report_tasks)
+        Publication.of_micro_batch(config, batchId, self._task.origin).succeed(report)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
         config = self._task.config
         report = finished_report(messages, config.report_tasks)
-        Publication.of_micro_batch(config, batchId, self._task.origin.query_name).fail(report)
+        Publication.of_micro_batch(config, batchId, self._task.origin).fail(report)
 
 
 def task_info() -> TaskInfo:

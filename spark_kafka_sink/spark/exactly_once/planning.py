@@ -67,7 +67,7 @@ def plan_micro_batch(
     """
     plan = _plan(config, Scope.stream(config.exactly_once.transactional_id_prefix))
     task = TransactionalTaskWriter(config, contract, plan, origin)
-    return ExactlyOnceStreamWriter(config, task, origin.query_name)
+    return ExactlyOnceStreamWriter(config, task, origin)
 
 
 def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None:

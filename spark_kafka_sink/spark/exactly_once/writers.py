@@ -23,7 +23,7 @@ from spark_kafka_sink.exactly_once.task_transaction import rows_of
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
 from spark_kafka_sink.spark.exactly_once.messages import of_tasks
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
-from spark_kafka_sink.spark.publication import FAILED, Publication
+from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
     from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
+    from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 _LOG = logging.getLogger("spark_kafka_sink")
 STRAGGLERS_S = 3.0
@@ -59,7 +60,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionMessage:  # type: ignore[override]
         """One task's rows, as Arrow batches."""
-        return self._task.run(iterator)
+        with self._task.origin.error_file.kept():
+            return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: make their rows visible, all or none.
@@ -67,7 +69,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
         Raises:
             KafkaProdError: the write is not committed, or not wholly; the message says which.
         """
-        self._driver().commit(messages)
+        with self._task.origin.error_file.kept():
+            self._driver().commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: abort its transactions, unless they were decided before."""
@@ -86,17 +89,18 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(
-        self, config: SinkConfig, task: TransactionalTaskWriter | None, query_name: str = ""
+        self, config: SinkConfig, task: TransactionalTaskWriter | None, origin: WriteOrigin
     ) -> None:
         self._config = config
         self._task = task
-        self._query_name = query_name
+        self._origin = origin
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionMessage:  # type: ignore[override]
         """One task's rows of a micro-batch, as Arrow batches."""
         if self._task is None:
             raise TypeError("this writer was made to commit")
-        return self._task.run(iterator)
+        with self._origin.error_file.kept():
+            return self._task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """All tasks of a micro-batch are done: make their rows visible, all or none.
@@ -104,7 +108,8 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         Raises:
             KafkaProdError: it is not committed, or not wholly; Spark stops the query.
         """
-        self._driver(batchId).commit(messages)
+        with self._origin.error_file.kept(batchId):
+            self._driver(batchId).commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again, unless it was decided before."""
@@ -113,7 +118,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def _driver(self, batch_id: int) -> _DriverSide:
         config = self._config
         scope = Scope.stream(config.exactly_once.transactional_id_prefix)
-        publication = Publication.of_micro_batch(config, batch_id, self._query_name)
+        publication = Publication.of_micro_batch(config, batch_id, self._origin)
         return _DriverSide(config, scope, str(batch_id), publication)
 
 
@@ -156,11 +161,11 @@ class _DriverSide:
             outcome = self._abort(messages)
         except Exception as error:  # noqa: BLE001 - what failed the batch is what Spark is to raise
             _LOG.warning("%s: %s", self._publication.name, text_of(error))
-            self._publication.fail(report, FAILED, NOT_ENDED)
+            self._publication.fail(report, NOT_ENDED)
             return
         report = replace(report, transaction_outcome=outcome.status.value)
         if outcome.status is CommitStatus.ABORTED:
-            self._publication.fail(report, FAILED, NOT_VISIBLE)
+            self._publication.fail(report, NOT_VISIBLE)
         else:
             self._publication.succeed(report)
 

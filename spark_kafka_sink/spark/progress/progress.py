@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql.utils import is_remote
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.progress.write_progress import WriteProgress
 
 INTERVAL_S = 2.0
+_LOG = logging.getLogger("spark_kafka_sink")
 
 
 @contextmanager
@@ -64,6 +67,12 @@ def progress(
     try:
         listener.address.publish(folder.path)
         yield listener
+    except (KeyboardInterrupt, Py4JError):
+        # At Ctrl-C PySpark asks the JVM to cancel, on the connection that is busy with the write:
+        # in vain, and what comes of it is the one error or the other.
+        if (told := listener.latest.interrupted()) is not None:
+            _LOG.warning("%s", told)
+        raise
     finally:
         ProgressAddress.withdraw(folder.path)
         listener.close()

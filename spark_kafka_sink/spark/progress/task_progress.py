@@ -26,6 +26,8 @@ class TaskProgress:
     """The partition of the DataFrame."""
     task_attempt_id: int
     """Spark's id of this attempt."""
+    elapsed_ms: int = 0
+    """Since the attempt began."""
     rows: int = 0
     """Rows taken over from Spark."""
     persisted: int = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from threading import Event, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.spark.progress.task_progress import TaskProgress, WaitsFor
@@ -34,6 +35,7 @@ class TaskReporter:
     def __init__(self, address: ProgressAddress | None, task: TaskInfo) -> None:
         self._address = address
         self._task = task
+        self._began = monotonic()
         self._end = Event()
         self._thread: Thread | None = None
 
@@ -91,6 +93,7 @@ class TaskReporter:
         return TaskProgress(
             partition_id=self._task.partition_id,
             task_attempt_id=self._task.task_attempt_id,
+            elapsed_ms=round((monotonic() - self._began) * 1000),
             rows=self._rows,
             persisted=0 if counted is None else counted.persisted,
             sent=0 if counted is None else counted.sent,

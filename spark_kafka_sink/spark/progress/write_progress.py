@@ -22,7 +22,7 @@ class WriteProgress:
     """All tasks that were heard of, since the watching began."""
 
     seconds: float = 0.0
-    """Since the first task was heard of."""
+    """Since the task began that was heard of first."""
     rows: int = 0
     """Rows taken over from Spark."""
     persisted: int = 0
@@ -43,6 +43,17 @@ class WriteProgress:
     """Records of these three kinds a second, over the last `WINDOW_S` seconds."""
     waits_for: Mapping[WaitsFor, int]
     """How many running tasks wait for what."""
+
+    def interrupted(self) -> str | None:
+        """What to tell who has interrupted the Python that waits; None where no task runs."""
+        if not self.running:
+            return None
+        return (
+            "interrupted, but tasks still write: "
+            "spark.sparkContext.cancelAllJobs() stops them, and last_report() then says what the "
+            "finished ones delivered. Until now: "
+            f"{self}"
+        )
 
     def __str__(self) -> str:
         records = self.persisted + self.sent + self.would_be_written
@@ -78,8 +89,8 @@ class ProgressSum:
         if last is not None and (last[0].done or last[0].rows > progress.rows):
             return
         if self._since is None:
-            self._since = now
-            self._history.append((now, 0))
+            self._since = now - progress.elapsed_ms / 1000
+            self._history.append((self._since, 0))
         self._tasks[progress.task_attempt_id] = progress, now
 
     def total(self, now: float, silence_s: float) -> WriteProgress:

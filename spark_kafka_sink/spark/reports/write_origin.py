@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from spark_kafka_sink.spark.reports.error_file import ErrorFile
 from spark_kafka_sink.spark.session_conf import BATCH_ID, QUERY_ID, setting
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
+    from spark_kafka_sink.spark.reports.stream_reports import StreamIdentity
 
 
 def now() -> str:
@@ -25,6 +27,19 @@ class WriteOrigin:
     """When the write was planned, as `now` tells it; empty where that is unknown."""
     query_name: str = ""
     """The streaming query's name, empty without one."""
+    error_file: ErrorFile = field(default_factory=ErrorFile)
+    """Where the tasks leave what has failed them."""
+
+    @classmethod
+    def of_write(cls) -> Self:
+        """Of a batch write that is planned now."""
+        return cls(started_at=now(), error_file=ErrorFile.of_write())
+
+    @classmethod
+    def of_stream(cls, stream: StreamIdentity) -> Self:
+        """Of a micro-batch of a stream."""
+        error_file = ErrorFile.of_micro_batches(stream)
+        return cls(started_at=now(), query_name=stream.query_name, error_file=error_file)
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """The report of the task that runs in this thread, with its query and micro-batch."""

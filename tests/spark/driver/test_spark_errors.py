@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_kafka_sink import ColumnError, error_of
+from spark_kafka_sink import ColumnError, error_of, last_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,3 +57,6 @@ def test_an_error_of_a_task_comes_back_as_ours(
     assert (error.topic, error.partition) == (topic, 7)
     assert "row 0 of Spark partition 0 (key 'k')" in error.message
     assert "leave it null" in (error.hint or "")
+    told = last_report().error
+    assert told.startswith("ColumnError: row 0 of Spark partition 0 (key 'k')")
+    assert "leave it null" in told

@@ -21,6 +21,7 @@ from spark_kafka_sink.spark import publication
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.reports.error_file import ErrorFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -145,6 +146,10 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "the exception that Spark raised says why" in failed.error
     assert "status" in summarize(failed)
+    task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path), "w"))
+    task.origin.error_file.leave(ReportError("that is why"))
+    KafkaProdWriter(task).abort([DONE, None])
+    assert _read(path).error == "ReportError: that is why"
     KafkaProdWriter(task).commit([DONE])
     done = _read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
@@ -216,7 +221,7 @@ def test_how_much_is_said(
         "line": "stays in Kafka: 0",
         "": "",
     }
-    stream = Publication.of_micro_batch(task.config, 7, "q")
+    stream = Publication.of_micro_batch(task.config, 7, WriteOrigin(query_name="q"))
     for publish, said in (
         (Publication.of_write(task.config, task.origin).succeed, of_write),
         (stream.succeed, of_micro_batch),

@@ -18,6 +18,7 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once import writers
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter
+from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def writer(tmp_path: Path) -> ExactlyOnceStreamWriter:
         "transactionalIdPrefix": "orders",
         "reportPath": str(tmp_path),
     }
-    return ExactlyOnceStreamWriter(SinkConfig.parse(options), None)
+    return ExactlyOnceStreamWriter(SinkConfig.parse(options), None, WriteOrigin())
 
 
 def _report(folder: Path) -> tuple[WriteStatus, str]:

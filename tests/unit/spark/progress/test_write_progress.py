@@ -72,5 +72,22 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert rate == pytest.approx(10)
 
 
+def test_the_first_rate_is_that_since_the_first_task_began() -> None:
+    total = ProgressSum()
+    total.take(TaskProgress(partition_id=0, task_attempt_id=1, elapsed_ms=2000, persisted=100), 9.0)
+    found = total.total(9.001, SILENCE_S)
+    assert found.seconds == pytest.approx(2.001)
+    assert found.rate == pytest.approx(50, rel=0.01)
+
+
+def test_who_interrupts_is_told_what_still_writes() -> None:
+    total = ProgressSum()
+    total.take(ONE, 1.0)
+    told = total.total(2.0, SILENCE_S).interrupted() or ""
+    assert "tasks still write" in told
+    assert "100 records acknowledged" in told
+    assert total.total(1.0 + SILENCE_S, SILENCE_S).interrupted() is None
+
+
 def test_before_the_first_task_there_is_nothing() -> None:
     assert ProgressSum().total(5.0, SILENCE_S).persisted == 0
