@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.report.pipeline import PipelineFacts
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
 TITLE = "Kafka dry run: nothing was sent"
-MB = 1_000_000
 KB = 1_000
 
 
@@ -46,7 +46,7 @@ def _batches(report: DeliveryCounters) -> str:
     )
     closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
     records = report.as_intended / report.batches
-    return f"mean {facts.batch / KB:,.1f} kB{fill}, {records:,.0f} records; closed {closed}"
+    return f"mean {size_text(facts.batch)}{fill}, {records:,.0f} records; closed {closed}"
 
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
@@ -65,6 +65,6 @@ def _codecs(report: DeliveryCounters) -> list[tuple[str, str]]:
     if not report.codecs:
         return []
     one = report.codecs[0]
-    size = f"{one.bytes_uncompressed / MB:,.1f} MB"
+    size = size_text(one.bytes_uncompressed)
     sample = f"measured on {one.batches:,} of the batches, {size}"
     return [("codecs", sample), *((f"  {each.codec}", codec_text(each)) for each in report.codecs)]

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.report.summary import summary_rows, title
 
 if TYPE_CHECKING:
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 PARTITIONS_SHOWN = 20
-MB = 1_000_000
-_COLUMNS = ("partition", "persisted", "other", "batches", "MB encoded", "MB sent", "offsets")
-_DRY_RUN_COLUMNS = ("partition", "would be written", *_COLUMNS[2:5], "MB to be sent", "offsets")
+_COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent", "offsets")
+_DRY_RUN_COLUMNS = ("partition", "would be written", *_COLUMNS[2:5], "bytes to be sent", "offsets")
 
 
 def to_html(report: DeliveryCounters) -> str:
@@ -59,8 +59,8 @@ def _row(part: PartitionReport) -> str:
             f"{part.as_intended:,}",
             f"{part.records - part.as_intended:,}",
             f"{part.batches:,}",
-            f"{part.bytes_uncompressed / MB:,.1f}",
-            f"{part.bytes_sent / MB:,.1f}",
+            size_text(part.bytes_uncompressed),
+            size_text(part.bytes_sent),
             offsets,
         )
     )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.dry_run import TITLE, dry_run_rows
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 TOPICS_SHOWN = 8
 ERRORS_SHOWN = 5
 ADVICE_SHOWN = 3
-MB = 1_000_000
 
 
 def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
@@ -125,7 +125,7 @@ def _size(report: DeliveryCounters) -> str:
     before, after = report.bytes_uncompressed, report.bytes_sent
     ratio = f" ({before / after:.1f} to 1)" if after and before != after else ""
     word = "to be sent" if report.dry_run else "sent"
-    return f"{before / MB:,.1f} MB, {after / MB:,.1f} MB {word}{ratio}"
+    return f"{size_text(before)}, {size_text(after)} {word}{ratio}"
 
 
 def _spread(report: DeliveryCounters) -> str:
@@ -146,8 +146,8 @@ def _time(report: DeliveryCounters, given_ms: int | None) -> str:
 
 
 def _rates(report: DeliveryCounters, seconds: float) -> str:
-    rate, size = report.as_intended / seconds, report.bytes_uncompressed / MB / seconds
-    return f"{seconds:,.1f} s, {rate:,.0f} records/s, {size:,.1f} MB/s"
+    rate, size = report.as_intended / seconds, report.bytes_uncompressed / seconds
+    return f"{seconds:,.1f} s, {rate:,.0f} records/s, {size_text(size)}/s"
 
 
 def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.dry_run import TITLE, dry_run_rows
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS = 50
 """Rows of partitions; those with failures come first."""
-MB = 1_000_000
 WIDTH = 160
 
 
@@ -98,8 +98,8 @@ def _totals(report: DeliveryReport) -> Table:
         ("records", f"{report.records:,}"),
         ("persisted", f"{report.persisted:,}"),
         *_dry_run(report),
-        ("MB encoded", f"{report.bytes_uncompressed / MB:,.1f}"),
-        (_sent(report), f"{report.bytes_sent / MB:,.1f}"),
+        ("encoded", size_text(report.bytes_uncompressed)),
+        (_sent(report), size_text(report.bytes_sent)),
         ("tasks", f"{report.tasks:,} ({report.retried_tasks:,} retried)"),
         ("batches sent again", f"{report.retries:,}"),
         ("batches split", f"{report.splits:,}"),
@@ -122,23 +122,23 @@ def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
 
 
 def _sent(report: DeliveryReport) -> str:
-    return "MB to be sent" if report.dry_run else "MB sent"
+    return "bytes to be sent" if report.dry_run else "bytes sent"
 
 
 def _codecs(report: DeliveryReport) -> Table:
     one = report.codecs[0]
     table = Table(
         title="Codecs",
-        caption=f"{one.batches:,} batches of {one.bytes_uncompressed / MB:,.1f} MB were tried",
+        caption=f"{one.batches:,} batches of {size_text(one.bytes_uncompressed)} were tried",
     )
     table.add_column("codec")
-    for name in ("ratio", "MB to be sent", "CPU us a record", "CPU ns a byte"):
+    for name in ("ratio", "bytes to be sent", "CPU us a record", "CPU ns a byte"):
         table.add_column(name, justify="right")
     for each in report.codecs:
         table.add_row(
             each.codec,
             f"{each.ratio:,.2f} to 1",
-            f"{report.bytes_uncompressed / each.ratio / MB:,.1f}",
+            size_text(report.bytes_uncompressed / each.ratio),
             f"{each.us_per_record:,.2f}",
             f"{each.ns_per_byte:,.2f}",
         )
@@ -175,7 +175,7 @@ def _partitions(report: DeliveryReport) -> Table:
             *(f"{n:,}" for n in (part.as_intended, part.possibly_persisted, part.not_persisted)),
             f"{part.sent:,}",
             f"{part.batches:,}",
-            f"{part.bytes_sent / MB:,.1f}",
+            size_text(part.bytes_sent),
             "" if part.first_offset is None else f"{part.first_offset:,}..{part.last_offset:,}",
         )
     return table
@@ -183,7 +183,7 @@ def _partitions(report: DeliveryReport) -> Table:
 
 def _slowest(report: DeliveryReport) -> Table:
     table = Table(title="Slowest tasks")
-    for name in ("partition", "attempt", "seconds", "records", "MB sent", "retries", "poison"):
+    for name in ("partition", "attempt", "seconds", "records", "bytes sent", "retries", "poison"):
         table.add_column(name, justify="right", overflow="fold")
     for each in report.slowest:
         table.add_row(
@@ -191,7 +191,7 @@ def _slowest(report: DeliveryReport) -> Table:
             f"{each.task.attempt:,}",
             f"{each.duration_ms / 1000:,.1f}",
             f"{each.records:,}",
-            f"{each.bytes_sent / MB:,.1f}",
+            size_text(each.bytes_sent),
             f"{each.retries:,}",
             f"{each.poison:,}",
         )

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.spark.progress.task_progress import WaitsFor
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class WriteProgress:
         if self.would_be_written:
             word = "would be written"
         tasks = f"{self.running:,} running, {self.ended:,} ended"
-        text = (
-            f"{records:,} records {word}, {self.rate:,.0f}/s, {self.bytes_sent / 1_000_000:,.1f} MB"
-        )
+        text = f"{records:,} records {word}, {self.rate:,.0f}/s, {size_text(self.bytes_sent)}"
         waits = [
             f"{count:,} wait{'s' if count == 1 else ''} for {what}"
             for what, count in self.waits_for.items()

@@ -80,14 +80,14 @@ def test_what_became_of_the_rows_adds_up(report: DeliveryReport) -> None:
 
 
 def test_a_report_as_text() -> None:
-    assert "2.0 s, 48 records/s, 0.0 MB/s; slowest task 0.5 s" in str(REPORT)
+    assert "2.0 s, 48 records/s, 5 B/s; slowest task 0.5 s" in str(REPORT)
     assert repr(REPORT) == (
         "<DeliveryReport status=succeeded, rows=100, persisted=97, dead_lettered=7, dropped=3, "
         "partitions=2, bytes_sent=0, duration_ms=2000>"
     )
     assert summary_line(replace(REPORT, retries=1, throttle_ms=9)) == (
-        "97 persisted; 7 dead letters; 3 dropped; 0.0 MB, 0.0 MB sent; "
-        "2.0 s, 48 records/s, 0.0 MB/s; slowest task 0.5 s; 1 retry; throttled 9 ms"
+        "97 persisted; 7 dead letters; 3 dropped; 10 B, 0 B sent; "
+        "2.0 s, 48 records/s, 5 B/s; slowest task 0.5 s; 1 retry; throttled 9 ms"
     )
 
 
