@@ -46,6 +46,7 @@ from spark_kafka_sink.common.version import __version__
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
+    from spark_kafka_sink.common.delivery_status import DeliveryStatus
     from spark_kafka_sink.common.errors import (
         AuthenticationError,
         AuthorizationError,
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
         TransactionError,
         UnknownTopicError,
     )
-    from spark_kafka_sink.report.advisor import advise
+    from spark_kafka_sink.report.advisor import Advice, advise
+    from spark_kafka_sink.report.delivery_counters import WriteStatus
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
@@ -73,10 +75,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.driver.registration import register
     from spark_kafka_sink.spark.driver.spark_errors import error_of
     from spark_kafka_sink.spark.progress.progress import progress
+    from spark_kafka_sink.spark.progress.write_progress import WriteProgress
     from spark_kafka_sink.spark.reports.last_report import last_report
     from spark_kafka_sink.testing import assert_written
 
 __all__ = [
+    "Advice",
     "AuthenticationError",
     "AuthorizationError",
     "BrokerUnavailableError",
@@ -85,6 +89,7 @@ __all__ = [
     "ConfigError",
     "DeliveryError",
     "DeliveryReport",
+    "DeliveryStatus",
     "EmbeddedBroker",
     "FencedError",
     "KafkaProdDataSource",
@@ -96,6 +101,8 @@ __all__ = [
     "TornTransactionError",
     "TransactionError",
     "UnknownTopicError",
+    "WriteProgress",
+    "WriteStatus",
     "__version__",
     "advise",
     "assert_written",
@@ -109,9 +116,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Advice": "spark_kafka_sink.report.advisor",
     "DeliveryReport": "spark_kafka_sink.report.delivery_report",
+    "DeliveryStatus": "spark_kafka_sink.common.delivery_status",
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
+    "WriteProgress": "spark_kafka_sink.spark.progress.write_progress",
+    "WriteStatus": "spark_kafka_sink.report.delivery_counters",
     "advise": "spark_kafka_sink.report.advisor",
     "assert_written": "spark_kafka_sink.testing",
     "error_of": "spark_kafka_sink.spark.driver.spark_errors",

@@ -34,6 +34,9 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "headers": ((ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
     "timestamp": ((TimestampType, TimestampNTZType), "TIMESTAMP"),
 }
+_NAMES = 10
+_TYPE_LENGTH = 100
+"""Columns, and characters of a type, that an error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,7 @@ def _place(schema: StructType, name: str) -> int | None:
     fits = _is_headers(data_type) if name == "headers" else isinstance(data_type, kinds)
     if not fits:
         raise ColumnError(
-            f"{name} attribute unsupported type {data_type.simpleString()}: "
+            f"{name} attribute unsupported type {_short(data_type.simpleString())}: "
             f"column `{name}` must be {allowed}",
             hint=_hint_for_type(name, data_type, allowed),
         )
@@ -162,4 +165,11 @@ def _timestamp(schema: StructType) -> int:
 
 
 def _names(schema: StructType) -> str:
-    return ", ".join(f"`{name}`" for name in schema.names) or "no columns"
+    shown = ", ".join(f"`{name}`" for name in schema.names[:_NAMES])
+    more = len(schema.names) - _NAMES
+    return f"{shown} and {more} more" if more > 0 else shown or "no columns"
+
+
+def _short(type_name: str) -> str:
+    """A struct of many fields has a long name."""
+    return type_name if len(type_name) <= _TYPE_LENGTH else f"{type_name[:_TYPE_LENGTH]}..."

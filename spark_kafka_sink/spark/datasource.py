@@ -23,7 +23,11 @@ from spark_kafka_sink.spark.exactly_once.planning import (
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
-from spark_kafka_sink.spark.reports.stream_reports import StreamIdentity, own_report_path
+from spark_kafka_sink.spark.reports.stream_reports import (
+    StreamIdentity,
+    own_report_path,
+    warn_of_own_path,
+)
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.shipped_files import check_brokers, check_security
 from spark_kafka_sink.spark.shown_secrets import warn_of_shown_secrets
@@ -151,8 +155,12 @@ class KafkaProdDataSource(DataSource):
         if config.report_path is None or folder is None:
             return config
         stream = StreamIdentity.of(self.options)
-        path = own_report_path(config.report_path, stream, folder.path)
-        return config if path == config.report_path else replace(config, report_path=path)
+        path = own_report_path(config.report_path, stream, folder.application)
+        if path == config.report_path:
+            return config
+        if _planning():
+            warn_of_own_path(config.report_path, path)
+        return replace(config, report_path=path)
 
 
 def _only_writes() -> ConfigError:

@@ -96,6 +96,14 @@ def test_type_checkers_are_told_that_it_is_typed() -> None:
     assert (files(spark_kafka_sink) / "py.typed").is_file()
 
 
+def test_a_type_checker_sees_a_users_program_with_every_name() -> None:
+    """mypy runs over that file, as over every other of the tests."""
+    tree = ast.parse(Path(__file__).with_name("users_program.py").read_text("utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    (names,) = [n.names for n in imports if n.module == "spark_kafka_sink"]
+    assert [alias.name for alias in names] == sorted(spark_kafka_sink.__all__)
+
+
 def test_every_module_says_in_a_sentence_what_it_is() -> None:
     modules = Path(str(files(spark_kafka_sink))).rglob("*.py")
     found = {file: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in modules}

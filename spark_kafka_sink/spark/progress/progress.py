@@ -15,6 +15,7 @@ from spark_kafka_sink.spark.progress.address import ProgressAddress
 from spark_kafka_sink.spark.progress.line_display import line_display
 from spark_kafka_sink.spark.progress.listener import ProgressListener
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.session_reports import is_connect_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +52,8 @@ def progress(
     """
     folder = ReportFolder.here()
     context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way
-    if folder is None or context is None or (spark is None and is_remote()):
+    remote = is_remote() if spark is None else is_connect_session(spark)
+    if folder is None or context is None or remote:
         raise ReportError(
             "progress() needs the Spark application in this process",
             hint="With Spark Connect, look at last_report() after the write, or at the Spark UI.",

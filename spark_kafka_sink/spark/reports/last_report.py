@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
-from spark_kafka_sink.spark.reports.session_reports import session_reports
+from spark_kafka_sink.spark.reports.session_reports import is_connect_session, session_reports
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -42,7 +44,7 @@ def last_report(
     Raises:
         ReportError: there is none, or no Spark session; or a Spark Connect server does not give it.
     """
-    reports = _reports(spark)
+    reports = _reports(spark, queries=query is not None)
     if isinstance(query, str):
         found = latest(reports, query_id=query) or latest(reports, query_name=query)
     elif query is not None:
@@ -58,12 +60,12 @@ def last_report(
     return found
 
 
-def _reports(spark: SparkSession | None) -> list[DeliveryReport]:
-    if spark is None and is_remote():
-        spark = SparkSession.getActiveSession()
-    if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
-        return session_reports(spark)
-    folder = ReportFolder.here()
+def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryReport]:
+    remote = is_remote() if spark is None else is_connect_session(spark)
+    with suppress(PySparkRuntimeError):  # there is no session
+        if remote:
+            return session_reports(spark or SparkSession.active(), queries=queries)
+    folder = None if remote else ReportFolder.here()
     if folder is None:
         raise ReportError(
             "there is no Spark session, and the reports of a session end with it",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from py4j.protocol import Py4JError
 from pyspark import SparkFiles
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -17,13 +19,21 @@ if TYPE_CHECKING:
 
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
+_SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""How Spark Connect names the folder of a session, or of a query, in that of the application."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFolder:
-    """One report of the last batch write, and one of each query's last micro-batch."""
+    """One report of the last batch write, and one of each query's last micro-batch.
+
+    With Spark Connect a query has a session, and so a folder, of its own, which the session that
+    started it does not know: reports of queries lie in the application's folder.
+    """
 
     path: Path
+    """Of the application, or with Spark Connect of the session."""
+    application: Path
 
     @classmethod
     def here(cls) -> Self | None:
@@ -32,9 +42,15 @@ class ReportFolder:
         In a task it is a folder of the executor, where nobody looks.
         """
         try:
-            return cls(Path(SparkFiles.getRootDirectory()) / _NAME)
-        except (AssertionError, AttributeError, TypeError):
+            return cls.of(Path(SparkFiles.getRootDirectory()))
+        except (AssertionError, AttributeError, Py4JError, TypeError):  # none yet, or stopped
             return None
+
+    @classmethod
+    def of(cls, files: Path) -> Self:
+        """Of the folder of the files that Spark ships."""
+        application = files.parent if _SESSION.fullmatch(files.name) else files
+        return cls(files / _NAME, application / _NAME)
 
     def keep(self, report: DeliveryReport) -> None:
         """Put a report in place of the one before.
@@ -42,15 +58,21 @@ class ReportFolder:
         Raises:
             ReportError: it can't be written.
         """
-        write_report(str(self.path / _file_name(report)), report.to_json(compact=True))
+        name = _file_name(report)
+        folder = self.path if name == _BATCH else self.application
+        write_report(str(folder / name), report.to_json(compact=True))
 
-    def reports(self) -> list[DeliveryReport]:
+    def reports(self, *, queries: bool = True) -> list[DeliveryReport]:
         """All of them.
+
+        Args:
+            queries: of the application's queries, too, whoever has started them.
 
         Raises:
             ReportError: one can't be read.
         """
-        files = sorted(self.path.glob("*.json"))
+        folders = {self.path, self.application} if queries else {self.path}
+        files = sorted(file for folder in folders for file in folder.glob("*.json"))
         return [DeliveryReport.from_json(read_report(str(file))) for file in files]
 
 

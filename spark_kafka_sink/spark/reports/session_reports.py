@@ -18,9 +18,10 @@ from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
     from pyspark.sql.types import StructType
 
+_QUERIES = "queries"
 _HINT = "Set the option reportPath to a place that you can read, and use DeliveryReport.read(path)."
 
 
@@ -38,14 +39,17 @@ class SessionReports(DataSource):
 
     def reader(self, schema: StructType) -> _Reader:  # noqa: ARG002
         """Made beside the driver."""
-        return _Reader()
+        return _Reader(queries=self.options.get(_QUERIES) == "true")
 
 
 class _Reader(DataSourceReader):
+    def __init__(self, *, queries: bool) -> None:
+        self._queries = queries
+
     def partitions(self) -> Sequence[InputPartition]:
         """Called beside the driver, so that the reports go to the task with its partition."""
         folder = ReportFolder.here()
-        found = [] if folder is None else folder.reports()
+        found = [] if folder is None else folder.reports(queries=self._queries)
         return [InputPartition([each.to_json(compact=True) for each in found])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
@@ -53,18 +57,32 @@ class _Reader(DataSourceReader):
             yield (report,)
 
 
-def session_reports(spark: SparkSession) -> list[DeliveryReport]:
+def is_connect_session(spark: object) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def session_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
     """The reports of a session of Spark Connect; runs a small job.
+
+    Args:
+        spark: the session.
+        queries: also those of streaming queries, of all sessions of the server.
 
     Raises:
         ReportError: the server does not give them.
     """
     try:
         spark.dataSource.register(SessionReports)
-        rows = spark.read.format(SessionReports.name()).load().collect()
+        rows = _read(spark, queries=queries)
     except PySparkException as error:
         raise ReportError(
             f"the Spark Connect server does not give the session's delivery reports: {error}",
             hint=_HINT,
         ) from error
     return [DeliveryReport.from_json(row.report) for row in rows]
+
+
+def _read(spark: SparkSession, *, queries: bool) -> list[Row]:
+    reader = spark.read.format(SessionReports.name())
+    return reader.option(_QUERIES, str(queries).lower()).load().collect()

@@ -68,7 +68,7 @@ def reports_folder(path: str) -> str:
 
 
 def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
-    """`path`, or one in a subfolder where another stream has `path` already; said once.
+    """`path`, or one in a subfolder where another stream has `path` already.
 
     Args:
         path: of the option `reportPath`.
@@ -79,11 +79,18 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
         owner = _owner(owners / f"{_digest(path.rstrip('/'))}.stream", stream)
     except (OSError, ValueError):  # as in a folder that Spark is deleting
         return path
-    if not stream.is_other_than(owner):
-        return path
-    own = _within(path, stream.folder)
-    _tell(path, own)
-    return own
+    return _within(path, stream.folder) if stream.is_other_than(owner) else path
+
+
+@cache
+def warn_of_own_path(path: str, own: str) -> None:
+    """Say, once per process, that reports go to a path of the stream's own."""
+    _LOG.warning(
+        "reportPath %s holds the reports of another stream of this application: those of this "
+        "stream go to %s. Give each stream a folder of its own.",
+        redacted(path),
+        redacted(own),
+    )
 
 
 def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
@@ -110,13 +117,3 @@ def _within(path: str, folder: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-@cache
-def _tell(path: str, own: str) -> None:
-    _LOG.warning(
-        "reportPath %s holds the reports of another stream of this application: those of this "
-        "stream go to %s. Give each stream a folder of its own.",
-        redacted(path),
-        redacted(own),
-    )

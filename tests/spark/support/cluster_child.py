@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
+
+from spark_kafka_sink import ReportError, last_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +64,8 @@ def main(folder: Path, options: dict[str, str]) -> None:
     _write(_slow_after_a_shuffle(spark), options, "stage-retry", folder)
     killer.join()
     spark.stop()
+    with pytest.raises(ReportError, match=r"before spark\.stop"):
+        last_report()
 
 
 _NAP = "substring(java_method('java.lang.Thread', 'sleep', {}L), 1, 0)"

@@ -9,6 +9,18 @@ from tests.spark.ways.way import NO_OPTIONS, OURS, OVERWRITE, PARTITIONING, ROWS
 BATCH = (
     Way(name="save", act=lambda w: (w.writer().save(), w.check_report())),
     Way(
+        name="save-a-bad-row",
+        act=lambda w: (
+            w.frame()
+            .selectExpr("value", "7 AS partition")
+            .write.format(OURS)
+            .options(**w.options)
+            .mode("append")
+            .save()
+        ),
+        refused=r"ColumnError \S+-save-a-bad-row 7$",
+    ),
+    Way(
         name="save-exactly-once",
         transactional=True,
         act=lambda w: w.writer().options(**w.once, batchId="1").save(),

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.spark.ways.batch import BATCH
+from tests.spark.ways.pipelines import CONNECT
 from tests.spark.ways.shipped import SECURED
 from tests.spark.ways.sql import SQL
 from tests.spark.ways.stream import STREAMS
@@ -37,6 +38,9 @@ def main(folder: Path, servers: str, secured: dict[str, Any], names: set[str]) -
     for way in (way for way in SECURED if way.name in names):
         topic, own = f"connect-{way.name}", secured["options"]
         write = Write(spark, secured["servers"], topic, folder / way.name, own)
+        errors[way.name] = attempt(way, write)
+    for way in (way for way in CONNECT if way.name in names):
+        write = Write(spark, servers, f"connect-{way.name}", folder / way.name)
         errors[way.name] = attempt(way, write)
     (folder / "errors.json").write_text(json.dumps(errors))
     spark.stop()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.ways.way import WAIT_S, Way, Write
+from spark_kafka_sink import ReportError, last_report
+from tests.spark.ways.way import ROWS, WAIT_S, Way, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,20 @@ def _stream(mode: str, trigger: dict[str, Any]) -> Callable[[Write], None]:
         to_the_end(write.stream(frame, mode, trigger).start())
 
     return act
+
+
+def _reported(write: Write) -> None:
+    """The driver's Python has the report of a query's last micro-batch."""
+    query = write.stream(write.files(), "append", {"availableNow": True}).start()
+    to_the_end(query)
+    report = last_report(query)
+    if (report.query_id, report.batch_id, report.persisted) != (query.id, 1, ROWS // 2):
+        raise ReportError(f"it is that of another write: {report!r}")
+
+
+def _bad_row(write: Write) -> None:
+    frame = write.files().selectExpr("value", "7 AS partition")
+    to_the_end(write.stream(frame, "append", {"availableNow": True}).start())
 
 
 def _exactly_once(write: Write) -> None:
@@ -102,6 +117,8 @@ STREAMS = (
         )
     ),
     Way(name="stream-continuous", act=_continuous, refused="write none.*processingTime"),
+    Way(name="stream-reported", act=_reported),
+    Way(name="stream-a-bad-row", act=_bad_row, refused=r"ColumnError \S+-stream-a-bad-row 7$"),
     Way(name="stream-exactly-once", act=_exactly_once, transactional=True),
     Way(
         name="stream-continuous-exactly-once",

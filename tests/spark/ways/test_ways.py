@@ -12,6 +12,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.spark.ways.batch import BATCH
+from tests.spark.ways.pipelines import CONNECT
 from tests.spark.ways.shipped import SECURED, to_ship
 from tests.spark.ways.sql import SQL
 from tests.spark.ways.stream import STREAMS
@@ -31,6 +32,7 @@ KINDS = (
     *("write-to-create", "sql-insert", "sql-insert-with-options", "sql-insert-overwrite"),
     *("stream-append-available-now", "stream-exactly-once", "stream-continuous"),
     *("stream-to-table", "stream-for-each-batch", "secured-save"),
+    *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
 """Names of ways of each kind, which are tried with every release of Spark."""
 _CONNECT_S = 900
@@ -101,7 +103,7 @@ def connect_errors(
 ) -> dict[str, str | None]:
     """What each way said with Spark Connect, which needs a process of its own."""
     names = sorted(_chosen(request))
-    for way in WAYS:
+    for way in (*WAYS, *CONNECT):
         embedded_broker.create_topic(f"connect-{way.name}", 2)
     folder, shipped = tmp_path_factory.mktemp("connect"), tmp_path_factory.mktemp("shipped")
     command = [sys.executable, "-m", "tests.spark.ways.connect_child", str(folder)]
@@ -120,7 +122,7 @@ def connect_errors(
 
 
 @pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("way", _params(WAYS))
+@pytest.mark.parametrize("way", _params((*WAYS, *CONNECT)))
 def test_all_rows_or_a_refusal_with_spark_connect(
     way: Way, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink import DeliveryReport, ReportError, last_report
+from spark_kafka_sink import DeliveryReport, ReportError, error_of, last_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +56,9 @@ class Write:
         return writer if mode is None else writer.mode(mode)
 
     def check_report(self) -> DeliveryReport:
-        """The driver's Python has the report of the write that has just ended."""
-        report = last_report()
+        """The driver's Python has the report of the write that has just ended, in any thread."""
+        with ThreadPoolExecutor(1) as pool:
+            report = pool.submit(last_report).result()
         if ({part.topic for part in report.partitions}, report.persisted) != ({self.topic}, ROWS):
             raise ReportError(f"it is that of another write: {report!r}")
         return report
@@ -124,5 +126,8 @@ def attempt(way: Way, write: Write) -> str | None:
     try:
         way.act(write)
     except Exception as error:  # noqa: BLE001 - what is raised is what is looked at
-        return " ".join(str(error).partition("JVM stacktrace:")[0].split())
+        ours = error_of(error)
+        text = str(error).partition("JVM stacktrace:")[0]
+        shown = f"{text} {type(ours).__name__} {ours.topic} {ours.partition}" if ours else text
+        return " ".join(shown.split())
     return None

@@ -1,0 +1,68 @@
+"""What Spark Connect alone can do: Declarative Pipelines, and what it can't: `progress`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.pipelines.cli import run
+
+from spark_kafka_sink import DeliveryReport, ReportError, progress
+from tests.spark.ways.way import ROWS, Way
+
+if TYPE_CHECKING:
+    from tests.spark.ways.way import Write
+
+_SPEC = """
+name: way
+storage: {folder}
+libraries:
+  - glob:
+      include: flow.py
+"""
+_FLOW = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+spark = SparkSession.active()
+dp.create_sink("kafka", "kafkaprod", {options})
+
+
+@dp.append_flow(target="kafka", name="first")
+def first():
+    return spark.readStream.text({source})
+
+
+@dp.append_flow(target="kafka", name="second")
+def second():
+    return spark.readStream.text({source})
+"""
+
+
+def _pipeline(write: Write) -> None:
+    """Two flows into one sink; stops the session."""
+    write.files()
+    reports, source = write.folder / "reports", str(write.folder / "input")
+    options = write.options | {"reportPath": str(reports)}
+    spec = write.folder / "spark-pipeline.yml"
+    spec.write_text(_SPEC.format(folder=json.dumps((write.folder / "storage").as_uri())))
+    (write.folder / "flow.py").write_text(_FLOW.format(options=options, source=repr(source)))
+    run(spec, full_refresh=[], full_refresh_all=False, refresh=[], dry=False)
+    found = [DeliveryReport.read(path) for path in reports.rglob("batch-0.json")]
+    if sorted((each.query_name, each.persisted) for each in found) != [
+        ("first", ROWS),
+        ("second", ROWS),
+    ]:
+        raise ReportError(f"these are not the reports of both flows: {found}")
+
+
+def _progress(write: Write) -> None:
+    with progress(write.spark):
+        write.writer().save()
+
+
+CONNECT = (
+    Way(name="progress", act=_progress, refused="needs the Spark application in this process"),
+    Way(name="pipeline", act=_pipeline, rows=2 * ROWS),
+)
+"""In the order in which they can be tried: the last one stops the session."""
