@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
@@ -13,6 +14,8 @@ from matplotlib.patches import Rectangle
 from spark_kafka_sink import plots
 from spark_kafka_sink.metrics.histogram import Histogram, bucket_of
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+from spark_kafka_sink.plots.comparison import DIVIDED, MULTIPLIED
+from spark_kafka_sink.plots.panels import PARTITIONS_SHOWN
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -51,7 +54,7 @@ def nothing_left_open() -> Iterator[None]:
 
 
 def _titles(figure: Figure) -> list[str]:
-    return [axes.get_title() for axes in figure.axes]
+    return [axes.get_title(loc="left") for axes in figure.axes]
 
 
 def _heights(axes: Axes) -> list[float]:
@@ -89,7 +92,7 @@ def test_the_bars_of_partitions() -> None:
     delivered, others = plots.show(REPORT).axes[0].containers
     assert [bar.get_height() for bar in delivered] == [100, 200, 300]
     assert [bar.get_height() for bar in others] == [1, 0, 1]
-    assert len(plots.show(MANY).axes[0].patches) == plots.PARTITIONS_SHOWN
+    assert len(plots.show(MANY).axes[0].patches) == PARTITIONS_SHOWN
 
 
 def test_micro_batches() -> None:
@@ -103,5 +106,44 @@ def test_micro_batches() -> None:
 def test_two_writes() -> None:
     figure = plots.show_comparison(REPORT, replace(REPORT, duration_ms=1000))
     figure.canvas.draw()
-    assert _titles(figure)[0] == "rate"
-    assert _heights(figure.axes[0]) == [300, 600]
+    assert _titles(figure)[1] == f"rate\n{MULTIPLIED} 2"
+    assert _heights(figure.axes[1]) == [300, 600]
+
+
+def test_settings_that_differ_are_named() -> None:
+    changed = replace(REPORT.metrics, settings=(("batch.size", "1048576"), ("linger.ms", "5")))
+    figure = plots.show_comparison(REPORT, replace(REPORT, metrics=changed, duration_ms=4000))
+    assert _titles(figure)[1] == f"rate\n{DIVIDED} 2"
+    (text,) = (each.get_text() for each in figure.axes[-1].texts)
+    assert [line.strip() for line in text.splitlines()] == [
+        *("batch.size", "16,384 → 1,048,576"),
+        *("linger.ms", "not set → 5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codec", "title"), [("none", ", not compressed"), ("zstd", ", zstd: 4.0 to 1")]
+)
+def test_the_codec_stands_in_the_title(codec: str, title: str) -> None:
+    part = replace(PARTS[0], bytes_uncompressed=4000, bytes_sent=1000)
+    metrics = replace(REPORT.metrics, settings=(("compression.type", codec),))
+    figure = plots.show(replace(REPORT, partitions=(part,), metrics=metrics))
+    assert _titles(figure)[1] == f"Size by partition{title}"
+
+
+def test_a_latency_axis_has_a_decade_and_plain_numbers() -> None:
+    once = Histogram(buckets=((bucket_of(2000), 1),), total=2000, low=2000, high=2000)
+    figure = plots.show(replace(REPORT, request_latency=once))
+    figure.canvas.draw()
+    axes = figure.axes[3]
+    low, high = axes.get_xlim()
+    assert high / low >= 10
+    assert {"1", "2", "5"} <= {label.get_text() for label in axes.get_xticklabels()}
+
+
+def test_a_micro_batch_without_requests_has_no_latency() -> None:
+    empty = DeliveryReport(batch_id=0)
+    plots.show_stream([empty]).canvas.draw()
+    figure = plots.show_stream([empty, replace(REPORT, batch_id=1)])
+    (line,) = figure.axes[3].lines
+    assert np.isnan(line.get_ydata()).tolist() == [True, False]

@@ -1,0 +1,24 @@
+"""Figures of delivery reports, from the reports alone: `plots.show(report)` in a notebook.
+
+Needs matplotlib, the extra `plots`. Each function gives a matplotlib figure, to be shown by the
+notebook, saved with `savefig`, or changed; sizes are in MB (10^6 bytes), times in milliseconds or
+seconds, as each axis says. Colours are those of Okabe and Ito, which colour-blind people can tell
+apart.
+
+To be read in this order: `style`, `panels`, `write`, `stream`, `comparison`.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+if find_spec("matplotlib") is None:
+    raise ModuleNotFoundError(
+        "spark_kafka_sink.plots needs matplotlib: pip install 'spark-kafka-sink[plots]'"
+    )
+
+from spark_kafka_sink.plots.comparison import show_comparison
+from spark_kafka_sink.plots.stream import show_stream
+from spark_kafka_sink.plots.write import show
+
+__all__ = ["show", "show_comparison", "show_stream"]
