@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test durations torture torture-eos torture-commits model fuzz bench bench-tiny-tasks lint format docs clean
+.PHONY: help venv install java needs jars demo test durations torture torture-eos torture-commits model fuzz bench bench-tiny-tasks lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -58,6 +58,9 @@ lint: install ## ruff, mypy, import-linter, sizes
 
 format: install ## write the code as ruff would
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
+
+notebooks: java install ## run the notebooks and save their outputs
+	@$(PY) -m tools.notebooks
 
 docs: install ## write what README.md and docs/ have from the code
 	@$(PY) -m tools.docs

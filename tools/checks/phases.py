@@ -81,7 +81,7 @@ PHASES = (
         marked=EVERY_RELEASE,
     ),
     Phase(name="packaging", tests=("tests/packaging",)),
-    Phase(name="notebook", tests=("tests/e2e/test_notebook.py",)),
+    Phase(name="notebook", tests=("tests/e2e/test_notebooks.py",)),
     Phase(
         name="demo",
         tests=(
