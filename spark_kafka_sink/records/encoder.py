@@ -9,6 +9,7 @@ The data buffer of the result, in row order, is the records section of a RecordB
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,6 +26,8 @@ from spark_kafka_sink.records.row_builder import NULL, RowBuilder
 from spark_kafka_sink.records.varint import varint, varint_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from spark_kafka_sink.records.columns import Columns
@@ -94,6 +97,15 @@ def slice_records(encoded: pa.BinaryArray, start: int, stop: int) -> memoryview:
     data = encoded.buffers()[2]
     assert data is not None
     return memoryview(data)[int(offsets[start]) : int(offsets[stop])]
+
+
+def split_records(encoded: pa.BinaryArray, bounds: Sequence[int]) -> list[memoryview]:
+    """The bytes of encoded records bounds[i]..bounds[i + 1], as views of the data buffer."""
+    ends = offsets_of(encoded)[list(bounds)].tolist()
+    data = encoded.buffers()[2]
+    assert data is not None
+    whole = memoryview(data)
+    return [whole[start:stop] for start, stop in pairwise(ends)]
 
 
 def encode_headers(headers: pa.ListArray[Any]) -> pa.BinaryArray:

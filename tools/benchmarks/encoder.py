@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from random import Random
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,12 +26,9 @@ from spark_kafka_sink.producer.append.planner import BatchLimits, Plan, plan
 from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
-from spark_kafka_sink.records.encoder import encode_records, size_bounds, slice_records
+from spark_kafka_sink.records.encoder import encode_records, size_bounds, split_records
 from tools.benchmarks.payload import random_keys, random_values
 from tools.benchmarks.topics import PARTITIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS = 10_000
 CHUNKS_PER_ROUND = 20
@@ -106,7 +103,7 @@ class _Bench:
             rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
         )
         clock.done("encode, gather" if layout.order is not None else "encode")
-        slices = list(_cut(encoded, layout))
+        slices = _cut(encoded, layout)
         clock.done("slice")
         self._remember(layout, slices)
 
@@ -124,9 +121,8 @@ def _chunk(seed: int, *, keyed: bool) -> Rows:
     return Rows(columns=Columns(value=random_values(ROWS, seed=seed), key=key), topics=("t",))
 
 
-def _cut(encoded: pa.BinaryArray, layout: Plan) -> Iterator[memoryview]:
-    for segment in layout.segments:
-        yield slice_records(encoded, segment.start, segment.stop)
+def _cut(encoded: pa.BinaryArray, layout: Plan) -> list[memoryview]:
+    return split_records(encoded, [*(each.start for each in layout.segments), len(encoded)])
 
 
 def _measure(name: str, rounds: int, *, keyed: bool) -> EncoderResult:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
+import numpy as np
+
+from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
-from spark_kafka_sink.records.encoder import encode_records, slice_records
+from spark_kafka_sink.records.encoder import encode_records, slice_records, split_records
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -73,11 +75,15 @@ class _TargetNames(dict[int, TopicPartition]):
 
     def __init__(self, route: Route) -> None:
         super().__init__()
-        self._route = route
+        self._topics = [(topic.name, topic.partition_count) for topic in route.topics]
+        self._bases = route.bases.tolist()
 
     def __missing__(self, target: int) -> TopicPartition:
-        topic, partition = self._route.target(target)
-        name = self[target] = TopicPartition(topic.name, partition)
+        index = bisect_right(self._bases, target) - 1
+        topic, count = self._topics[index]
+        partition = target - self._bases[index]
+        name = TopicPartition(topic, partition if partition < count else UNASSIGNED)
+        self[target] = name
         return name
 
 
@@ -88,17 +94,21 @@ def _slices(
     timestamps: NDArray[np.int64] | int,
 ) -> list[EncodedSlice]:
     """The planned slices of the encoded rows."""
-    stamps = timestamps
-    if layout.order is not None and not isinstance(stamps, int):
-        stamps = stamps[layout.order]
+    starts = [segment.start for segment in layout.segments]
+    views = split_records(encoded, [*starts, len(encoded)])
+    if isinstance(timestamps, int):
+        latest = [timestamps] * len(starts)
+    else:
+        stamps = timestamps if layout.order is None else timestamps[layout.order]
+        latest = np.maximum.reduceat(stamps, starts).tolist()
     return [
         EncodedSlice(
             names[segment.target],
-            slice_records(encoded, segment.start, segment.stop),
+            data,
             segment.stop - segment.start,
             segment.opens,
             segment.base_timestamp,
-            stamps if isinstance(stamps, int) else int(stamps[segment.start : segment.stop].max()),
+            max_timestamp,
         )
-        for segment in layout.segments
+        for segment, data, max_timestamp in zip(layout.segments, views, latest, strict=True)
     ]

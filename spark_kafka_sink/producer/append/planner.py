@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -42,8 +42,7 @@ class BatchLimits:
     lower: Callable[[int], int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """Planned rows start..stop (after `Plan.order`): consecutive records of one batch."""
 
     target: int
@@ -93,12 +92,16 @@ def plan(
         return Plan(None, [], np.zeros(0, np.int32), None)
     order, bounds = _runs(targets)
     planned = targets if order is None else targets[order]
-    ends = (sizes if order is None else sizes[order]).cumsum()
+    ends = np.zeros(len(targets) + 1, np.int64)
+    (sizes if order is None else sizes[order]).cumsum(out=ends[1:])
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
     cutter = _Cutter(ends, stamps, open_batch, limits)
     firsts = planned[bounds[:-1]].tolist()
-    for target, (start, stop) in zip(firsts, pairwise(bounds.tolist()), strict=True):
-        cutter.cut(target, start, stop)
+    run_sizes = np.diff(ends[bounds]).tolist()
+    for target, (start, stop), size in zip(
+        firsts, pairwise(bounds.tolist()), run_sizes, strict=True
+    ):
+        cutter.add(target, start, stop, size)
     return _finish(order, cutter.segments, len(targets), timestamps)
 
 
@@ -122,7 +125,10 @@ def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
 
 
 class _Cutter:
-    """Cuts runs of one target at batch.size; remembers what it has put into each open batch."""
+    """Cuts runs of one target at batch.size; remembers what it has put into each open batch.
+
+    `ends` is the size of all rows before each row, shape (n + 1,).
+    """
 
     def __init__(
         self,
@@ -140,18 +146,31 @@ class _Cutter:
         self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
         self._touched: dict[int, OpenBatch] = {}
 
-    def cut(self, target: int, start: int, stop: int) -> None:
+    def add(self, target: int, start: int, stop: int, size: int) -> None:
+        """Rows start..stop go to one target; `size` is theirs together."""
         if self._limits.lower is not None:
             self._batch_size = min(self._limits.size, self._limits.lower(target))
-        known = self._touched.get(target) or self._open_batch(target)
-        batch = known or OpenBatch(0, HEADER_SIZE, self._stamp(start))
+        batch = self._touched.get(target) or self._open_batch(target)
+        if batch is None:
+            batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
+        rows = stop - start
+        filled = batch.size + size + self._delta_size(batch) * rows
+        if filled > self._batch_size or batch.records + rows > self._batch_records:
+            self._cut(target, start, stop, batch)
+            return
+        first, base = batch.records, batch.base_timestamp
+        self.segments.append(Segment(target, start, stop, first, base))
+        self._touched[target] = OpenBatch(first + rows, filled, base)
+
+    def _cut(self, target: int, start: int, stop: int, batch: OpenBatch) -> None:
+        """The same for rows that do not all fit into the batch."""
         while start < stop:
             end = self._fit(start, stop, batch)
             if end == start:
                 batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
                 end = max(self._fit(start, stop, batch), start + 1)
             self.segments.append(Segment(target, start, end, batch.records, batch.base_timestamp))
-            size = batch.size + int(self._ends[end - 1]) - self._before(start)
+            size = batch.size + int(self._ends[end] - self._ends[start])
             size += self._delta_size(batch) * (end - start)
             batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
             start = end
@@ -159,15 +178,12 @@ class _Cutter:
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
         """The first row from `start` on that no longer fits into the batch."""
-        limit = self._before(start) + self._batch_size - batch.size
+        limit = int(self._ends[start]) + self._batch_size - batch.size
         delta_size = self._delta_size(batch)
-        if int(self._ends[stop - 1]) + delta_size * (stop - start) <= limit:
-            end = stop
-        else:
-            ends = self._ends[start:stop]
-            if delta_size:
-                ends = ends + delta_size * np.arange(1, stop - start + 1)
-            end = start + int(ends.searchsorted(limit, side="right"))
+        ends = self._ends[start + 1 : stop + 1]
+        if delta_size:
+            ends = ends + delta_size * np.arange(1, stop - start + 1)
+        end = start + int(ends.searchsorted(limit, side="right"))
         return min(end, start + self._batch_records - batch.records)
 
     def _delta_size(self, batch: OpenBatch) -> int:
@@ -175,13 +191,10 @@ class _Cutter:
 
         They are those of its timestamp delta, and one that its length may take more for them.
         """
-        if not isinstance(self._timestamps, int):
+        if not isinstance(self._timestamps, int) or self._timestamps == batch.base_timestamp:
             return 0
         size = varint_size(self._timestamps - batch.base_timestamp)
         return size if size > 1 else 0
-
-    def _before(self, row: int) -> int:
-        return int(self._ends[row - 1]) if row else 0
 
     def _stamp(self, row: int) -> int:
         return self._timestamps if isinstance(self._timestamps, int) else int(self._timestamps[row])

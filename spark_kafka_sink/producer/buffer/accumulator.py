@@ -61,7 +61,7 @@ class Accumulator:
         self._compressor = compressor
         self._events = events
         self._linger = config.linger_ms / 1000
-        self._batch_size = config.batch_size
+        self._full_size = config.batch_size - config.batch_size // 64
         self._batch_records = config.batch_num_messages
         self._compresses = config.compression_type is not Codec.NONE
 
@@ -133,13 +133,17 @@ class Accumulator:
             self.state.raise_error()
             self._appending = False
             news = not self._open  # the sender must learn when the first one has lingered
+            copied, full = 0, set()
             for each in slices:
-                news |= self._append(each, chunk, now)
+                batch, closes, size = self._append(each, chunk, now)
+                news |= closes
+                copied += size
+                if self._is_full(batch):
+                    full.add(each.partition)
             # Not before: the plan may come back to a batch in a later slice.
-            for partition in {each.partition for each in slices}:
+            for partition in full:
                 news |= self._close_full(partition)
-            if chunk.holders:
-                self.pool.charge(chunk.size)
+            self.pool.charge(copied + (chunk.size if chunk.holders else 0))
             self.pool.free(reserved)
         if news:
             self.state.wake_sender()
@@ -259,8 +263,10 @@ class Accumulator:
 
     # Under the lock.
 
-    def _append(self, encoded: EncodedSlice, chunk: Charge, now: float) -> bool:
-        """Whether a batch has closed."""
+    def _append(
+        self, encoded: EncodedSlice, chunk: Charge, now: float
+    ) -> tuple[ProducerBatch, bool, int]:
+        """The slice's batch, whether one has closed, and bytes that are to be charged for it."""
         batch = self._open.get(encoded.partition)
         closes = encoded.opens and batch is not None
         if closes:
@@ -276,20 +282,23 @@ class Accumulator:
         data = encoded.data
         size = memoryview(data).nbytes
         self.quotas.change(encoded.partition, size)
+        copied = 0
         if size * COPY_BELOW < chunk.size:
-            data = bytes(data)
-            self._charge(batch, size)
+            data, copied = bytes(data), size
+            batch.charges.append(Charge(size))
         else:
             chunk.holders += 1
             batch.charges.append(chunk)
         batch.add(data, encoded.records, encoded.max_timestamp, now)
         self._events.appended(batch, encoded.records)
-        return closes
+        return batch, closes, copied
+
+    def _is_full(self, batch: ProducerBatch) -> bool:
+        return batch.raw_size >= self._full_size or batch.records >= self._batch_records
 
     def _close_full(self, partition: TopicPartition) -> bool:
         """Whether a batch was full, and has closed."""
-        batch, size = self._open[partition], self._batch_size
-        full = batch.raw_size >= size - size // 64 or batch.records >= self._batch_records
+        full = self._is_full(self._open[partition])
         if full:
             self._close(partition, CloseReason.FULL)
         return full

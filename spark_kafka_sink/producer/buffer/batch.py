@@ -49,8 +49,7 @@ class EncodedSlice(NamedTuple):
     max_timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenBatch:
+class OpenBatch(NamedTuple):
     """What a plan must know of a partition's open batch; `size` in bytes, header included."""
 
     records: int
