@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.client.cluster import NO_LEADER
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.partition_choice import candidates, draw_order, queue_lengths
 from spark_kafka_sink.producer.producer_state import ProducerIdState
@@ -41,7 +40,8 @@ class Drained:
     leader, or a broker tells of a topic that was replaced. `epoch_bumps`: partitions that send
     nothing until they have a new epoch. `unavailable`: brokers that owe an
     answer for so long that no unassigned batch goes there. `new_partitions` must be added to the
-    transaction before anything goes to them.
+    transaction before anything goes to them. `refused` is the first queue whose batch found no
+    room.
     """
 
     room: dict[int, int]
@@ -52,6 +52,7 @@ class Drained:
     stale: bool = False
     epoch_bumps: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
     new_partitions: list[TopicPartition] = field(default_factory=list)
+    refused: TopicPartition | None = None
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
@@ -65,6 +66,11 @@ class Drained:
     def _has_room(self, leader: int, size: int) -> bool:
         room = self.room.get(leader, 0)
         return room > 0 and (size <= room or leader not in self.requests)
+
+    def close(self, leader: int, refused: TopicPartition) -> None:
+        """A batch of `refused` found no room in the request to its leader: nothing joins it."""
+        self.room[leader] = 0
+        self.refused = self.refused or refused
 
     def taken(self, topic: str) -> set[int]:
         """Partitions of a topic that a batch has joined for."""
@@ -93,30 +99,35 @@ class Drainer:
         self._in_flight = context.in_flight
         self._transactions = session.transactions
         self._turn = 0
+        self._resume_at: TopicPartition | None = None
         self._known: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, as the snapshot `_known` has them."""
 
     def drain(self, now: float) -> Drained:
         """Take the batches of the next request to each broker that can take one."""
-        waiting = {queue: self._leaders(queue) for queue in self._waiting()}
-        leaders = {leader for by_partition in waiting.values() for leader in by_partition.values()}
-        room = {leader: self._room(leader, now) for leader in leaders}
+        cluster = self._metadata.cluster
+        waiting = [(queue, self._led(cluster, queue.topic)) for queue in self._waiting()]
+        room = {leader: self._room(leader, now) for leader in _leaders(waiting)}
         drained = Drained(room, now, self._unavailable_brokers(now))
         with self._accumulator.lock:
-            for topic_partition, led in waiting.items():
-                if not led:
+            for queue, led in waiting:
+                if queue.partition != UNASSIGNED and queue.partition in led:
+                    drained.more |= self._drain_partition(queue, led[queue.partition], drained)
+                    continue
+                if not led or queue.partition != UNASSIGNED:
                     # It is being asked already about a topic that is not known.
-                    drained.stale |= topic_partition.topic in self._metadata.cluster.topics
-                if topic_partition.partition == UNASSIGNED:
-                    drained.more |= self._drain_unassigned(topic_partition, led, drained)
-                elif led:
-                    leader = led[topic_partition.partition]
-                    drained.more |= self._drain_partition(topic_partition, leader, drained)
+                    drained.stale |= queue.topic in cluster.topics
+                if queue.partition == UNASSIGNED:
+                    drained.more |= self._drain_unassigned(queue, led, drained)
+        self._resume_at = drained.refused
         return drained
 
     def _waiting(self) -> list[TopicPartition]:
-        """Queues with something to send, rotated by one on each call so that none starves."""
+        """Queues with something to send; the first is that for which there was no room last time.
+
+        Without one they are rotated by one on each call, so that none starves.
+        """
         with self._accumulator.lock:
             queues = self._accumulator.queues
             waiting = [each for each, queue in queues.items() if queue]
@@ -127,18 +138,9 @@ class Drainer:
             ]
         self._turn += 1
         start = self._turn % len(waiting) if waiting else 0
+        if self._resume_at in waiting:
+            start = waiting.index(self._resume_at)
         return waiting[start:] + waiting[:start]
-
-    def _leaders(self, topic_partition: TopicPartition) -> dict[int, int]:
-        """The leader of the partition, or of each partition of an unassigned queue's topic.
-
-        Partitions without a leader are not among them.
-        """
-        cluster = self._metadata.cluster
-        if topic_partition.partition == UNASSIGNED:
-            return self._led(cluster, topic_partition.topic)
-        leader = cluster.leader(*topic_partition)
-        return {} if leader == NO_LEADER else {topic_partition.partition: leader}
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
         """The leader of each partition of a topic that has one; found once per snapshot."""
@@ -200,6 +202,7 @@ class Drainer:
         if batch is None:
             return False
         if not drained.fits(topic_partition, leader, batch.size):
+            drained.close(leader, topic_partition)
             return True
         if not batches.retry_queue:
             self._accumulator.drain(batch, topic_partition)
@@ -326,3 +329,14 @@ class Drainer:
     def _has_followers(self, topic: str) -> bool:
         """Rows with a partition wait until the topic's unassigned ones have gone."""
         return topic in self._accumulator.assigned_topics
+
+
+def _leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:
+    """The leaders of the queues' partitions, of all of the topic for an unassigned queue."""
+    leaders: set[int] = set()
+    for (_, partition), led in waiting:
+        if partition == UNASSIGNED:
+            leaders.update(led.values())
+        elif partition in led:
+            leaders.add(led[partition])
+    return leaders
