@@ -32,7 +32,7 @@ from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.parser import parse_values, wrong_value
 from spark_kafka_sink.config.profiles import load_profile
-from spark_kafka_sink.config.rules import apply_rules
+from spark_kafka_sink.config.rules import apply_rules, longest_linger
 from spark_kafka_sink.config.security.builder import build_security
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.config.topics.creation import TopicCreation
@@ -75,7 +75,7 @@ class Settings:
     sink: dict[str, Any]
 
 
-def build(options: Mapping[str, str]) -> Settings:
+def build(options: Mapping[str, str], *, batch_write: bool = False) -> Settings:
     """Validate all options of a write.
 
     Raises:
@@ -84,7 +84,7 @@ def build(options: Mapping[str, str]) -> Settings:
     given = split_options(options)
     sink_values = parse_values(SINK_OPTIONS, given.sink, "")
     profile = Profile(sink_values["profile"])
-    producer = _producer_fields(load_profile(profile), given.producer)
+    producer = _producer_fields(load_profile(profile), given.producer, batch_write=batch_write)
     security = build_security(given.security)
     _check_protocol_of_addresses(given.producer[BOOTSTRAP], security.protocol)
     exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
@@ -100,7 +100,9 @@ def build(options: Mapping[str, str]) -> Settings:
     )
 
 
-def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
+def _producer_fields(
+    profile: Mapping[str, str], own: Mapping[str, str], *, batch_write: bool
+) -> dict[str, Any]:
     given = {**profile, **own}
     if BOOTSTRAP not in given:
         raise ConfigError(
@@ -108,6 +110,8 @@ def _producer_fields(profile: Mapping[str, str], own: Mapping[str, str]) -> dict
             hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
         )
     values = apply_rules(parse_values(PRODUCER_OPTIONS, given, PREFIX), frozenset(given))
+    if batch_write and "linger.ms" not in given:
+        values["linger.ms"] = longest_linger(values)
     codec = Codec.named(values["compression.type"])
     plain = {
         _FIELDS.get(option.name, option.field): values[option.name]

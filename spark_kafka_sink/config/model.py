@@ -127,14 +127,16 @@ class SinkConfig:
     exactly_once: ExactlyOnceConfig = field(default_factory=ExactlyOnceConfig)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkConfig:
+    def parse(cls, options: Mapping[str, str], *, batch_write: bool = False) -> SinkConfig:
         """Validate the options of a write as Spark passes them, keys in any case.
+
+        With `batch_write` record batches wait longer for more rows, unless linger.ms is set.
 
         Raises:
             ConfigError: an option is wrong, missing, unknown or at odds with another; the message
                 has its name, its value, what is allowed, and the nearest name for a typo.
         """
-        settings = build(options)
+        settings = build(options, batch_write=batch_write)
         config = cls(producer=ProducerConfig(**settings.producer), **settings.sink)
         return config._for_dry_run() if config.dry_run else config
 

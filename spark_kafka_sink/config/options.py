@@ -115,7 +115,12 @@ _BATCHING = (
         low=1,
         of_java=False,
     ),
-    _long("linger.ms", 5, "Time a batch may wait for more records.", bulk=50),
+    _long(
+        "linger.ms",
+        5,
+        "Time a batch may wait for more records; if not set, 1,000 in batch writes.",
+        bulk=50,
+    ),
     _long(
         "buffer.memory",
         33_554_432,

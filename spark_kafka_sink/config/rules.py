@@ -20,6 +20,7 @@ IDEMPOTENCE = "enable.idempotence"
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
+BATCH_WRITE_LINGER_MS = 1000
 
 
 def apply_rules(values: Values, given: frozenset[str]) -> Changes:
@@ -88,6 +89,17 @@ def _delivery_timeout(values: Values, given: frozenset[str]) -> Changes:
             hint=f"Set it to {least} or more, or lower one of the two.",
         )
     return {"delivery.timeout.ms": least}
+
+
+def longest_linger(values: Values) -> int:
+    """linger.ms of a batch write that sets none: as long as `BATCH_WRITE_LINGER_MS` where it may.
+
+    Nobody sees such a write before its end, and full batches cost less; linger.ms and
+    request.timeout.ms together stay within delivery.timeout.ms.
+    """
+    linger: int = values["linger.ms"]
+    allowed: int = values["delivery.timeout.ms"] - values["request.timeout.ms"]
+    return max(linger, min(BATCH_WRITE_LINGER_MS, allowed))
 
 
 def _backoff(values: Values, given: frozenset[str]) -> Changes:

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.task_report import TaskInfo
 
 
+ROWS_PER_SLICE = 64
+"""Rows of one partition below which what a slice costs by itself outweighs its rows' own cost."""
+_LEAST_ROWS = 4096
+"""The same for a chunk."""
+
+
 class ProducerSession:
     """An idempotent producer session for one task; used by one thread.
 
@@ -80,6 +86,7 @@ class ProducerSession:
         self._sticky = StickyPartitioner(self.context, self._accumulator, self._admission)
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = _make_sender(self.context, self._accumulator)
+        self._slices = 0
         self.context.events.opened(client.name, client.config.buffer_memory)
         client.attach(self._sender)
         client.metadata.assume(self.context.settings.assumed_topics)
@@ -101,6 +108,11 @@ class ProducerSession:
                 errors = self._write(part, arrived_ms)
                 if errors is not None:
                     self._send_to_dlq(part.rows, errors, arrived_ms)
+
+    @property
+    def wanted_rows(self) -> int:
+        """Rows that a chunk should have, judging by how many partitions the last one went to."""
+        return max(_LEAST_ROWS, self._slices * ROWS_PER_SLICE)
 
     def flush(self) -> None:
         """Wait until every record is acknowledged; raises what ended the session otherwise."""
@@ -198,6 +210,7 @@ class ProducerSession:
                 routed = routed.take(np.flatnonzero(errors == RowError.NONE))
             for part in self._admission.in_turn(routed):
                 slices, charge = self._encoder.encode(part, arrived_ms)
+                self._slices = len(slices)
                 self._accumulator.append(slices, charge, part.size)
                 reserved -= part.size
         finally:

@@ -18,7 +18,7 @@ from spark_kafka_sink.spark.timestamp_column import ZONE_SETTING, read_timestamp
 from spark_kafka_sink.spark.topic_column import read_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -37,6 +37,33 @@ class RowNumber:
 
 FIRST = RowNumber()
 """Of a batch that is read outside of a task."""
+
+
+MOST_GATHERED = 4 << 20
+"""Bytes of Arrow batches that are put together at most: what the producer encodes at once."""
+
+
+def gather(
+    batches: Iterable[pa.RecordBatch], wanted: Callable[[], int]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the batches, several together as long as they have fewer than `wanted`."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= wanted() or size + batch.nbytes > MOST_GATHERED:
+            yield _together(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _together(held)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
 
 
 def read_chunks(

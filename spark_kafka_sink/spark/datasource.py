@@ -95,7 +95,7 @@ class KafkaProdDataSource(DataSource):
                 "delete and create the topic",
             )
         origin = WriteOrigin.of_write()
-        config, contract = self._settle(schema)
+        config, contract = self._settle(schema, batch_write=True)
         warn_of_shown_secrets(write_options(schema, self.options))
         check_security(config.producer)
         check_brokers(config, contract)
@@ -145,8 +145,11 @@ class KafkaProdDataSource(DataSource):
             return ExactlyOnceStreamWriter(config, None, origin)
         return KafkaProdStreamWriter(TaskWriter(config, contract, origin))
 
-    def _settle(self, schema: StructType) -> tuple[SinkConfig, Contract]:
-        config = SinkConfig.parse(write_options(schema, self.options))
+    def _settle(
+        self, schema: StructType, *, batch_write: bool = False
+    ) -> tuple[SinkConfig, Contract]:
+        options = write_options(schema, self.options)
+        config = SinkConfig.parse(options, batch_write=batch_write)
         return config, Contract.of(schema, config)
 
     def _with_own_reports(self, config: SinkConfig) -> SinkConfig:

@@ -21,7 +21,7 @@ from spark_kafka_sink.producer.session_pool import (
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.columns import RowNumber, read_chunks
+from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
 from spark_kafka_sink.spark.commit_messages import (
     DeliveryMessage,
     committed_report,
@@ -36,7 +36,7 @@ from spark_kafka_sink.spark.session_conf import arrow_batch_limits
 from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
@@ -63,9 +63,13 @@ class TaskWriter:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer, self.session_folder)
+
+        def wanted() -> int:
+            return 0 if session is None else session.wanted_rows
+
         try:
             with self.reporter() as reporter:
-                for rows in self.read(reporter.watch(batches)):
+                for rows in self.read(reporter.watch(batches), wanted):
                     session = session or reporter.attach(
                         borrow_session(config, self.session_settings())
                     )
@@ -81,11 +85,13 @@ class TaskWriter:
         give_back_session(session)
         return DeliveryMessage(self.origin.of_task(report))
 
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
-        """The rows, a chunk at a time."""
+    def read(
+        self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
+    ) -> Iterator[Rows]:
+        """The rows, a chunk of `wanted` rows at a time, or of one Arrow batch if that has more."""
         clock = SystemClock()
         first = RowNumber(0, task_info().partition_id)
-        for batch in batches:
+        for batch in gather(batches, wanted):
             if batch.num_rows:
                 yield from read_chunks(batch, self.contract, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)

@@ -145,6 +145,7 @@ class Accumulator:
                 news |= self._close_full(partition)
             self.pool.charge(copied + (chunk.size if chunk.holders else 0))
             self.pool.free(reserved)
+            news |= self._surplus() > 0
         if news:
             self.state.wake_sender()
 
@@ -165,10 +166,15 @@ class Accumulator:
     # Sender thread only.
 
     def close_due(self, now: float) -> None:
-        """Close the batches that have lingered, or all while they keep the writer waiting."""
+        """Close the batches that have lingered, or all while they keep the writer waiting.
+
+        Once open batches take half of the buffer, the oldest close too: the writer fills the other
+        half while they are sent.
+        """
         with self.lock:
             if self._appending:
                 return
+            surplus = self._surplus()
             waiting_since = self.pool.waiting_since
             short = waiting_since is not None and (
                 self.state.incomplete == len(self._open) or now >= waiting_since + SHORT_AFTER
@@ -178,8 +184,9 @@ class Accumulator:
                 self._unpin(now - PINNED_FOR)
             for partition, batch in list(self._open.items()):
                 lingered = now >= batch.created + self._linger
-                if not short and not lingered:
+                if not short and not lingered and surplus <= 0:
                     break
+                surplus -= batch.held
                 self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
 
     def next_linger(self, now: float) -> float:
@@ -336,6 +343,13 @@ class Accumulator:
         self.pool.release(batch.charges)
         self.quotas.change(batch.partition, -batch.held)
         self._incomplete.discard(batch)
+
+    def _surplus(self) -> int:
+        """Bytes of open batches that should close for the sake of room; 0 and less: none."""
+        if self.pool.used <= self.pool.limit // 2:
+            return 0
+        held = sum(batch.held for batch in self._open.values())
+        return held - self.pool.limit // 4 if held > self.pool.limit // 2 else 0
 
     def _charge(self, batch: ProducerBatch, size: int) -> None:
         self.pool.charge(size)

@@ -104,9 +104,13 @@ class TransactionalTaskWriter(TaskWriter):
         """The report of all rows, and the open transaction that they are in; None without any."""
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer)
+
+        def wanted() -> int:
+            return 0 if session is None else session.wanted_rows
+
         try:
             with self.reporter() as reporter:
-                for rows in self.read(reporter.watch(batches)):
+                for rows in self.read(reporter.watch(batches), wanted):
                     session = session or reporter.attach(self._borrow(config, query_id, batch))
                     session.append(rows)
                 if session is None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.model import ProducerConfig
+from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 
@@ -90,3 +90,26 @@ def test_a_batch_must_fit_into_the_buffer() -> None:
 @pytest.mark.parametrize("value", [str(2**63 - 1), "-1"])
 def test_never_becomes_a_time_that_timers_take(value: str) -> None:
     assert parse({"connections.max.idle.ms": value}).connections_max_idle_ms == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "linger"),
+    [
+        ({}, 1000),
+        ({"linger.ms": "20"}, 20),
+        ({"queue.buffering.max.ms": "30"}, 30),
+        ({"delivery.timeout.ms": "30300"}, 300),
+        ({"delivery.timeout.ms": "30050"}, 50),
+    ],
+)
+def test_batches_of_a_batch_write_wait_longer_unless_told_otherwise(
+    options: dict[str, str], linger: int
+) -> None:
+    given = {f"kafka.{name}": value for name, value in options.items()}
+    sink = SinkConfig.parse({"kafka.bootstrap.servers": "b:1"} | given, batch_write=True)
+    assert sink.producer.linger_ms == linger
+
+
+def test_a_profile_says_how_long_batches_of_a_batch_write_wait() -> None:
+    options = {"kafka.bootstrap.servers": "b:1", "profile": "latency"}
+    assert SinkConfig.parse(options, batch_write=True).producer.linger_ms == 0

@@ -18,7 +18,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.spark.bytes_column import read_bytes, slices
-from spark_kafka_sink.spark.columns import RowNumber, read_chunks, read_rows
+from spark_kafka_sink.spark.columns import MOST_GATHERED, RowNumber, gather, read_chunks, read_rows
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.header_column import read_headers
 from spark_kafka_sink.spark.row_checks import RowChecks
@@ -118,6 +118,25 @@ def test_rows_are_counted_through_a_task() -> None:
     batches = [pa.RecordBatch.from_pydict({"value": [b"a"] * rows}) for rows in (3, 0, 2, 4)]
     task = TaskWriter(config, contract())
     assert [rows.first_row for rows in task.read(batches)] == [0, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [(0, [3, 2, 4, 1]), (4, [5, 4, 1]), (100, [10])], ids=str
+)
+def test_small_arrow_batches_come_together(wanted: int, expected: list[int]) -> None:
+    values = [b"%d" % number for number in range(10)]
+    whole = pa.RecordBatch.from_pydict({"value": values, "more": values})
+    cuts = [(0, 3), (3, 5), (5, 9), (9, 10)]
+    batches = [whole.slice(start, stop - start) for start, stop in cuts]
+    found = list(gather(batches, lambda: wanted))
+    assert [batch.num_rows for batch in found] == expected
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([whole]))
+
+
+def test_large_arrow_batches_come_alone() -> None:
+    batch = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
+    batches = [batch.slice(row, 1) for row in range(3)]
+    assert [each.num_rows for each in gather(batches, lambda: 100)] == [1, 1, 1]
 
 
 def test_an_error_names_row_spark_partition_and_key() -> None:

@@ -13,7 +13,7 @@ from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock, SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.metrics.recorder import MetricsRecorder
+from spark_kafka_sink.metrics.recorder import CloseReason, MetricsRecorder
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, Charge
@@ -146,6 +146,20 @@ def test_batches_linger(bench: Bench) -> None:
     assert bench.accumulator.next_linger(1.1) == pytest.approx(0.06)
     bench.accumulator.close_due(1.161)
     assert len(bench.queued()) == 2
+
+
+def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> None:
+    for partition in range(5):
+        bench.put({partition: 900})
+        bench.accumulator.close_due(1.0)
+    assert bench.queued() == []
+    wakes = bench.wakes
+    for partition in range(5, 7):
+        bench.put({partition: 900})
+    assert bench.wakes > wakes
+    bench.accumulator.close_due(1.0)
+    assert [batch.partition for batch in bench.queued()] == PLACES[:5]
+    assert {batch.reason for batch in bench.queued()} == {CloseReason.MEMORY}
 
 
 def test_an_open_batch_stays_open_while_a_plan_counts_on_it(bench: Bench) -> None:
