@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
@@ -12,8 +13,22 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.codec_cost import CodecCost
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
-TITLE = "Kafka dry run: nothing was sent"
 KB = 1_000
+PARTITION_COLUMNS = (
+    "partition",
+    "would be written",
+    "times the mean",
+    "batches",
+    "encoded",
+    "to be sent",
+)
+
+
+def dry_run_title(report: DeliveryCounters) -> str:
+    """What it is a report of; reports of dry runs and of writes may have been added up."""
+    if any(each.persisted or each.sent for each in report.partitions):
+        return "Kafka delivery report, dry runs included"
+    return "Kafka dry run: nothing was sent"
 
 
 def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
@@ -21,6 +36,25 @@ def dry_run_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
     if not report.batches:
         return []
     return [("batches", _batches(report)), *_skew(report), *_codecs(report)]
+
+
+def partition_rows(report: DeliveryCounters) -> list[tuple[str, ...]]:
+    """What `PARTITION_COLUMNS` says of each partition, those with most bytes first."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for part in report.partitions:
+        groups[part.topic].append(part.bytes_uncompressed)
+    means = {topic: sum(sizes) / len(sizes) for topic, sizes in groups.items()}
+    return [
+        (
+            place_name(part.topic, part.partition),
+            f"{part.would_be_written:,}",
+            f"{part.bytes_uncompressed / (means[part.topic] or 1):,.2f}",
+            f"{part.batches:,}",
+            size_text(part.bytes_uncompressed),
+            size_text(part.bytes_sent),
+        )
+        for part in sorted(report.partitions, key=lambda each: (-each.bytes_uncompressed, each.key))
+    ]
 
 
 def codec_text(cost: CodecCost) -> str:

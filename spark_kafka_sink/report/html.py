@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.size_text import size_text
+from spark_kafka_sink.report.dry_run import PARTITION_COLUMNS, partition_rows
 from spark_kafka_sink.report.summary import summary_rows, title
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 PARTITIONS_SHOWN = 20
 _COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent", "offsets")
-_DRY_RUN_COLUMNS = ("partition", "would be written", *_COLUMNS[2:5], "bytes to be sent", "offsets")
 
 
 def to_html(report: DeliveryCounters) -> str:
@@ -30,20 +30,24 @@ def to_html(report: DeliveryCounters) -> str:
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
         for name, text in summary_rows(report)
     )
-    return (
-        f"<div><b>{title(report)}</b><table>{facts}</table>"
-        f"{_partitions(report.partitions, _DRY_RUN_COLUMNS if report.dry_run else _COLUMNS)}</div>"
-    )
+    return f"<div><b>{title(report)}</b><table>{facts}</table>{_partitions(report)}</div>"
 
 
-def _partitions(parts: tuple[PartitionReport, ...], columns: tuple[str, ...]) -> str:
-    """Those with something undelivered first, then by name."""
+def _partitions(report: DeliveryCounters) -> str:
+    """Those with something undelivered first, then by name; of a dry run the largest first."""
+    parts = report.partitions
     if not parts:
         return ""
-    order = sorted(parts, key=lambda each: (each.records == each.as_intended, each.key))
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    if report.dry_run:
+        columns, rows = PARTITION_COLUMNS, partition_rows(report)[:PARTITIONS_SHOWN]
+    else:
+        order = sorted(parts, key=lambda each: (each.records == each.persisted, each.key))
+        columns, rows = _COLUMNS, [_row(each) for each in order[:PARTITIONS_SHOWN]]
     head = "".join(f"<th>{name}</th>" for name in columns)
-    body = "".join(_row(each) for each in order[:PARTITIONS_SHOWN])
-    more = len(order) - PARTITIONS_SHOWN
+    body = "".join(map(_cells, rows))
+    more = len(parts) - PARTITIONS_SHOWN
     rest = f"<p>and {more:,} more partitions</p>" if more > 0 else ""
     return (
         f"<details><summary>{len(parts):,} partitions</summary>"
@@ -51,18 +55,16 @@ def _partitions(parts: tuple[PartitionReport, ...], columns: tuple[str, ...]) ->
     )
 
 
-def _row(part: PartitionReport) -> str:
+def _row(part: PartitionReport) -> tuple[str, ...]:
     offsets = "" if part.first_offset is None else f"{part.first_offset:,} to {part.last_offset:,}"
-    return _cells(
-        (
-            place_name(part.topic, part.partition),
-            f"{part.as_intended:,}",
-            f"{part.records - part.as_intended:,}",
-            f"{part.batches:,}",
-            size_text(part.bytes_uncompressed),
-            size_text(part.bytes_sent),
-            offsets,
-        )
+    return (
+        place_name(part.topic, part.partition),
+        f"{part.persisted:,}",
+        f"{part.records - part.persisted:,}",
+        f"{part.batches:,}",
+        size_text(part.bytes_uncompressed),
+        size_text(part.bytes_sent),
+        offsets,
     )
 
 

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
-from spark_kafka_sink.report.dry_run import TITLE, dry_run_rows
+from spark_kafka_sink.report.dry_run import dry_run_rows, dry_run_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
 
 def title(report: DeliveryCounters) -> str:
     """What it is a report of."""
-    return TITLE if report.dry_run else "Kafka delivery report"
+    return dry_run_title(report) if report.dry_run else "Kafka delivery report"
 
 
 def summary_line(report: DeliveryCounters) -> str:

@@ -10,9 +10,16 @@ from rich.table import Table
 from spark_kafka_sink.common.delivery_status import place_name
 from spark_kafka_sink.common.size_text import size_text
 from spark_kafka_sink.report.advisor import advise
-from spark_kafka_sink.report.dry_run import TITLE, dry_run_rows
+from spark_kafka_sink.report.dry_run import (
+    PARTITION_COLUMNS,
+    dry_run_rows,
+    dry_run_title,
+    partition_rows,
+)
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.figures import Comparison
@@ -29,7 +36,7 @@ def print_report(report: DeliveryReport, console: Console | None = None) -> None
     out.print(_totals(report))
     if report.codecs:
         out.print(_codecs(report))
-    out.print(_partitions(report))
+    out.print(_dry_run_partitions(report) if report.dry_run else _partitions(report))
     if report.slowest:
         out.print(_slowest(report))
     if report.errors:
@@ -87,7 +94,7 @@ def _console() -> Console:
 
 
 def _totals(report: DeliveryReport) -> Table:
-    table = Table(title=TITLE if report.dry_run else "Delivery", show_header=False)
+    table = Table(title=dry_run_title(report) if report.dry_run else "Delivery", show_header=False)
     rows = (
         ("status", f"{report.status} {report.error}".strip()),
         ("written at", report.written_at or "unknown"),
@@ -106,12 +113,20 @@ def _totals(report: DeliveryReport) -> Table:
         ("throttled", f"{report.throttle_ms:,} ms"),
         ("whole write", _seconds(report.duration_ms)),
         ("slowest task", _seconds(report.duration_max_ms)),
-        ("request latency", _latency(report.request_latency)),
-        ("queue latency", _latency(report.queue_latency)),
+        *_latencies(report),
     )
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _latencies(report: DeliveryReport) -> list[tuple[str, str]]:
+    if report.dry_run:
+        return []
+    return [
+        ("request latency", _latency(report.request_latency)),
+        ("queue latency", _latency(report.queue_latency)),
+    ]
 
 
 def _dry_run(report: DeliveryReport) -> list[tuple[str, str]]:
@@ -166,13 +181,12 @@ def _partitions(report: DeliveryReport) -> Table:
     caption = f"and {left_out:,} more partitions" if left_out else None
     table = Table(title="Partitions", caption=caption)
     table.add_column("topic-partition", overflow="fold")
-    first = "would be" if report.dry_run else "persisted"
-    for name in (first, "possibly", "not", "sent", "batches", _sent(report), "offsets"):
+    for name in ("persisted", "possibly", "not", "sent", "batches", "bytes sent", "offsets"):
         table.add_column(name, justify="right", overflow="fold")
     for part in chosen:
         table.add_row(
             place_name(part.topic, part.partition),
-            *(f"{n:,}" for n in (part.as_intended, part.possibly_persisted, part.not_persisted)),
+            *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
             f"{part.sent:,}",
             f"{part.batches:,}",
             size_text(part.bytes_sent),
@@ -181,9 +195,23 @@ def _partitions(report: DeliveryReport) -> Table:
     return table
 
 
+def _dry_run_partitions(report: DeliveryReport) -> Table:
+    rows = partition_rows(report)
+    left_out = len(rows) - MAX_PARTITIONS
+    caption = f"and {left_out:,} more partitions" if left_out > 0 else None
+    table = Table(title="Partitions, the largest first", caption=caption)
+    for name in PARTITION_COLUMNS:
+        justify: JustifyMethod = "left" if name == "partition" else "right"
+        table.add_column(name, justify=justify, overflow="fold")
+    for row in rows[:MAX_PARTITIONS]:
+        table.add_row(*row)
+    return table
+
+
 def _slowest(report: DeliveryReport) -> Table:
     table = Table(title="Slowest tasks")
-    for name in ("partition", "attempt", "seconds", "records", "bytes sent", "retries", "poison"):
+    size = _sent(report)
+    for name in ("partition", "attempt", "seconds", "records", size, "retries", "poison"):
         table.add_column(name, justify="right", overflow="fold")
     for each in report.slowest:
         table.add_row(

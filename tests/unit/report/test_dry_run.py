@@ -102,6 +102,27 @@ def test_nothing_is_called_delivered() -> None:
     assert (figures["records persisted"], figures["records of a dry run"]) == (0, 40_000)
 
 
+def test_partitions_are_shown_by_size() -> None:
+    screen = StringIO()
+    print_report(dry_run(), Console(file=screen, width=200))
+    rows = [line.split() for line in screen.getvalue().splitlines() if "t-" in line]
+    shown = [(row[1], row[3], row[5]) for row in rows if row[1].startswith("t-")]
+    assert shown == [
+        ("t-0", "30,000", "3.00"),
+        ("t-1", "10,000", "1.00"),
+        ("t-2", "0", "0.00"),
+        ("t-3", "0", "0.00"),
+    ]
+    assert "<td>t-0</td><td>30,000</td><td>3.00</td>" in to_html(dry_run())
+
+
+def test_a_dry_run_and_a_write_added_up_are_not_called_unsent() -> None:
+    write = DeliveryReport(partitions=(PartitionReport(topic="t", partition=0, persisted=9),))
+    text = summarize(dry_run() + write)
+    assert text.startswith("Kafka delivery report, dry runs included\n")
+    assert "9 persisted, 40,000 would be written" in text
+
+
 def test_a_dry_run_of_no_rows() -> None:
     assert "0 would be written" in summarize(DeliveryReport(dry_run=True))
 
