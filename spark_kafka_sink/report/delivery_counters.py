@@ -288,7 +288,8 @@ class DeliveryCounters:
         try:
             return cls._from_dict(data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ReportError(f"not a delivery report: {type(error).__name__} {error}") from error
+            kind = type(error).__name__
+            raise ReportError(f"not a delivery report, or damaged: {kind} {error}") from error
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -377,19 +378,21 @@ def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int],
 
 
 def _load(text: str | bytes) -> dict[str, Any]:
+    if not text.strip():
+        raise ReportError("not a delivery report, but empty")
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise ReportError(f"not a delivery report: {error}") from error
+        raise ReportError(f"not a delivery report, and no JSON: {error}") from error
     if not isinstance(data, dict):
-        raise ReportError("not a delivery report: no JSON object")
+        raise ReportError(f"not a delivery report, but other JSON: {type(data).__name__}")
     return data
 
 
 def _check_version(data: Mapping[str, Any]) -> None:
     version = data.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ReportError(f"not a delivery report: its version is {version!r}")
+        raise ReportError(f"not a delivery report, but other JSON: its version is {version!r}")
     if version > VERSION:
         raise ReportError(
             f"the delivery report has version {version}; this package reads up to {VERSION}",

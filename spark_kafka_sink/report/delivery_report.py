@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Self
 
+from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
+
+_HINT = "Give a file that reportPath has named, or a folder of a stream's."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -45,8 +48,15 @@ class DeliveryReport(DeliveryCounters):
         """
         from spark_kafka_sink.report.storage import read_reports
 
-        reports = [cls.from_json(text) for text in read_reports(str(path))]
+        reports = [cls._from_file(name, text) for name, text in read_reports(str(path)).items()]
         return sorted(reports, key=lambda each: (each.batch_id or 0, each.written_at))
+
+    @classmethod
+    def _from_file(cls, name: str, text: str) -> Self:
+        try:
+            return cls.from_json(text)
+        except ReportError as error:
+            raise ReportError(f"{name}: {error.message}", hint=error.hint or _HINT) from None
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each topic and partition: the fields of `PartitionReport`, and `records`.

@@ -52,17 +52,17 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
         ReportError: it can't be read, or not in time.
     """
     place = ReportLocation.of(path)
-    return _attempt("read from", path, timeout_s, lambda: _read(place))
+    return _attempt("read from", path, timeout_s, lambda: _read(place).decode())
 
 
-def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> list[str]:
-    """The text at a local path or a URI; of a folder that of each `*.json` in it, by name.
+def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
+    """The text at a local path or a URI, by where it lies; of a folder that of each `*.json` in it.
 
     Raises:
         ReportError: there is none, or one can't be read, or not in time.
     """
     place = ReportLocation.of(path)
-    texts = _attempt("read from", path, timeout_s, lambda: _read_all(place))
+    texts = _attempt("read from", path, timeout_s, lambda: _read_all(place, redacted(path)))
     if not texts:
         raise ReportError(
             f"there is no delivery report in the folder {redacted(path)}",
@@ -96,28 +96,33 @@ def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T
         ) from error
 
 
-def _read(place: ReportLocation) -> str:
+def _read(place: ReportLocation) -> bytes:
     if place.local is not None:
-        return place.local.read_text(encoding="utf-8")
+        return place.local.read_bytes()
     filesystem, target = place.connect()
     with filesystem.open_input_stream(target) as stream:
-        return stream.read().decode()
+        return bytes(stream.read())
 
 
-def _read_all(place: ReportLocation) -> list[str]:
+def _read_all(place: ReportLocation, shown: str) -> dict[str, str]:
     if place.local is not None:
         if not place.local.is_dir():
-            return [_read(place)]
-        return [file.read_text(encoding="utf-8") for file in sorted(place.local.glob("*.json"))]
+            return {shown: _text(_read(place))}
+        return {str(file): _text(file.read_bytes()) for file in sorted(place.local.glob("*.json"))}
     filesystem, target = place.connect()
     if filesystem.get_file_info(target).type is not FileType.Directory:
-        return [_read(place)]
+        return {shown: _text(_read(place))}
     infos = filesystem.get_file_info(FileSelector(target))
-    texts = []
+    texts = {}
     for name in sorted(info.path for info in infos if info.path.endswith(".json")):
         with filesystem.open_input_stream(name) as stream:
-            texts.append(stream.read().decode())
+            texts[name] = _text(stream.read())
     return texts
+
+
+def _text(data: bytes) -> str:
+    """What is no UTF-8 is no report either, and `from_json` says so."""
+    return data.decode(errors="replace")
 
 
 def _write(place: ReportLocation, data: bytes) -> None:

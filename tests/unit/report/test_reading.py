@@ -60,9 +60,18 @@ def test_a_folder_of_another_file_system(tmp_path: Path) -> None:
 def test_a_folder_without_reports_and_a_file_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"no delivery report in the folder.*batch-<id>\.json"):
         DeliveryReport.read(tmp_path)
-    (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(ReportError, match="not a delivery report"):
-        DeliveryReport.read(tmp_path)
+    other = tmp_path / "x.json"
+    for text, instead in (
+        (b"{}", "but other JSON: its version is None"),
+        (b"[]", "but other JSON: list"),
+        (b"", "but empty"),
+        (b"a = 1", "no JSON: Expecting value"),
+        (b"\xff\xfe", "no JSON"),
+    ):
+        other.write_bytes(text)
+        for path in (tmp_path, other):
+            with pytest.raises(ReportError, match=rf"x\.json: not a delivery report.*{instead}"):
+                DeliveryReport.read(path)
     with pytest.raises(ReportError, match="can't be read"):
         DeliveryReport.read(tmp_path / "none.json")
 
