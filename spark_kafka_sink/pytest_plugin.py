@@ -37,5 +37,9 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
         if mark.args:
             pytest.fail(f"the marker {MARKER} takes keywords only, not {mark.args}")
         options |= mark.kwargs
-    with EmbeddedBroker(**options) as broker:
+    try:
+        broker = EmbeddedBroker(**options)
+    except TypeError as error:
+        pytest.fail(f"the marker {MARKER}: {error}", pytrace=False)
+    with broker:
         yield broker

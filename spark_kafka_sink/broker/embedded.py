@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,9 +15,10 @@ from spark_kafka_sink.broker.listeners import reachable
 from spark_kafka_sink.broker.runtime import BrokerRuntime
 from spark_kafka_sink.broker.security.controls import SecurityControls
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
+from spark_kafka_sink.common.similarity import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -57,11 +58,13 @@ class EmbeddedBroker(SecurityControls):
         options: the fields of `BrokerConfig`.
 
     Raises:
+        TypeError: there is no such option.
         ConfigError: an option is out of range.
         BrokerUnavailableError: a port can't be listened on.
     """
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
+        _refuse_unknown(options)
         self.config = BrokerConfig(**options)
         super().__init__(self.config.security)
         self.faults = Faults()
@@ -277,3 +280,17 @@ def _state(partition: Partition) -> PartitionState:
         high_watermark=partition.high_watermark,
         end_offset=partition.log.end_offset,
     )
+
+
+def _refuse_unknown(options: Iterable[str]) -> None:
+    """Names as Python refuses them, with the one that was meant.
+
+    Raises:
+        TypeError: there is no such option.
+    """
+    names = [field.name for field in fields(BrokerConfig) if field.init]
+    for name in options:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            unknown = f"EmbeddedBroker has no option {name}"
+            raise TypeError(f"{unknown}. {hint}" if hint else unknown)

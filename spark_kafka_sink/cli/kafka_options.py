@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.shown import shown_name
+from spark_kafka_sink.common.similarity import nearest
 from spark_kafka_sink.config.known_keys import SERIALIZERS
-from spark_kafka_sink.config.names import SINK_NAMES
+from spark_kafka_sink.config.names import RECOGNISED, SINK_NAMES, is_kafka_option
 from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.properties import parse_properties
 from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
@@ -47,13 +48,26 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(name: str, known: Mapping[str, str]) -> str:
+    """The name with its prefix.
+
+    Raises:
+        ConfigError: nobody knows the name, which had no prefix.
+    """
     if known and name.lower().startswith(CONFIG_PREFIX):
         return name
+    if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
+        meant = nearest(name, [*RECOGNISED, *known.values()])
+        raise ConfigError(
+            f"unknown option {shown_name(name)}",
+            hint=f"Did you mean {meant}?" if meant else "It is not a Kafka producer option.",
+        )
     return known.get(name.lower(), f"{PREFIX}{name.removeprefix(PREFIX)}")
 
 
 def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
+    if not equals and (name.lower() in SINK_NAMES or is_kafka_option(name.removeprefix(PREFIX))):
+        raise ConfigError(f"--option {name} has no value", hint=f"Write it as {name}=value")
     if not name or not equals or name.lower() in SINK_NAMES.keys() - known.keys():
         shown = shown_name(name) if equals else "…"
         raise ConfigError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PRODUCER_NAMES = frozenset(option.name for option in PRODUCER_OPTIONS)
 SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
-_RECOGNISED = (
+RECOGNISED = (
     PRODUCER_NAMES
     | ALIASES.keys()
     | SECURITY_NAMES
@@ -55,6 +55,15 @@ class GivenOptions:
     producer: NamedOptions = field(repr=False)
     security: NamedOptions = field(repr=False)
     sink: dict[str, str] = field(repr=False)
+
+
+def is_kafka_option(name: str) -> bool:
+    """Whether a name without its prefix is one that `split_options` has a word about."""
+    return (
+        name in RECOGNISED | REFUSED_SECURITY_KEYS.keys() | known_keys.UNSAFE_KEYS
+        or name in known_keys.SERIALIZERS
+        or name.startswith(known_keys.UNSAFE_PREFIXES)
+    )
 
 
 def split_options(options: Mapping[str, str]) -> GivenOptions:
@@ -130,7 +139,7 @@ def warn_of_source_option(name: str) -> None:
 
 
 def _hint(name: str) -> str:
-    known = nearest(name, _RECOGNISED, CLOSE)
+    known = nearest(name, RECOGNISED, CLOSE)
     if known is None:
         return "It is not a Kafka producer option."
     return _use(known) or f"Did you mean {PREFIX}{known}?"
@@ -188,6 +197,6 @@ def _check_foreign_name(name: str) -> None:
 
 def _like_kafka(name: str) -> str:
     """The hint for a name that begins as the producer's options do, but without the dot."""
-    known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), _RECOGNISED, _LOOSELY)
+    known = nearest(name.removeprefix(_KAFKA).lstrip("_-"), RECOGNISED, _LOOSELY)
     example = f" Did you mean {PREFIX}{known}?" if known else ""
     return f"Kafka's options begin with {PREFIX!r}, and have dots as in Java.{example}"

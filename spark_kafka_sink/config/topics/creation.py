@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.shown import shown_name
+from spark_kafka_sink.common.similarity import CLOSE, nearest
 from spark_kafka_sink.config.option import Importance, Kind, Option
 
 if TYPE_CHECKING:
@@ -16,6 +18,50 @@ PARTITIONS: Final = "topic.partitions"
 REPLICATION: Final = "topic.replication.factor"
 CONFIG_PREFIX: Final = "topic.config."
 """Before the names of the topic's own settings."""
+
+TOPIC_SETTINGS: Final = frozenset(
+    {
+        "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Kafka's own, those of releases before 4.0 among them; other vendors' brokers have more.
+Source: ``TopicConfig``.
+"""
 
 TOPIC_CREATION_OPTIONS: tuple[Option, ...] = (
     Option(
@@ -66,6 +112,8 @@ class TopicCreation:
             for name, value in given.items()
             if name.startswith(CONFIG_PREFIX)
         }
+        for name in configs:
+            _refuse_typo(name)
         about = [name for name in (PARTITIONS, REPLICATION) if values[name]]
         about += [f"{CONFIG_PREFIX}{name}" for name in configs]
         if not values[CREATE]:
@@ -86,4 +134,18 @@ class TopicCreation:
             partitions=values[PARTITIONS] or None,
             replication_factor=values[REPLICATION] or None,
             configs=tuple(sorted(configs.items())),
+        )
+
+
+def _refuse_typo(name: str) -> None:
+    """A setting that only resembles one of Kafka's; any other may be a vendor's own.
+
+    Raises:
+        ConfigError: it is nearly the name of another.
+    """
+    meant = None if name in TOPIC_SETTINGS else nearest(name, TOPIC_SETTINGS, CLOSE)
+    if meant is not None:
+        raise ConfigError(
+            f"unknown option {CONFIG_PREFIX}{shown_name(name)}",
+            hint=f"Did you mean {CONFIG_PREFIX}{meant}?",
         )

@@ -67,7 +67,11 @@ def test_the_fixture_without_a_marker(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize(
     ("marker", "message"),
-    [("3", "takes keywords only"), ("nodes=0", "nodes is 0"), ("nods=3", "nods")],
+    [
+        ("3", "takes keywords only"),
+        ("nodes=0", "nodes is 0"),
+        ("nods=3", "no option nods. Did you mean nodes?"),
+    ],
 )
 def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, message: str) -> None:
     pytester.makepyfile(

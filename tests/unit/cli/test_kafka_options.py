@@ -49,7 +49,7 @@ def test_the_serializers_of_a_producers_file_are_left_out(tmp_path: Path) -> Non
     assert kafka_options(file, []) == {"kafka.acks": "all"}
 
 
-@pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sasl.password"])
+@pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])
 def test_what_is_no_option_is_a_sentence(text: str) -> None:
     assert "is not an option of Kafka's. Write it as kafka.name=value" in failure(None, text)
 
@@ -65,3 +65,27 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     assert "can't be read: it is not UTF-8" in failure(file)
     file.write_text("p=sentinel\\user")
     assert "the value of p has a \\u that is not followed" in failure(file)
+
+
+@pytest.mark.parametrize("name", ["acks", "kafka.sasl.password", "ssl.key.password"])
+def test_a_name_without_a_value_is_repeated_where_it_is_one(name: str) -> None:
+    assert f"--option {name} has no value. Write it as {name}=value" in failure(None, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("compresion.type=zstd", "unknown option compresion.type. Did you mean compression.type?"),
+        ("foo=sentinel", "unknown option foo. It is not a Kafka producer option."),
+        ("errors.tolerence=all", "unknown option errors.tolerence. Did you mean errors.tolerance?"),
+    ],
+)
+def test_an_unknown_name_is_shown_as_it_was_typed(given: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        kafka_options(None, [given], of_sink=True)
+    assert str(caught.value) == says
+
+
+def test_a_topics_own_setting_passes() -> None:
+    name = "topic.config.retention.ms"
+    assert kafka_options(None, [f"{name}=1"], of_sink=True) == {name: "1"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.config.topics.creation import TopicCreation
+from spark_kafka_sink.config.topics.creation import TOPIC_SETTINGS, TopicCreation
 
 
 def parsed(**options: str) -> TopicCreation:
@@ -48,3 +49,13 @@ def test_settings_of_the_topic() -> None:
 def test_what_contradicts_itself(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         parsed(**options)
+
+
+def test_settings_of_the_embedded_broker_are_known() -> None:
+    assert TOPIC_KEYS.keys() <= TOPIC_SETTINGS
+
+
+def test_a_setting_that_resembles_one_is_a_typo_and_a_vendors_own_is_not() -> None:
+    with pytest.raises(ConfigError, match=r"Did you mean topic\.config\.retention\.ms\?"):
+        parsed(topic="t", topic__create="true", topic__config__retentionms="5")
+    assert parsed(topic="t", topic__create="true", topic__config__confluent__value__schema="x")
