@@ -150,7 +150,7 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         context.load_verify_locations(cadata=b"".join(trusted_certificates(store)))
     except (ssl.SSLError, ValueError) as error:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
-        reason = error.reason if isinstance(error, ssl.SSLError) else error
+        reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL has a word for some
         raise ConfigError(
             f"option {option} holds a certificate that can't be read: {reason}"
         ) from error

@@ -99,7 +99,7 @@ def test_a_secret_in_a_file_is_read_again(tmp_path: Path) -> None:
         ("half a fi", "holds no certificate"),
         ("-----BEGIN CERTIFICATE-----\nMIIé\n-----END CERTIFICATE-----", "not ASCII"),
         ("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----", "is empty"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "can't be read"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "not enough data"),
     ],
 )
 def test_files_that_can_not_be_read_leave_the_last_context(
