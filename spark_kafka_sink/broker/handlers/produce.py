@@ -104,7 +104,7 @@ def _topic(
         if partition is not None and answer["error_code"] is ErrorCode.none:
             unconfirmed.append(_unconfirmed(context, partition, data, answer))
     return {
-        "name": name_of(one.item),
+        "name": topic.name if topic else name_of(one.item),  # for the log also where ids are used
         "topic_id": id_of(one.item),
         "partition_responses": answers,
     }

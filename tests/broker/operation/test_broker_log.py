@@ -52,6 +52,19 @@ def test_a_refused_batch_is_told_once_with_its_reason(
     assert "PRODUCE at small-0 of /127.0.0.1 was refused: MESSAGE_TOO_LARGE: The batch" in said[1]
 
 
+def test_a_topic_that_is_asked_for_by_its_id_is_told_by_its_name(
+    kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = produce_values("small", batch(2, value=bytes(200)))
+    with RawClient(kafka.bootstrap_servers) as client:
+        found = client.call(ApiKey.METADATA, 12, topics=[{"name": "small"}])
+        del values["topic_data"][0]["name"]
+        values["topic_data"][0]["topic_id"] = found.topics[0].topic_id
+        client.call(ApiKey.PRODUCE, 13, **values)
+    [said] = warnings(caplog)
+    assert "PRODUCE at small-0 of" in said
+
+
 def test_a_refused_administrative_request_is_told(
     kafka: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
