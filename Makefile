@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test durations torture torture-eos torture-commits model fuzz bench bench-tiny-tasks lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz bench bench-tiny-tasks lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -31,6 +31,12 @@ bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks 
 
 test: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some, JOBS=4 so many at a time)
 	@$(PY) -m tools.checks.run $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
+
+test-python: needs ## the unit tests and the wheel's with another Python: make test-python PYTHON=python3.13
+	@test -n '$(PYTHON)' || { echo 'Name it: make test-python PYTHON=python3.13' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip'
+	@$(MAKE) --no-print-directory install VENV=$(VENV)-$(notdir $(PYTHON))
+	@$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest tests/unit tests/packaging
 
 durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test, and keep what each file took: shards are balanced by it
 	@$(PY) -m tools.checks.run --durations $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
@@ -66,7 +72,7 @@ docs: install ## write what README.md and docs/ have from the code
 	@$(PY) -m tools.docs
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) $(VENV41) .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	rm -rf .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find spark_kafka_sink tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
