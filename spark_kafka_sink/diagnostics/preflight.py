@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics.examination import Intent, connect, create_topic, judge_topics
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.config.model import ProducerConfig, SinkConfig
     from spark_kafka_sink.config.topics.creation import TopicCreation
@@ -169,7 +169,7 @@ class PreflightCheck:
         subject = _Subject.of(intent)
         if self._is_known(subject, of_stream=of_stream):
             return
-        findings = self.examine(intent)
+        findings = self._examine(intent)
         error = stopping(findings, mode)
         if error is not None:
             raise copy(error)
@@ -180,6 +180,20 @@ class PreflightCheck:
                 _LOG.warning("preflight: %s", told(finding))
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         self._keep(subject, FAILED_KEPT_S if failed else KEPT_S)
+
+    def _examine(self, intent: Intent) -> list[Finding]:
+        """What was found; with `warn` a check that can't be made is a doubt.
+
+        The driver may lack what executors have, such as a truststore.
+        """
+        try:
+            return self.examine(intent)
+        except Exception as error:
+            if intent.config.preflight is not Preflight.WARN or intent.config.topic_creation.create:
+                raise
+            if not isinstance(error, KafkaProdError):  # whose text may hold anything
+                error = KafkaProdError(f"the check failed: {type(error).__name__}")
+            return [Finding.warning(Step.OPTIONS, error, local=True)]
 
     def _is_known(self, subject: _Subject, *, of_stream: bool) -> bool:
         with self._lock:

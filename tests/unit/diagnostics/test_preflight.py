@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafka_sink.common.clock import ManualClock
-from spark_kafka_sink.common.errors import BrokerUnavailableError, KafkaProdError
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError
 from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.diagnostics.examination import Intent
@@ -96,3 +96,24 @@ def test_each_thing_that_is_wrong_is_a_line_of_the_log(caplog: pytest.LogCapture
     assert "preflight=fail" in certain
     PreflightCheck(examine=asked).check(intent(), only_errors=True)
     assert caplog.messages[2:] == [certain]
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ConfigError("the file can't be read", hint="Ship it"), "the file can't be read. Ship it."),
+        (ValueError("sentinel"), "the check failed: ValueError."),
+    ],
+)
+def test_what_the_driver_cannot_check_ends_nothing(
+    error: Exception, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_intent: Intent) -> list[Finding]:
+        raise error
+
+    check = PreflightCheck(examine=fails)
+    check.check(intent())
+    assert caplog.messages == [f"preflight: {says}"]
+    for options in ({"preflight": "fail"}, {"topic.create": "true"}):
+        with pytest.raises(type(error)):
+            check.check(intent(**options))
