@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
 
 from tests.support.kafka.jars import ROOT, SPARK_SINK, ensure
 from tools.benchmarks.processes import tree_cpu_s
@@ -49,6 +50,8 @@ def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     else:
         spark.conf.unset(ARROW_BYTES)
     frame = spark.read.parquet(order["events"])
+    if "key" in order:
+        frame = frame.withColumn("key", expr(order["key"]))
     write = WRITERS[order["writer"]]
     started, used = time.perf_counter(), tree_cpu_s()
     write(frame, order["topic"], order["options"])

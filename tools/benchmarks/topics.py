@@ -46,8 +46,10 @@ def measured_kafka() -> Iterator[KafkaCluster]:
 
 
 @contextmanager
-def fresh_topic(bootstrap_servers: str, expected: int, markers: int = 0) -> Iterator[str]:
-    """A new topic of 8 partitions; afterwards it must hold exactly `expected` records.
+def fresh_topic(
+    bootstrap_servers: str, expected: int, markers: int = 0, partitions: int = PARTITIONS
+) -> Iterator[str]:
+    """A new topic, of 8 partitions unless told; afterwards it must hold exactly `expected` records.
 
     Where they lie in transactions, the markers of these count as well: `markers` at most.
 
@@ -55,17 +57,17 @@ def fresh_topic(bootstrap_servers: str, expected: int, markers: int = 0) -> Iter
         CountError: it holds another number.
     """
     admin, name = Admin(bootstrap_servers), f"bench-{uuid.uuid4().hex[:12]}"
-    admin.create_topic(name, PARTITIONS)
+    admin.create_topic(name, partitions)
     try:
         yield name
-        found = _records(bootstrap_servers, name)
+        found = _records(bootstrap_servers, name, partitions)
         if not expected <= found <= expected + markers:
             raise CountError(f"{name} holds {found:,} records, {expected:,} were expected")
     finally:
         admin.delete_topic(name)
 
 
-def _records(bootstrap_servers: str, topic: str) -> int:
+def _records(bootstrap_servers: str, topic: str, partitions: int) -> int:
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "group.id": "count",
@@ -76,7 +78,7 @@ def _records(bootstrap_servers: str, topic: str) -> int:
     try:
         marks = [
             consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
-            for number in range(PARTITIONS)
+            for number in range(partitions)
         ]
     finally:
         consumer.close()
