@@ -1,4 +1,4 @@
-"""Executors that die and tasks that run twice: at least once and never less, or exactly once."""
+"""Executors and workers that die, tasks that run twice: at least once, or exactly once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,14 @@ EXACTLY_ONCE = ("deliveryGuarantee=exactly-once", "transactionalIdPrefix=trouble
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("options", [(), EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
-def test_speculation_and_a_lost_executor(options: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("local-cluster", EXACTLY_ONCE), ("standalone", ())],
+    ids=["executor-exactly-once", "worker-at-least-once"],
+)
+def test_speculation_and_a_lost_executor_or_worker(
+    kind: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
     with EmbeddedBroker(topics=dict.fromkeys(TOPICS, 2)) as broker:
         done = subprocess.run(
             [
@@ -31,6 +37,7 @@ def test_speculation_and_a_lost_executor(options: tuple[str, ...], tmp_path: Pat
                 "tests.spark.support.cluster_child",
                 tmp_path,
                 broker.bootstrap_servers,
+                kind,
                 *options,
             ],
             capture_output=True,

@@ -1,8 +1,9 @@
-"""Writes on a cluster of two executors in trouble: `cluster_child FOLDER SERVERS [NAME=VALUE ...]`.
+"""Writes on a cluster in trouble: `cluster_child FOLDER SERVERS KIND [NAME=VALUE ...]`.
 
 Speculation starts second copies of a slow task while the first one writes; then a task fails after
-some rows, and an executor is killed in mid-write, so that Spark runs a shuffle's stage again. The
-options are the sink's.
+some rows, and an executor or a worker is killed in mid-write, so that Spark runs a shuffle's stage
+again. KIND is `local-cluster`, in which executors are processes of their own, or `standalone`, in
+which master and workers are, too. The options are the sink's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ReportError, last_report
+from tests.spark.support.standalone import WORKER, standalone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,20 +51,32 @@ _SETTINGS = {
 }
 
 
-def main(folder: Path, options: dict[str, str]) -> None:
+def main(folder: Path, kind: str, options: dict[str, str]) -> None:
     """Write three times, and leave the reports in the folder."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local-cluster[2,1,600]")
+    if kind == "standalone":
+        with standalone(folder) as url:
+            _write_all(url, WORKER, folder, options)
+    else:
+        _write_all("local-cluster[2,1,600]", "CoarseGrainedExecutorBackend", folder, options)
+
+
+def _write_all(master: str, victim: str, folder: Path, options: dict[str, str]) -> None:
+    """`victim`: what is in the command line of the processes of which one is killed."""
+    builder = SparkSession.builder.master(master)
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     _write(_slow_first_task(spark), options, "speculation", folder)
     _write(_failing_first_attempt(spark), options, "task-retry", folder)
-    killer = threading.Thread(target=_kill_an_executor, daemon=True)
+    killer = threading.Thread(target=_kill_one, args=(victim,), daemon=True)
     killer.start()
     _write(_slow_after_a_shuffle(spark), options, "stage-retry", folder)
     killer.join()
+    if victim == WORKER:  # with it went its executor, and there is no other worker with a free core
+        left = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+        assert left == 1, f"{left} executors are left"
     spark.stop()
     with pytest.raises(ReportError, match=r"before spark\.stop"):
         last_report()
@@ -97,13 +111,13 @@ def _slow_after_a_shuffle(spark: SparkSession) -> DataFrame:
     return shuffled.selectExpr(f"concat(id, {_NAP.format(50)}) AS value")
 
 
-def _kill_an_executor() -> None:
-    """End one executor, some seconds after the write has begun."""
+def _kill_one(victim: str) -> None:
+    """End one process, some seconds after the write has begun."""
     time.sleep(4)
     found = [
         process
         for process in psutil.Process().children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        if victim in " ".join(process.cmdline())
     ]
     found[0].kill()
 
@@ -114,5 +128,5 @@ def _write(frame: DataFrame, options: dict[str, str], topic: str, folder: Path) 
 
 
 if __name__ == "__main__":
-    given = dict(argument.split("=", 1) for argument in sys.argv[3:])
-    main(Path(sys.argv[1]), {"kafka.bootstrap.servers": sys.argv[2], **given})
+    given = dict(argument.split("=", 1) for argument in sys.argv[4:])
+    main(Path(sys.argv[1]), sys.argv[3], {"kafka.bootstrap.servers": sys.argv[2], **given})

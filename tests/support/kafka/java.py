@@ -34,8 +34,12 @@ def command(
     if java is None:
         raise JavaError("Java is not on the path")
     classpath = ensure(jars).classpath()
-    launcher = [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid())]
-    return [*launcher, java, *options, "-cp", classpath, main, *arguments]
+    return tied([java, *options, "-cp", classpath, main, *arguments])
+
+
+def tied(command_line: Sequence[str]) -> list[str]:
+    """The same command line, tied to this process's life."""
+    return [sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()), *command_line]
 
 
 def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> bytes:

@@ -1,0 +1,80 @@
+"""A standalone Spark of one master and two workers, each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from tests.support.kafka.java import tied
+from tests.support.kafka.node import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SPARK = Path(pyspark.__file__).parent
+_HOST = "127.0.0.1"
+_WAIT_S = 120
+_ENVIRONMENT = {
+    "SPARK_HOME": str(_SPARK),
+    "SPARK_DAEMON_MEMORY": "200m",
+    "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+_DEPLOY = "org.apache.spark.deploy"
+WORKER = f"{_DEPLOY}.worker.Worker"
+"""In a worker's command line."""
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """The master's URL; the workers, of one core each, keep their files in the folder.
+
+    Raises:
+        TimeoutError: the master does not start.
+    """
+    port = free_port()
+    url = f"spark://{_HOST}:{port}"
+    with ExitStack() as running:
+        running.enter_context(_process(f"{_DEPLOY}.master.Master", "--port", str(port)))
+        _wait_for(port)
+        for number in range(2):
+            work = str(folder / f"worker-{number}")
+            options = ("--cores", "1", "--memory", "600m", "--work-dir", work)
+            running.enter_context(_process(WORKER, *options, url))
+        yield url
+
+
+@contextmanager
+def _process(main: str, *arguments: str) -> Iterator[None]:
+    """A daemon of Spark's, until the end of the block, or of this process."""
+    start = [str(_SPARK / "bin" / "spark-class"), main, "--host", _HOST, "--webui-port", "0"]
+    process = subprocess.Popen(
+        tied([*start, *arguments]),
+        env={**os.environ, **_ENVIRONMENT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(port: int) -> None:
+    give_up = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            socket.create_connection((_HOST, port), timeout=1).close()
+        except OSError as error:
+            if time.monotonic() > give_up:
+                raise TimeoutError("the master does not start") from error
+            time.sleep(0.1)
+        else:
+            return
