@@ -99,6 +99,7 @@ def timeout_error(
         + (f" ({seen})" if seen else ""),
         topic=batch.partition.topic,
         partition=batch.partition.partition,
+        error=error_name(batch.refused) if batch.refused else None,
         hint=_HINTS.get(batch.refused, _UNREACHED),
     )
 

@@ -91,6 +91,7 @@ def test_delivery_timeout_after_refusals_names_the_latest(code: int, name: str) 
         one.send_batches(1)
         error = fails(one, 0.25)
         assert f"latest answer was {name}" in str(error)
+        assert str(error.error).startswith(name)
         assert "delivery.timeout.ms" in str(error)
         assert ("null key" in str(error.hint)) is (code == 2)
 
