@@ -37,7 +37,7 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
         1,
         len(_SHOWN) + 1,
         figsize=(13, 3.4),
-        width_ratios=[1] * len(_SHOWN) + [2],
+        width_ratios=[1] * len(_SHOWN) + [1.4],
     )
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
         _bars(axis, title, found[name])

@@ -37,8 +37,8 @@ PARTITIONS_SHOWN = 32
 """Bars of partitions; of more the largest ones."""
 _LABELLED = 8
 """So few bars have their numbers on top."""
-_UPRIGHT = 12
-"""More names than these stand upright."""
+_ROOM = 48
+"""Letters of names that there is room for side by side, each with a space."""
 
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
@@ -103,9 +103,12 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
 def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
     """What each codec would send of a dry run's bytes, and what that costs; the one set is dark."""
     configured = dict(report.metrics.settings).get("compression.type")
-    names = [cost.codec for cost in report.codecs]
+    names = [
+        f"{cost.codec}\n(as set)" if cost.codec == configured else cost.codec
+        for cost in report.codecs
+    ]
     shares = [100 / cost.ratio for cost in report.codecs]
-    colors = [INK if name == configured else GOOD for name in names]
+    colors = [INK if cost.codec == configured else GOOD for cost in report.codecs]
     bars = axes.barh(names, shares, color=colors)
     axes.bar_label(bars, [f" {_codec_text(each)}" for each in report.codecs])
     axes.invert_yaxis()
@@ -195,8 +198,10 @@ def _of_how_many(report: DeliveryReport) -> str:
 
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:
     long = any(len(name) > 3 for name in names)
-    if len(names) > _UPRIGHT:
+    if sum(map(len, names)) + len(names) > _ROOM:
         axes.tick_params("x", rotation=90, labelsize="xx-small")
+    elif len(names) > _LABELLED and not long:
+        axes.tick_params("x", labelsize="x-small")
     elif long:
         axes.tick_params("x", rotation=30)
     if not long or all(name.isdigit() for name in names):
