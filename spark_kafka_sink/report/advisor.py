@@ -146,10 +146,11 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
         return None
     in_flight = facts.number("max.in.flight.requests.per.connection")
+    leaders = f"{facts.leaders} broker" + "s" * (facts.leaders != 1)
     return Advice(
         setting="batch.size" if in_flight >= 5 else "max.in.flight.requests.per.connection",
         direction=Direction.RAISE,
-        figure=f"{in_flight} requests of {facts.request:,.0f} bytes to {facts.leaders} brokers in "
+        figure=f"{in_flight} requests of {facts.request:,.0f} bytes to {leaders} in "
         f"{facts.quick_round_trip * 1000:,.1f} ms make at most {facts.ceiling / MB:,.2f} MB/s, "
         f"and a task sent {facts.rate / MB:,.2f}",
         sentence="broker-bound: the round trip is the limit, and more must go with each one",

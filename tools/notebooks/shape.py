@@ -13,6 +13,7 @@ VARIES = "varies"
 """Tag of a cell whose words are not the same in every run, such as advice on how fast it was."""
 _NUMBER = re.compile(r"\d[\d,.]*(?:e[+-]?\d+)?")
 _RULE = re.compile(r"[ \t]+|-{2,}")
+_UNIT = re.compile(r"# [kMG]?B\b")
 _PLURAL = re.compile(r"# (\w+?)(?:y|ies|es|s)?\b")
 
 
@@ -36,8 +37,10 @@ def shape_of(notebook: NotebookNode) -> list[OutputShape]:
 
 
 def masked(text: str) -> str:
-    """The text with `#` for each number, one space for any, and no plurals of what is counted."""
-    return _PLURAL.sub(r"# \1", _NUMBER.sub("#", _RULE.sub(" ", text))).strip()
+    """The text with `#` for each number, one space for any, no plurals of what is counted, and
+    `B` for kB and MB."""
+    numbers = _NUMBER.sub("#", _RULE.sub(" ", text))
+    return _PLURAL.sub(r"# \1", _UNIT.sub("# B", numbers)).strip()
 
 
 def _shape(cell: NotebookNode, output: NotebookNode) -> OutputShape:

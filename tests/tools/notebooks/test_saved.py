@@ -75,5 +75,6 @@ def test_of_a_cell_that_varies_only_the_kinds_count() -> None:
     assert shape_of(one) == shape_of(two) != shape_of(other)
 
 
-def test_plurals_and_widths_of_columns_are_masked() -> None:
+def test_plurals_units_and_widths_of_columns_are_masked() -> None:
+    assert masked("998.9 kB, of") == masked("1.0 MB, of")
     assert masked("1 retry, 12 batches\n---- ----") == masked("10 retries, 1 batch\n-- ------")

@@ -122,7 +122,7 @@ def test_the_ceiling_of_requests_under_way() -> None:
     far: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
     found = advise(report(**far))
     assert only(found) == ("batch.size", Direction.RAISE)
-    assert "5 requests of 900,000 bytes to 1 brokers in 200.0 ms" in found[0].figure
+    assert "5 requests of 900,000 bytes to 1 broker in 200.0 ms" in found[0].figure
     assert "22.50 MB/s, and a task sent 18.00" in found[0].figure
     one = advise(report({"max.in.flight.requests.per.connection": "1"}, **far))
     assert only(one)[0] == "max.in.flight.requests.per.connection"
