@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +18,33 @@ def line_display() -> Callable[[WriteProgress], None]:
         from IPython.display import display
 
         if get_ipython() is not None:  # else a script has imported it
-            handle = display(_Line("waiting for the first task ..."), display_id=True)  # type: ignore[no-untyped-call]
-            return lambda found: handle.update(_Line(str(found)))
+            return NotebookLine(display(_Line("waiting for the first task ..."), display_id=True))  # type: ignore[no-untyped-call]
     return lambda found: print(f"kafkaprod: {found}", file=sys.stderr, flush=True)
+
+
+class NotebookDisplay(Protocol):
+    """IPython's DisplayHandle."""
+
+    def update(self, shown: object, /) -> None:
+        """Show this in the place of what was there."""
+
+
+class NotebookLine:
+    """A line below a cell, which each call changes; used by one thread at a time."""
+
+    def __init__(self, display: NotebookDisplay) -> None:
+        self._display = display
+        self._called = False
+
+    def __call__(self, found: WriteProgress) -> None:
+        """Show how far the writes have come."""
+        self._called = True
+        self._display.update(_Line(str(found)))
+
+    def close(self) -> None:
+        """Nothing will come any more: don't leave a line that says that something will."""
+        if not self._called:
+            self._display.update(_Line("no task has told its progress"))
 
 
 class _Line:

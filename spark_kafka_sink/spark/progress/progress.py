@@ -12,7 +12,7 @@ from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.spark.progress.address import ProgressAddress
-from spark_kafka_sink.spark.progress.line_display import line_display
+from spark_kafka_sink.spark.progress.line_display import NotebookLine, line_display
 from spark_kafka_sink.spark.progress.listener import ProgressListener
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.session_reports import is_connect_session
@@ -59,8 +59,9 @@ def progress(
             hint="With Spark Connect, look at last_report() after the write, or at the Spark UI.",
         )
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
+    shown = show or line_display()
     try:
-        listener = ProgressListener(host, interval_s, show or line_display())
+        listener = ProgressListener(host, interval_s, shown)
     except OSError as error:
         raise ReportError(
             f"progress() can't listen on {host}, spark.driver.host: {error}",
@@ -78,3 +79,5 @@ def progress(
     finally:
         ProgressAddress.withdraw(folder.path)
         listener.close()
+        if isinstance(shown, NotebookLine):
+            shown.close()

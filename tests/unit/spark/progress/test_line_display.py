@@ -1,4 +1,4 @@
-"""Where progress is shown outside a notebook."""
+"""Where progress is shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.spark.progress.line_display import line_display
+from spark_kafka_sink.spark.progress.line_display import NotebookLine, line_display
 from spark_kafka_sink.spark.progress.write_progress import WriteProgress
 
 if TYPE_CHECKING:
@@ -24,3 +24,27 @@ def test_a_script_gets_lines_of_stderr(
     progress = WriteProgress(waits_for={})
     line_display()(progress)
     assert capsys.readouterr().err == f"kafkaprod: {progress}\n"
+
+
+class _Display:
+    """What IPython's `display(..., display_id=True)` returns."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def update(self, shown: object) -> None:
+        self.shown.append(repr(shown))
+
+
+def test_a_notebook_has_one_line_that_changes() -> None:
+    display, progress = _Display(), WriteProgress(waits_for={})
+    line = NotebookLine(display)
+    line(progress)
+    line.close()
+    assert display.shown == [str(progress)]
+
+
+def test_a_notebook_does_not_wait_for_ever() -> None:
+    display = _Display()
+    NotebookLine(display).close()
+    assert display.shown == ["no task has told its progress"]
