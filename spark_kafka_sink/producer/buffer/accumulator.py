@@ -67,7 +67,10 @@ class Accumulator:
 
         # Guarded by the lock, which is that of the session's state.
         self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        """Closed batches that were never sent, oldest first; read it while holding the lock."""
+        """Closed batches that were never sent, oldest first; read it while holding the lock.
+
+        Partitions are in the order in which they have their turn; all that were sent to are there.
+        """
         self.assigned_topics: set[str] = set()
         """Topics with rows that know their partition: what is unassigned of them goes first."""
         self._open: dict[TopicPartition, ProducerBatch] = {}
@@ -217,6 +220,10 @@ class Accumulator:
             batch.partition = partition
             self.quotas.change(partition, batch.held)
             self._events.partition_assigned(batch)
+
+    def put_last(self, partition: TopicPartition) -> None:
+        """All other queues have their turn before this one; call under the lock."""
+        self.queues[partition] = self.queues.pop(partition, deque())
 
     def complete(self, batch: ProducerBatch) -> None:
         """A batch is acknowledged or has failed: free its memory."""

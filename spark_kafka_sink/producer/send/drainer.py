@@ -40,8 +40,7 @@ class Drained:
     leader, or a broker tells of a topic that was replaced. `epoch_bumps`: partitions that send
     nothing until they have a new epoch. `unavailable`: brokers that owe an
     answer for so long that no unassigned batch goes there. `new_partitions` must be added to the
-    transaction before anything goes to them. `refused` is the first queue whose batch found no
-    room.
+    transaction before anything goes to them.
     """
 
     room: dict[int, int]
@@ -52,7 +51,6 @@ class Drained:
     stale: bool = False
     epoch_bumps: dict[TopicPartition, InFlightBatches] = field(default_factory=dict)
     new_partitions: list[TopicPartition] = field(default_factory=list)
-    refused: TopicPartition | None = None
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:
@@ -67,10 +65,9 @@ class Drained:
         room = self.room.get(leader, 0)
         return room > 0 and (size <= room or leader not in self.requests)
 
-    def close(self, leader: int, refused: TopicPartition) -> None:
-        """A batch of `refused` found no room in the request to its leader: nothing joins it."""
+    def close(self, leader: int) -> None:
+        """A batch found no room in the request to its leader: nothing joins it any more."""
         self.room[leader] = 0
-        self.refused = self.refused or refused
 
     def taken(self, topic: str) -> set[int]:
         """Partitions of a topic that a batch has joined for."""
@@ -98,8 +95,6 @@ class Drainer:
         self._breakers = session.breakers
         self._in_flight = context.in_flight
         self._transactions = session.transactions
-        self._turn = 0
-        self._resume_at: TopicPartition | None = None
         self._known: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, as the snapshot `_known` has them."""
@@ -120,27 +115,17 @@ class Drainer:
                     drained.stale |= queue.topic in cluster.topics
                 if queue.partition == UNASSIGNED:
                     drained.more |= self._drain_unassigned(queue, led, drained)
-        self._resume_at = drained.refused
         return drained
 
     def _waiting(self) -> list[TopicPartition]:
-        """Queues with something to send; the first is that for which there was no room last time.
+        """Queues with something to send, those first that something was taken of longest ago.
 
-        Without one they are rotated by one on each call, so that none starves.
+        So none starves, and what found no room in a request is the first in the next.
         """
         with self._accumulator.lock:
             queues = self._accumulator.queues
-            waiting = [each for each, queue in queues.items() if queue]
-            waiting += [
-                each
-                for each, batches in self._in_flight.items()
-                if batches.retry_queue and not queues.get(each)
-            ]
-        self._turn += 1
-        start = self._turn % len(waiting) if waiting else 0
-        if self._resume_at in waiting:
-            start = waiting.index(self._resume_at)
-        return waiting[start:] + waiting[:start]
+            retried = {each for each, batches in self._in_flight.items() if batches.retry_queue}
+            return [each for each, queue in queues.items() if queue or each in retried]
 
     def _led(self, cluster: Cluster, name: str) -> dict[int, int]:
         """The leader of each partition of a topic that has one; found once per snapshot."""
@@ -202,7 +187,7 @@ class Drainer:
         if batch is None:
             return False
         if not drained.fits(topic_partition, leader, batch.size):
-            drained.close(leader, topic_partition)
+            drained.close(leader)
             return True
         if not batches.retry_queue:
             self._accumulator.drain(batch, topic_partition)
@@ -231,6 +216,7 @@ class Drainer:
         self, batches: InFlightBatches, batch: ProducerBatch, leader: int, drained: Drained
     ) -> None:
         batches.sent(batch, leader)
+        self._accumulator.put_last(batch.partition)
         drained.add(batches, batch, leader)
 
     # Batches that have no partition yet.
@@ -310,6 +296,7 @@ class Drainer:
             return
         batches = self._context.batches_of(topic_partition)
         if self._may_send(batches, drained) and batches.takes_any(leader, drained.now):
+            self._accumulator.put_last(batch.partition)
             self._accumulator.drain(batch, topic_partition)
             self._take(batches, batch, leader, drained)
 

@@ -1,0 +1,37 @@
+"""Queues have their turn, however little room requests have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_kafka_sink.metrics.recorder import CloseReason
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import world
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 5])
+@pytest.mark.parametrize("partitions", [2, 3])
+def test_queues_have_their_turn_where_requests_have_room_for_one_batch(
+    partitions: int, in_flight: int
+) -> None:
+    """Rows without a partition lie beside those of another topic's partitions."""
+    cluster = FakeCluster(topics={"other": partitions, "t": 1})
+    options: dict[str, Any] = {
+        "max_request_size": 1_000,
+        "max_in_flight_requests_per_connection": in_flight,
+    }
+    with world(cluster, linger_ms=10**6, **options) as one:
+        for count in (1, 12):  # a partition's first batch goes alone
+            one.cluster.seen.clear()
+            for partition in range(partitions):
+                one.send_batches(count, partition, "other")
+            one.send_batches(count, None)
+            for place, _ in one.session._accumulator.open_batches():
+                with one.session._accumulator.lock:
+                    one.session._accumulator._close(place, CloseReason.FLUSH)
+            one.finish()
+        places = [place for seen in one.cluster.seen for place in seen.batches]
+        for start in range(0, len(places), partitions + 1):
+            assert len(set(places[start : start + partitions + 1])) == partitions + 1
