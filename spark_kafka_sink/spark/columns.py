@@ -50,6 +50,9 @@ def gather(
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        if held and size + batch.nbytes > MOST_GATHERED:
+            yield _together(held)
+            held, rows, size = [], 0, 0
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= wanted() or size + batch.nbytes > MOST_GATHERED:
@@ -62,8 +65,8 @@ def gather(
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
+    together = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together[0] if together else batches[0]  # no batch comes of empty ones
 
 
 def read_chunks(

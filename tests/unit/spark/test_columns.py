@@ -139,6 +139,19 @@ def test_large_arrow_batches_come_alone() -> None:
     assert [each.num_rows for each in gather(batches, lambda: 100)] == [1, 1, 1]
 
 
+def test_empty_arrow_batches_come_together() -> None:
+    empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.string())})
+    assert sum(batch.num_rows for batch in gather([empty, empty], lambda: 100)) == 0
+
+
+def test_a_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
+    small = pa.RecordBatch.from_arrays([huge(1, 10)], ["value"])
+    large = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
+    found = list(gather([small, small, large, small], lambda: 100))
+    assert [batch.num_rows for batch in found] == [2, 3, 1]
+    assert found[1] is large
+
+
 def test_an_error_names_row_spark_partition_and_key() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"value": ["a", "b"], "topic": ["t", None], "key": ["x", "y"]}
