@@ -26,7 +26,7 @@ _COLUMNS = ("partition", "persisted", "other", "batches", "encoded", "bytes sent
 def to_html(report: DeliveryCounters) -> str:
     """The report in one `div`; everything that comes from data is escaped."""
     facts = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<tr><th style='text-align:left;white-space:pre'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
         for name, text in summary_rows(report)
     )

@@ -113,7 +113,9 @@ def test_partitions_are_shown_by_size() -> None:
         ("t-2", "0", "0.00"),
         ("t-3", "0", "0.00"),
     ]
-    assert "<td>t-0</td><td>30,000</td><td>3.00</td>" in to_html(dry_run())
+    html = to_html(dry_run(*ALL))
+    assert "<td>t-0</td><td>30,000</td><td>3.00</td>" in html
+    assert "white-space:pre'>  gzip" in html, "codecs are indented"
 
 
 def test_a_dry_run_and_a_write_added_up_are_not_called_unsent() -> None:
