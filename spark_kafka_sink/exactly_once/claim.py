@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.exactly_once.transactional_id import acl_prefix
 from spark_kafka_sink.producer.transactions.errors import second_attempt_error
 from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
 
@@ -31,7 +32,7 @@ def claim(config: ProducerConfig, claim_id: str, timeout_ms: int, prefix: str) -
         KafkaProdError: max.block.ms has passed, or a right is missing.
     """
     with borrowed_client(config) as client:
-        admin = TransactionAdmin(client, prefix)
+        admin = TransactionAdmin(client, acl_prefix(prefix))
         deadline = client.deadline(config.max_block_ms / 1000)
         granted = admin.init_producer_id(claim_id, timeout_ms, deadline)
     if granted.epoch != FIRST_EPOCH:

@@ -35,6 +35,7 @@ class AclAdvisor:
         denials: what the metadata says of refused topics.
         dead_letter_topic: None where there is none.
         transactional_id: None where nothing is written in a transaction.
+        id_prefix: what the ids of all attempts begin with, where each has one of its own.
     """
 
     security: SecurityConfig
@@ -42,10 +43,15 @@ class AclAdvisor:
     denials: Callable[[], TopicDenials]
     dead_letter_topic: str | None = None
     transactional_id: str | None = None
+    id_prefix: str | None = None
 
     @classmethod
     def of(
-        cls, client: Client, dead_letter_topic: str | None, transactional_id: str | None = None
+        cls,
+        client: Client,
+        dead_letter_topic: str | None,
+        transactional_id: str | None = None,
+        id_prefix: str | None = None,
     ) -> AclAdvisor:
         """For a session on this client."""
         config, metadata = client.config, client.metadata
@@ -55,6 +61,7 @@ class AclAdvisor:
             denials=lambda: metadata.denials,
             dead_letter_topic=dead_letter_topic,
             transactional_id=transactional_id,
+            id_prefix=id_prefix,
         )
 
     @property
@@ -148,8 +155,10 @@ class AclAdvisor:
         if code == _CLUSTER:
             return Acl(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:
-            name = self.transactional_id or "<transactional.id>"
-            return Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+            kind, one = ResourceType.TRANSACTIONAL_ID, self.transactional_id
+            if self.id_prefix is not None:
+                return Acl(Operation.WRITE, kind, self.id_prefix, prefixed=True)
+            return Acl(Operation.WRITE, kind, one or "<transactional.id>")
         return _write(topic)
 
     def _on(self, acl: Acl) -> str:

@@ -75,7 +75,9 @@ def make_context(
             hint="leave kafka.enable.idempotence at true and kafka.acks at all",
         )
     transactional_id = None if transaction is None else transaction.transactional_id
-    acls = AclAdvisor.of(client, settings.dead_letters.dead_letter_topic, transactional_id)
+    id_prefix = None if transaction is None else transaction.id_prefix
+    dead_letter_topic = settings.dead_letters.dead_letter_topic
+    acls = AclAdvisor.of(client, dead_letter_topic, transactional_id, id_prefix)
     return SessionContext(
         client=client,
         producer_state=producer_state,

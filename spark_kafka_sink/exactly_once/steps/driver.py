@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, De
 from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
 from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
-from spark_kafka_sink.exactly_once.transactional_id import driver_id
+from spark_kafka_sink.exactly_once.transactional_id import acl_prefix, driver_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class Driver:
         self.client = client
         self.scope = scope
         self._config = config
-        self.admin = TransactionAdmin(client, scope.prefix)
+        self.admin = TransactionAdmin(client, acl_prefix(scope.prefix))
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
         self._chunks = 0

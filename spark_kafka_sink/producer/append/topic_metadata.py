@@ -184,8 +184,9 @@ class TopicMetadata:
             else "the brokers refuse the topic",
             topic=topic,
             error=error_name(code),
-            hint="create the topic, or correct its name; brokers create topics by themselves "
-            "only with auto.create.topics.enable=true and kafka.allow.auto.create.topics=true",
+            hint="correct the name, or create the topic: topic.create=true, or kafka-topics; "
+            "brokers create topics by themselves only with auto.create.topics.enable=true and "
+            "kafka.allow.auto.create.topics=true",
         )
 
     def _unreachable(self) -> BrokerUnavailableError:

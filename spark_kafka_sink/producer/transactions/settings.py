@@ -40,6 +40,8 @@ class TransactionSettings:
     two_phase: bool = False
     joined: JoinedTransaction | None = None
     """The transaction that is written in, where somebody else has begun it."""
+    id_prefix: str | None = None
+    """What the ids of all attempts begin with, for the ACL that an error names."""
 
     @property
     def first_id(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
-from spark_kafka_sink.exactly_once.transactional_id import ClaimId, TaskTransactionalId
+from spark_kafka_sink.exactly_once.transactional_id import ClaimId, TaskTransactionalId, acl_prefix
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class WritePlan:
             return TransactionSettings(
                 transactional_id=self.shared.transactional_id,
                 timeout_ms=self.timeout_ms,
+                id_prefix=acl_prefix(self.scope.prefix),
                 joined=JoinedTransaction(
                     producer=self.shared, claim_id=self._claim_id(query_id, batch, task)
                 ),
@@ -81,6 +82,7 @@ class WritePlan:
         return TransactionSettings(
             transactional_id=str(transactional_id),
             timeout_ms=self.timeout_ms,
+            id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )
 

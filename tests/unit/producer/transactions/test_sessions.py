@@ -196,6 +196,17 @@ def test_a_right_that_is_missing_is_named_when_the_coordinator_is_asked_for(one:
     assert f"--operation Write --transactional-id {ID}" in str(caught.value)
 
 
+@pytest.mark.parametrize("api", [FIND, INIT], ids=str)
+def test_a_right_is_asked_for_every_id_with_the_prefix(api: ApiKey) -> None:
+    settings = TransactionSettings(transactional_id=ID, timeout_ms=60_000, id_prefix="prefix-")
+    with world(cluster(2), transaction=settings) as one:
+        one.cluster.coordinator.trouble[api].append(Trouble(error=53))
+        one.send([b"v"])
+        with pytest.raises(AuthorizationError, match="id that begins with prefix- is") as caught:
+            one.finish()
+    assert "--transactional-id prefix- --resource-pattern-type prefixed" in str(caught.value)
+
+
 def test_a_timeout_that_brokers_do_not_allow_is_named(one: World) -> None:
     one.cluster.coordinator.max_timeout_ms = 59_999
     one.send([b"v"])

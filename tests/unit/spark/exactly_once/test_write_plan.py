@@ -75,6 +75,7 @@ def test_each_attempt_has_an_id_of_its_own() -> None:
     tasks = [TaskInfo(partition_id=3, task_attempt_id=each) for each in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first.transactional_id != second.transactional_id
+    assert first.id_prefix == "orders/"
     parsed = parse_task_id(first.transactional_id)
     assert parsed is not None
     assert (parsed.scope, parsed.query_id, parsed.batch) == (STREAM, "q", "5")
@@ -90,6 +91,7 @@ def test_all_attempts_of_a_task_claim_their_part_of_a_shared_transaction() -> No
     assert first == second
     assert first.joined is not None
     assert (first.transactional_id, first.joined.producer) == ("t", shared)
+    assert first.id_prefix == "orders/"
     assert first.joined.claim_id == f"orders/stream/q/5/{plan.nonce}/3"
 
 
