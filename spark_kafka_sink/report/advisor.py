@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MB = 1_000_000
 FEW_BATCHES = 20
 """Fewer batches than this say nothing about a setting."""
+WORTHWHILE = 0.05
+"""A share of the time below which nothing is advised."""
 SMALL_BATCH = 32 * 1024
 SMALL_LIMIT = 128 * 1024
 LONGEST_LINGER_MS = 1_000
@@ -49,6 +51,7 @@ class Direction(StrEnum):
     RAISE = "raise"
     LOWER = "lower"
     CHECK = "check"
+    SET = "set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ def advise(report: DeliveryCounters) -> list[Advice]:
 
 
 def _throttling(facts: PipelineFacts) -> Advice | None:
-    if facts.throttled < 0.05:
+    if facts.throttled < WORTHWHILE:
         return None
     return Advice(
         setting="the brokers' quota",
@@ -125,17 +128,17 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     more = best.us_per_record - now.us_per_record
     if fewer > MUCH:
         cost = f"for {more:,.2f} us more CPU a record" if more > 0 else "for less CPU"
-        effect = f"would send {fewer:,.1f} times fewer bytes {cost}"
+        effect = f"it would send {fewer:,.1f} times fewer bytes {cost}"
     elif fewer > 1 / MUCH and now.cpu_ns > 2 * best.cpu_ns:
-        effect = f"would send about as many bytes for {-more:,.2f} us less CPU a record"
+        effect = f"it would send about as many bytes for {-more:,.2f} us less CPU a record"
     else:
         return None
     return Advice(
-        setting="compression.type",
-        direction=Direction.CHECK,
+        setting=f"kafka.compression.type={best.codec}",
+        direction=Direction.SET,
         figure=f"{best.codec} makes {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to 1, of "
         f"{now.batches:,} batches that were tried",
-        sentence=f"kafka.compression.type={best.codec} {effect}",
+        sentence=effect,
     )
 
 
@@ -226,7 +229,7 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
     linger = facts.number("linger.ms") / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
-    if facts.compressing >= 0.6 or _ceiling(facts) is not None or facts.throttled >= 0.05:
+    if facts.compressing >= 0.6 or _ceiling(facts) is not None or facts.throttled >= WORTHWHILE:
         return None
     return Advice(
         setting="the brokers",
@@ -296,7 +299,7 @@ def _measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
         return None
     share = facts.report.records * MEASURING / facts.busy
-    if share < 0.02 or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
+    if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,

@@ -192,7 +192,8 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
 def _topic(parts: list[PartitionReport]) -> str:
     delivered = sum(part.as_intended for part in parts)
     lost = f", {_lost(parts):,} not known to be delivered" if _lost(parts) else ""
-    return f"{delivered:,} records in {_plural(len(parts), 'partition')}{lost}{_offsets(parts)}"
+    spread = f"{_plural(delivered, 'record')} in {_plural(len(parts), 'partition')}"
+    return f"{spread}{lost}{_offsets(parts)}"
 
 
 def _offsets(parts: list[PartitionReport]) -> str:

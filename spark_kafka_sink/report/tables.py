@@ -63,8 +63,7 @@ def print_comparison(
     for name in ("figure", *names, "change"):
         table.add_column(name, justify="left" if name == "figure" else "right", overflow="fold")
     for each in comparison.changes:
-        percent = "" if each.percent is None else f"{each.percent:+,.0f} %"
-        changed = percent if each.before != each.after else ""
+        changed = "" if each.percent is None else _percent(each.percent)
         table.add_row(
             each.name, _amount(each.before, each.unit), _amount(each.after, each.unit), changed
         )
@@ -74,6 +73,11 @@ def print_comparison(
         for row in comparison.settings:
             settings.add_row(*row)
         out.print(settings)
+
+
+def _percent(value: float) -> str:
+    """Empty where nothing is left of it after rounding."""
+    return f"{value:+,.0f} %" if round(value) else ""
 
 
 def _amount(value: float, unit: str) -> str:

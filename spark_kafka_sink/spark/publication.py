@@ -35,6 +35,10 @@ _LOG = logging.getLogger("spark_kafka_sink")
 STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
 STAYS_OUT = "the tasks that had finished would have written this"
 FAILED = "a task has failed or the write was cancelled: the exception that Spark raised says why"
+STOPPED = (
+    "a task has failed, or the query was stopped: without an exception in query.exception() it was "
+    "stopped, and the micro-batch is written again at the next start"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,8 @@ class Publication:
         `fate` says what has become of the rows that they delivered, where these don't stay.
         """
         fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
-        error = self.origin.error_file.take(self.batch_id) or FAILED
+        error = self.origin.error_file.take(self.batch_id)
+        error = error or (FAILED if self.batch_id is None else STOPPED)
         failed = replace(self._complete(report), status=WriteStatus.FAILED, error=error)
         summary = self._summary(Summary.FULL)
         _attempt(

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 
+_NONE_YET = "A write that is refused before its first task has no report."
+_NONE_YET_OF_QUERY = (
+    "A micro-batch of which no task has finished is known by the query's name alone where the "
+    "checkpoint is on no disk of the driver: give the query a queryName."
+)
+
+
 class NamedQuery(Protocol):
     """What is asked of a ``StreamingQuery``, with and without Spark Connect."""
 
@@ -55,7 +62,7 @@ def last_report(
         what = "write" if query is None else f"micro-batch of {_shown(query)}"
         raise ReportError(
             f"no {what} with format('kafkaprod') has ended in this Spark application yet",
-            hint="A write that is refused before its first task has no report.",
+            hint=_NONE_YET if query is None else _NONE_YET_OF_QUERY,
         )
     return found
 

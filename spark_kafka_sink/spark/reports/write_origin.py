@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+from spark_kafka_sink.spark.reports.checkpoint import query_id
 from spark_kafka_sink.spark.reports.error_file import ErrorFile
 from spark_kafka_sink.spark.session_conf import BATCH_ID, QUERY_ID, setting
 
@@ -27,6 +28,8 @@ class WriteOrigin:
     """When the write was planned, as `now` tells it; empty where that is unknown."""
     query_name: str = ""
     """The streaming query's name, empty without one."""
+    checkpoint: str = ""
+    """The option checkpointLocation of a stream."""
     error_file: ErrorFile = field(default_factory=ErrorFile)
     """Where the tasks leave what has failed them."""
 
@@ -39,7 +42,12 @@ class WriteOrigin:
     def of_stream(cls, stream: StreamIdentity) -> Self:
         """Of a micro-batch of a stream."""
         error_file = ErrorFile.of_micro_batches(stream)
-        return cls(started_at=now(), query_name=stream.query_name, error_file=error_file)
+        return cls(
+            started_at=now(),
+            query_name=stream.query_name,
+            checkpoint=stream.checkpoint,
+            error_file=error_file,
+        )
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """The report of the task that runs in this thread, with its query and micro-batch."""
@@ -61,6 +69,7 @@ class WriteOrigin:
             written_at=written_at,
             duration_ms=_milliseconds(started_at, written_at) if started_at else 0,
             query_name=report.query_name or self.query_name,
+            query_id=report.query_id or query_id(self.checkpoint),
             batch_id=report.batch_id if batch_id is None else batch_id,
         )
 

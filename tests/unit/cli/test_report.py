@@ -36,6 +36,8 @@ def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
     text = _run(one, two)
     assert "500 records/s" in text
     assert "+200 %" in text
+    (tmp_path / "batch-2.json").write_text(replace(REPORT, duration_ms=3001).to_json())
+    assert "0 %" not in _run(one, str(tmp_path / "batch-2.json"))
     changes = json.loads(_run(one, two, "--json"))["figures"]
     assert {
         name: value

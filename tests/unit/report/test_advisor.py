@@ -217,6 +217,7 @@ def test_small_rows_that_spark_measures_one_by_one() -> None:
     [
         (1_000_000, 131, 2**31 - 1),  # set already
         (100_000, 131, 67_108_864),  # too slow for the measuring to show
+        (500_000, 131, 67_108_864),  # 4.5% of the time
         (300_000, 2_000, 67_108_864),  # 10,000 such rows are 20 MB
         (2_000_000, 31, 0),  # not a write of Spark's
     ],

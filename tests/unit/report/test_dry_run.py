@@ -80,7 +80,7 @@ def test_the_block() -> None:
         "  trouble         0 retries, 0 split batches, throttled 0 ms, "
         "0 tasks on a later attempt\n"
         "  topic           t: 40,000 records in 4 partitions\n"
-        "  advice          check compression.type: kafka.compression.type=zstd would send 3.5 "
+        "  advice          set kafka.compression.type=zstd: it would send 3.5 "
         "times fewer bytes for 0.40 us more CPU a record (zstd makes 3.5 to 1, none 1.0 to 1, of "
         "2 batches that were tried)"
     )
@@ -146,9 +146,10 @@ def test_another_codec_is_advised_where_it_pays(
     configured: str, codecs: tuple[CodecCost, ...], advice: str | None
 ) -> None:
     found = advise(dry_run(*codecs, configured=configured))
-    assert [each.setting for each in found] == ([] if advice is None else ["compression.type"])
+    assert len(found) == (advice is not None)
     if advice is not None:
-        assert advice in found[0].sentence
+        codec, effect = advice.split(" ", 1)
+        assert f"set kafka.compression.type={codec}: it {effect}" in str(found[0])
 
 
 def test_a_small_sample_says_nothing() -> None:

@@ -49,7 +49,7 @@ def test_every_status_is_named() -> None:
     assert (
         "1 persisted, 2 possibly persisted, 3 not persisted, 4 sent without acknowledgement" in text
     )
-    assert "t: 1 records in 1 partition, 9 not known to be delivered" in text
+    assert "t: 1 record in 1 partition, 9 not known to be delivered" in text
 
 
 def test_nothing_sent_without_acks_counts_as_delivered() -> None:

@@ -156,6 +156,13 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
     assert running.written_at <= failed.written_at <= done.written_at
 
 
+def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: Path) -> None:
+    KafkaProdStreamWriter(_task(reportPath=str(tmp_path))).abort([None], 3)
+    error = _read(tmp_path / "batch-3.json").error
+    assert "or the query was stopped" in error
+    assert "written again at the next start" in error
+
+
 def test_a_place_that_cannot_be_written_to_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):
