@@ -60,6 +60,8 @@ class TopicMetrics:
 
     topic: str
     """The topic."""
+    partitions: int = 0
+    """Partitions that the topic has, those without records included; 0 where it is unknown."""
     retried_records: int = 0
     """Records of batches that were sent again, each time."""
     batch_size: Histogram = field(default_factory=Histogram)
@@ -100,6 +102,11 @@ class ProducerMetrics:
     """By name."""
     settings: tuple[tuple[str, str], ...] = ()
     """The options that shape the pipeline, by Kafka's names, for the advisor."""
+
+    @property
+    def topic_partitions(self) -> dict[str, int]:
+        """How many partitions each topic has; 0 where it is unknown."""
+        return {each.topic: each.partitions for each in self.topics}
 
     @property
     def batch_size(self) -> Histogram:
@@ -191,6 +198,8 @@ def _added(kind: type, parts: list[Any]) -> dict[str, Any]:
         values = [getattr(part, name) for part in parts]
         if type_name == "Histogram":
             added[name] = Histogram.merge_all(values)
+        elif name == "partitions":
+            added[name] = max(values)
         elif name not in (*_KEYS, "buffer_peak"):
             added[name] = sum(values)
     return added
@@ -217,4 +226,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _READERS[type_name](data[name]) for name, type_name in _columns(kind)}
+    """`partitions` of a topic is missing in older reports."""
+    return {
+        name: _READERS[type_name](data[name])
+        for name, type_name in _columns(kind)
+        if name in data or name != "partitions"
+    }

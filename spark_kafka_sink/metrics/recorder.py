@@ -95,11 +95,11 @@ class BrokerMeter:
 class TopicMeter:
     """One topic's batches; see `TopicMetrics`."""
 
-    __slots__ = ("batch_records", "batch_size", "retried_records", "topic")
+    __slots__ = ("batch_records", "batch_size", "partitions", "retried_records", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.retried_records = 0
+        self.partitions = self.retried_records = 0
         self.batch_size = HistogramBuilder()
         self.batch_records = HistogramBuilder()
 

@@ -170,7 +170,10 @@ class ProducerSession:
     def report(self, task: TaskInfo) -> DeliveryReport:
         """What was delivered where; complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        self._accumulator.pool.measure(self.context.report.meters)
+        meters = self.context.report.meters
+        self._accumulator.pool.measure(meters)
+        for name, meter in meters.topics.copy().items():
+            meter.partitions = self._topics.partition_count(name) or meter.partitions
         report = self.context.report.build(task, int(duration * 1000))
         return replace(report, poison=self.context.bad_rows.build()).of_task(task)
 

@@ -241,8 +241,8 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
 
 
 def _skew(facts: PipelineFacts) -> Advice | None:
-    largest = facts.largest_partition()
-    if largest is None or largest[1] < 3 or facts.batches < FEW_BATCHES:
+    largest = facts.largest_partition(FEW_BATCHES)
+    if largest is None or largest[1] < 3:
         return None
     part, excess = largest
     return Advice(

@@ -131,19 +131,22 @@ class PipelineFacts:
         """The share of the time in which brokers had asked for a pause."""
         return self.report.throttle_ms / 1000 / self.busy if self.busy else 0.0
 
-    def largest_partition(self) -> tuple[PartitionReport, float] | None:
+    def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
         """Of the topics with several partitions the one with most bytes, and its excess.
 
-        The excess is how many times the mean of its topic's partitions it has.
+        The excess is how many times the mean of its topic's partitions it has, empty ones included.
+        Topics with fewer `batches` don't count.
         """
+        known = self.metrics.topic_partitions
         found: tuple[PartitionReport, float] | None = None
-        for _, group in groupby(self.report.partitions, attrgetter("topic")):
+        for topic, group in groupby(self.report.partitions, attrgetter("topic")):
             parts = list(group)
             total = sum(part.bytes_uncompressed for part in parts)
-            if len(parts) < 2 or not total:
+            count = max(len(parts), known.get(topic, 0))
+            if count < 2 or not total or sum(part.batches for part in parts) < batches:
                 continue
             largest = max(parts, key=attrgetter("bytes_uncompressed"))
-            excess = largest.bytes_uncompressed * len(parts) / total
+            excess = largest.bytes_uncompressed * count / total
             if found is None or excess > found[1]:
                 found = largest, excess
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
@@ -129,12 +129,20 @@ def _size(report: DeliveryCounters) -> str:
 
 
 def _spread(report: DeliveryCounters) -> str:
-    topics = len({part.topic for part in report.partitions})
+    topics = {part.topic for part in report.partitions}
     batches = sum(part.batches for part in report.partitions)
     return (
-        f"{_plural(topics, 'topic')}, {_plural(len(report.partitions), 'partition')}, "
+        f"{_plural(len(topics), 'topic')}, {_partitions(report, report.partitions)}, "
         f"{_plural(batches, 'batch', 'batches')}, {_plural(report.tasks, 'task')}"
     )
+
+
+def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> str:
+    """How many were written to, and of how many where that is known and some were not."""
+    known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
+    whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
+    of = "" if whole == len(parts) else f"{len(parts):,} of "
+    return of + _plural(whole, "partition")
 
 
 def _time(report: DeliveryCounters, given_ms: int | None) -> str:
@@ -183,16 +191,16 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
         groups[part.topic].append(part)
     # Topics with something undelivered first, then the largest.
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
-    rows = [("topic", f"{topic}: {_topic(parts)}") for topic, parts in order[:TOPICS_SHOWN]]
+    rows = [("topic", f"{topic}: {_topic(report, parts)}") for topic, parts in order[:TOPICS_SHOWN]]
     if len(order) > TOPICS_SHOWN:
         rows.append(("", f"and {len(order) - TOPICS_SHOWN:,} more topics"))
     return rows
 
 
-def _topic(parts: list[PartitionReport]) -> str:
+def _topic(report: DeliveryCounters, parts: list[PartitionReport]) -> str:
     delivered = sum(part.as_intended for part in parts)
     lost = f", {_lost(parts):,} not known to be delivered" if _lost(parts) else ""
-    spread = f"{_plural(delivered, 'record')} in {_plural(len(parts), 'partition')}"
+    spread = f"{_plural(delivered, 'record')} in {_partitions(report, parts)}"
     return f"{spread}{lost}{_offsets(parts)}"
 
 

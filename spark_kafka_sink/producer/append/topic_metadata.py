@@ -75,6 +75,11 @@ class TopicMetadata:
                 self.await_expected()
         return tuple(cluster.topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
 
+    def partition_count(self, name: str) -> int:
+        """As far as is known now; 0 of an unknown topic."""
+        info = self._client.metadata.cluster.topics.get(name)
+        return 0 if info is None else info.partition_count
+
     def await_expected(self) -> None:
         """Wait until every topic is known that `expect` was asked about; raises as `lookup`."""
         if self._awaited:

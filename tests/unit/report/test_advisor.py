@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
-from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics
+from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
 from spark_kafka_sink.report.advisor import Advice, Direction, advise
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -181,6 +182,31 @@ def test_skew(sizes: tuple[int, ...], warned: bool) -> None:
     if warned:
         assert only(found) == ("the keys", Direction.CHECK)
         assert "t-0 got 90.0 MB, 3.0 times the mean" in found[0].figure
+
+
+def test_one_key_alone_counts_the_partitions_that_got_nothing() -> None:
+    topics = (TopicMetrics(topic="t", partitions=8),)
+    one = report(partitions=parts(180_000_000), topics=topics)
+    assert only(advise(one)) == ("the keys", Direction.CHECK)
+    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(one)[0].figure
+    assert "1 topic, 1 of 8 partitions, 200 batches" in summarize(one)
+    assert "1,000 records in 1 of 8 partitions" in summarize(one)
+    few = report(partitions=(replace(parts(180_000_000)[0], batches=3),), topics=topics)
+    assert advise(few) == []
+    assert advise(DeliveryReport.from_json(one.to_json())) == advise(one)
+
+
+def test_a_stored_report_without_the_count_of_partitions() -> None:
+    data = json.loads(report(topics=(TopicMetrics(topic="t", partitions=8),)).to_json())
+    del data["metrics"]["topics"][0]["partitions"]
+    assert DeliveryReport.from_json(json.dumps(data)).metrics.topic_partitions == {"t": 0}
+
+
+def test_the_count_of_partitions_is_the_highest_that_a_task_saw() -> None:
+    both = report(topics=(TopicMetrics(topic="t", partitions=4),)) + report(
+        topics=(TopicMetrics(topic="t", partitions=8),)
+    )
+    assert both.metrics.topic_partitions == {"t": 8}
 
 
 def test_tiny_tasks() -> None:

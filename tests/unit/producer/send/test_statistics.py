@@ -133,6 +133,7 @@ def test_retries_throttling_and_lost_requests_are_counted() -> None:
         metrics = report.metrics
     (broker,) = [b for b in metrics.brokers if b.node_id == 1]
     assert (report.retries, metrics.retried_records) == (2, 6)
+    assert metrics.topic_partitions == {"t": 4}
     assert (broker.tx, broker.rx, broker.tx_errors) == (3, 2, 1)
     assert (broker.connects, broker.disconnects) == (2, 1)
     assert (broker.throttle.count, broker.throttle.high, report.throttle_ms) == (2, 40, 40)
