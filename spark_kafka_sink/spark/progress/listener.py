@@ -6,6 +6,7 @@ import secrets
 import socket
 import time
 from contextlib import suppress
+from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _DATAGRAM = 4096
 """Bytes; those of tasks are much smaller."""
-_SILENT = 5
+_SILENT = 3
 """After so many intervals without a word a task is not counted as running."""
 
 
@@ -48,6 +49,8 @@ class ProgressListener:
             interval_s=interval_s,
         )
         self._show = show
+        self._shown: WriteProgress | None = None
+        """What was shown last, without its times; the listener's thread alone."""
         self._end = Event()
         self._lock = Lock()
         self._sum = ProgressSum()
@@ -74,12 +77,20 @@ class ProgressListener:
             now = time.monotonic()
             if now >= due and heard:
                 due = now + self.address.interval_s
-                self._show(self.latest)
+                self._tell()
         self._socket.setblocking(False)
         while self._hear():
             heard = True
         if heard:
-            self._show(self.latest)
+            self._tell(at_end=True)
+
+    def _tell(self, *, at_end: bool = False) -> None:
+        """Show what is known, unless that was shown already and nothing runs, or all is over."""
+        found = self.latest
+        counts = replace(found, seconds=0.0, rate=0.0)
+        if counts != self._shown or (found.running and not at_end):
+            self._show(found)
+        self._shown = counts
 
     def _hear(self) -> bool:
         """Take a datagram; whether there was one of a task."""

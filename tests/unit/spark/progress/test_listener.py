@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,6 +28,23 @@ def test_the_end_of_a_task_is_heard_before_the_listener_closes() -> None:
         assert sum(batch.num_rows for batch in reporter.watch([BATCH, BATCH])) == 6
     listener.close()
     assert (shown[-1].rows, shown[-1].running, shown[-1].ended) == (6, 0, 1)
+
+
+def test_the_end_is_shown_once() -> None:
+    ends: list[WriteProgress] = []
+    seen = Event()
+
+    def show(progress: WriteProgress) -> None:
+        if progress.ended:
+            ends.append(progress)
+            seen.set()
+
+    listener = ProgressListener("127.0.0.1", 0.05, show)
+    with TaskReporter(listener.address, TASK) as reporter:
+        list(reporter.watch([BATCH]))
+    assert seen.wait(60)
+    listener.close()
+    assert len(ends) == 1
 
 
 def test_nobody_watches() -> None:
