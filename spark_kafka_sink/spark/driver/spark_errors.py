@@ -7,7 +7,12 @@ asks the data source has a hint here that Spark can't give.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.error_text import parse_error
@@ -16,12 +21,8 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
 _REFUSALS: Final = (
-    (
-        re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod"),
-        "Spark does not know format('kafkaprod') in this thread",
-        "call register(spark) in it; if that fails, PYSPARK_PYTHON must name one with the package",
-    ),
     (
         re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
         "Spark writes to a Python data source in the mode append alone",
@@ -76,7 +77,40 @@ def _chain(exception: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refused(text: str) -> KafkaProdError | None:
+    if _NOT_FOUND.search(text):
+        return _not_found()
     for look, message, hint in _REFUSALS:
         if look.search(text):
             return ConfigError(message, hint=hint)
     return None
+
+
+def _not_found() -> KafkaProdError:
+    """Spark looks with another Python than this one, or in a thread without an active session."""
+    name, taken = _python_of_spark()
+    if threading.current_thread() is threading.main_thread() and _is_another(taken):
+        return ConfigError(
+            f"Spark looks for format('kafkaprod') with {taken}, which may lack the package",
+            hint=f"set {name}={sys.executable} before the driver starts",
+        )
+    return ConfigError(
+        "Spark does not know format('kafkaprod') in this thread",
+        hint="call register(spark) in it; if that fails, PYSPARK_PYTHON must name one with the "
+        "package",
+    )
+
+
+def _python_of_spark() -> tuple[str, str]:
+    """The variable that says it, and the Python that looks for data sources.
+
+    As `PythonUtils.defaultPythonExec` of Spark: PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON, python3.
+    """
+    for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
+        if named := os.environ.get(name):
+            return name, shutil.which(named) or named
+    return "PYSPARK_PYTHON", shutil.which("python3") or "python3"
+
+
+def _is_another(python: str) -> bool:
+    """Whether it is not of this interpreter's folder; links of virtual environments stay links."""
+    return Path(python).absolute().parent != Path(sys.executable).absolute().parent

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
 import pytest
 from pyspark.errors import PySparkException
 
 from spark_kafka_sink import ColumnError, ConfigError, UnknownTopicError, error_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TASK = """An error occurred while calling o62.save.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 \
@@ -40,7 +47,6 @@ def test_one_of_ours_is_the_answer_and_so_is_a_cause() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. Make", "register"),
         (
             '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "kafkaprod" cannot be written',
             "append",
@@ -53,6 +59,45 @@ def test_what_spark_refuses_has_a_hint(text: str, hint: str) -> None:
     error = error_of(PySparkException(f"{text}. SQLSTATE: 0A000"))
     assert isinstance(error, ConfigError)
     assert hint in (error.hint or "")
+
+
+NOT_FOUND = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. Make sure"
+
+
+@pytest.mark.parametrize("variable", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
+def test_a_script_hears_which_python_spark_takes(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    monkeypatch.setenv(variable, "/elsewhere/python3")
+    error = error_of(PySparkException(NOT_FOUND))
+    assert error is not None
+    assert "/elsewhere/python3" in str(error)
+    assert error.hint == f"set {variable}={sys.executable} before the driver starts"
+
+
+def test_without_a_name_spark_takes_the_first_python3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = tmp_path / "python3"
+    first.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(variable, raising=False)
+    error = error_of(PySparkException(NOT_FOUND))
+    assert error is not None
+    assert str(first) in str(error)
+    assert (error.hint or "").startswith("set PYSPARK_PYTHON=")
+
+
+def test_a_thread_is_told_of_register_whatever_python_spark_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/elsewhere/python3")
+    with ThreadPoolExecutor(1) as pool:
+        error = pool.submit(error_of, PySparkException(NOT_FOUND)).result()
+    assert error is not None
+    assert "register(spark)" in (error.hint or "")
 
 
 def test_another_error_is_none_of_ours() -> None:
