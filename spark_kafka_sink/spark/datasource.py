@@ -138,6 +138,7 @@ class KafkaProdDataSource(DataSource):
             check_security(config.producer, of_stream=True)
             check_report_folder(config)
             check_brokers(config, contract, of_stream=True)
+            origin.note_plan()
         if config.exactly_once.exactly_once:
             check_stream_options(config, write_options(schema, self.options))
             if _planning():

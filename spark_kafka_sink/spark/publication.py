@@ -97,12 +97,20 @@ class Publication:
         fate = fate or (STAYS_OUT if self.config.dry_run else STAYS)
         error = self.origin.error_file.take(self.batch_id)
         error = error or (FAILED if self.batch_id is None else STOPPED)
-        failed = replace(self._complete(report), status=WriteStatus.FAILED, error=error)
+        failed = replace(
+            self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
+        )
         summary = self._summary(Summary.FULL)
         _attempt(
             "the summary can't be shown", lambda: self._say(f"failed; {fate}", failed, summary)
         )
         self._keep(failed)
+
+    def _started(self, report: DeliveryReport) -> DeliveryReport:
+        """With the time of its plan, which only finished tasks tell of a micro-batch."""
+        if report.started_at or self.batch_id is None:
+            return report
+        return replace(report, started_at=self.origin.error_file.planned_at())
 
     def _summary(self, usual: Summary) -> Summary:
         wanted = self.config.summary

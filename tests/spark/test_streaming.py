@@ -102,7 +102,10 @@ def test_a_failed_batch_is_written_again(
     with pytest.raises(StreamingQueryException, match="UNKNOWN_TOPIC_OR_PARTITION"):
         stream.run(stream.files(), **options)
     assert [report.status for report in stream.reports()] == [WriteStatus.FAILED]
-    assert last_report() == stream.reports()[0]
+    (failed,) = stream.reports()
+    assert last_report() == last_report(failed.query_id) == failed
+    assert failed.query_id
+    assert failed.duration_ms > 0
     create_topics(real_kafka, [unique_topic])
     stream.put("1.txt", ["c"])
     stream.run(stream.files(), **options)

@@ -49,6 +49,11 @@ class WriteOrigin:
             error_file=error_file,
         )
 
+    def note_plan(self) -> None:
+        """Let `abort` know when a micro-batch was planned, where streams can be told apart."""
+        if self.query_name or self.checkpoint:
+            self.error_file.note_plan(self.started_at)
+
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """The report of the task that runs in this thread, with its query and micro-batch."""
         batch = setting(BATCH_ID)

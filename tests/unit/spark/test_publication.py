@@ -157,8 +157,16 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
 
 
 def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: Path) -> None:
-    KafkaProdStreamWriter(_task(reportPath=str(tmp_path))).abort([None], 3)
-    error = _read(tmp_path / "batch-3.json").error
+    task = _task(reportPath=str(tmp_path))
+    planned = "2026-01-02T03:04:05.000+00:00"
+    file = ErrorFile(str(tmp_path / "session"), "q", of_stream=True)
+    file.note_plan(planned)
+    task.origin = WriteOrigin(error_file=file)
+    KafkaProdStreamWriter(task).abort([None], 3)
+    report = _read(tmp_path / "batch-3.json")
+    assert report.started_at == planned
+    assert report.duration_ms > 0
+    error = report.error
     assert "or the query was stopped" in error
     assert "written again at the next start" in error
 
