@@ -41,7 +41,7 @@ def assert_written(
         ConfigError: chispa is not installed, or there is neither a topic nor a column `topic`.
         UnknownTopicError: there is no such topic.
     """
-    compare = import_extra("testing", "chispa", "assert_written()").assert_df_equality
+    chispa_package = import_extra("testing", "chispa", "assert_written()")
     names = [name for name in COMPARED if name in frame.columns]
     if topic is not None:
         topics = [topic]
@@ -60,4 +60,8 @@ def assert_written(
         for each in (found, frame)
     )
     settings = {"ignore_row_order": True, "ignore_nullable": True, "ignore_metadata": True}
-    compare(written, wanted, **{**settings, **chispa})
+    try:
+        chispa_package.assert_df_equality(written, wanted, **{**settings, **chispa})
+    except (chispa_package.DataFramesNotEqualError, chispa_package.SchemasNotEqualError) as error:
+        error.add_note("df1 is what the broker has, df2 the frame that was wanted")
+        raise

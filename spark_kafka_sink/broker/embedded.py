@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_SHOWN_TOPICS: Final = 20
 RUN_SECONDS: Final = 10.0
 """How long `run` waits for the broker's thread."""
 
@@ -251,7 +252,13 @@ class EmbeddedBroker(SecurityControls):
 def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
     found = cluster.topics.named(topic)
     if found is None:
-        raise UnknownTopicError("there is no such topic", topic=topic, hint="Create it first")
+        names = sorted(each.name for each in cluster.topics.all())
+        shown = ", ".join(names[:_SHOWN_TOPICS]) + ("" if len(names) <= _SHOWN_TOPICS else " …")
+        raise UnknownTopicError(
+            "there is no such topic",
+            topic=topic,
+            hint=f"The broker has: {shown or 'no topic'}",
+        )
     return list(found.partitions)
 
 

@@ -58,11 +58,13 @@ def doctor(
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that each step may take.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds that each step may take.")
     ] = SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check the way to Kafka: name, TCP, TLS, login, brokers, topic, rights, a record.
+    """Check the way to Kafka, step by step.
+
+    The steps are name, TCP, TLS, login, brokers, topic, rights and a record.
 
     Ends with status 0 where a write would work, also with warnings, and with 1 where it would not.
     """

@@ -70,9 +70,12 @@ def demo(
         str | None, typer.Option(help="A Kafka to write to, instead of the embedded broker.")
     ] = None,
     topic: Annotated[str, typer.Option(help="Topic to write to; made if missing.")] = "flights",
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 4,
+    partitions: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="Partitions of the topic.")
+    ] = 4,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many flights, not all 336,776.")
+        int | None,
+        typer.Option(min=1, metavar="NUMBER", help="Only so many flights, not all 336,776."),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -89,10 +92,10 @@ def demo(
     ] = None,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Write the flights of 2013 with Spark, read them back with another client, and check.
+    """Write the flights of 2013 with Spark, and check them.
 
-    The other client is librdkafka: it takes a truststore as PEM and a key store as PEM or PKCS12,
-    no JKS, and needs Read on the topic and on the group kafkaprod-demo.
+    Another client reads them back: librdkafka. It takes a truststore as PEM and a key store as PEM
+    or PKCS12, no JKS, and needs Read on the topic and on the group kafkaprod-demo.
     """
     try:
         kafka = kafka_options(config, option or ())

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = SECONDS
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Seconds in which a broker must answer.")
+    float,
+    typer.Option(
+        "--timeout", min=0.1, metavar="SECONDS", help="Seconds in which a broker must answer."
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ def report(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Show a delivery report as tables, or two of them side by side."""
+    """Show a delivery report, or compare two."""
     try:
         found = DeliveryReport.read(_path(place))
         against = None if other is None else DeliveryReport.read(_path(other))

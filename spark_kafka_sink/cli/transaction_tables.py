@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,10 @@ WIDTH = 160
 
 
 def console() -> Console:
-    """As wide as the terminal; where there is none, wide enough that little is folded."""
+    """As wide as the terminal or COLUMNS; without either wide enough that little is folded."""
     found = Console()
-    return found if found.is_terminal else Console(width=WIDTH)
+    known = found.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
+    return found if known else Console(width=WIDTH)
 
 
 def transactions_table(overview: Overview) -> Table:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 transactions = typer.Typer(
     no_args_is_help=True,
-    help="Look at the transactions of writes with deliveryGuarantee=exactly-once, and end them.",
+    help="Look at the transactions of exactly once, and end them.",
 )
 
 
@@ -68,9 +68,16 @@ class TransactionArguments:
 @transactions.command("list")
 @command
 def list_open(where: TransactionArguments) -> None:
-    """Show the open transactions, and the partitions in which they hold readers back."""
+    """Show the open transactions, and where readers wait for them."""
     with _operator(where) as operator:
         overview = operator.overview()
+        known = overview.transactions or operator.records()
+    if not known:
+        typer.echo(
+            f"Nothing is known of the prefix {where.prefix}: no transaction is open, and the "
+            f"decision log {where.decision_log_topic} does not name it."
+        )
+        return
     out = console()
     out.print(transactions_table(overview))
     if overview.partitions:
@@ -85,7 +92,7 @@ def describe(
         str | None, typer.Argument(help="One transaction; without it the whole decision log.")
     ] = None,
 ) -> None:
-    """Show what the decision log says, or all that is known of one transaction."""
+    """Show the decision log, or one transaction."""
     with _operator(where) as operator:
         if transactional_id is None:
             console().print(records_table(operator.records()))
@@ -106,7 +113,10 @@ def commit(
         ),
     ] = None,
 ) -> None:
-    """Commit what is decided and not done, as the next driver would. It stops no query."""
+    """Commit what is decided and not done, as the next driver would.
+
+    It stops no query.
+    """
     with _operator(where) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
     for each in finished:
@@ -134,7 +144,10 @@ def abort(
         ),
     ] = False,
 ) -> None:
-    """Abort orphans: open transactions that nobody can decide any more. Never what is decided."""
+    """Abort orphans, never what is decided.
+
+    Orphans are open transactions that nobody can decide any more.
+    """
     with _operator(where) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)
     for name, code in codes.items():

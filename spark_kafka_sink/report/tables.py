@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from spark_kafka_sink.report.dry_run import (
     dry_run_title,
     partition_rows,
 )
+from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.metrics.histogram import Histogram
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.figures import Comparison
-    from spark_kafka_sink.report.partition_report import PartitionReport
 
 MAX_PARTITIONS = 50
 """Rows of partitions; those with failures come first."""
@@ -92,9 +93,10 @@ def _nothing_to_advise(report: DeliveryReport) -> str:
 
 
 def _console() -> Console:
-    """As wide as the terminal; where there is none, wide enough that nothing is folded."""
+    """As wide as the terminal or COLUMNS; without either wide enough that nothing is folded."""
     console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
+    known = console.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
+    return console if known else Console(width=WIDTH)
 
 
 def _totals(report: DeliveryReport) -> Table:
@@ -184,19 +186,34 @@ def _partitions(report: DeliveryReport) -> Table:
     left_out = len(report.partitions) - len(chosen)
     caption = f"and {left_out:,} more partitions" if left_out else None
     table = Table(title="Partitions", caption=caption)
-    table.add_column("topic-partition", overflow="fold")
-    for name in ("persisted", "possibly", "not", "sent", "batches", "bytes sent", "offsets"):
+    table.add_column("partition", overflow="fold")
+    rows = [_partition_cells(part) for part in chosen]
+    zero = _partition_cells(PartitionReport(topic="", partition=0))
+    shown = [
+        name
+        for name, empty in zero.items()
+        if name == "persisted" or any(cells[name] != empty for cells in rows)
+    ]
+    for name in shown:
         table.add_column(name, justify="right", overflow="fold")
-    for part in chosen:
-        table.add_row(
-            place_name(part.topic, part.partition),
-            *(f"{n:,}" for n in (part.persisted, part.possibly_persisted, part.not_persisted)),
-            f"{part.sent:,}",
-            f"{part.batches:,}",
-            size_text(part.bytes_sent),
-            "" if part.first_offset is None else f"{part.first_offset:,}..{part.last_offset:,}",
-        )
+    for part, cells in zip(chosen, rows, strict=True):
+        table.add_row(place_name(part.topic, part.partition), *(cells[name] for name in shown))
     return table
+
+
+def _partition_cells(part: PartitionReport) -> dict[str, str]:
+    """A partition's columns; those that are empty in all partitions are left out."""
+    return {
+        "persisted": f"{part.persisted:,}",
+        "possibly": f"{part.possibly_persisted:,}",
+        "not": f"{part.not_persisted:,}",
+        "sent": f"{part.sent:,}",
+        "batches": f"{part.batches:,}",
+        "bytes": size_text(part.bytes_sent),
+        "offsets": ""
+        if part.first_offset is None
+        else f"{part.first_offset:,}..{part.last_offset:,}",
+    }
 
 
 def _dry_run_partitions(report: DeliveryReport) -> Table:

@@ -60,7 +60,7 @@ def name_of(result: TaskResult) -> str:
 
 
 def test_where_nothing_is_open_nothing_is_done(query: Writes) -> None:
-    assert "Open transactions: 0" in output(query, "list")
+    assert f"Nothing is known of the prefix {query.scope.prefix}" in output(query, "list")
     assert "Decision log: 0 scopes" in output(query, "describe")
     assert output(query, "commit") == "Nothing is decided that is not done.\n"
     assert output(query, "abort") == "Nothing is open that may be aborted.\n"

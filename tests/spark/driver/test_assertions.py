@@ -26,7 +26,8 @@ def test_what_was_written_is_compared_with_a_frame(
     writer.option("kafka.bootstrap.servers", embedded_broker.bootstrap_servers).save()
     assert_written(frame, embedded_broker)
     assert_written(frame.select("value"), embedded_broker, "asserted")
-    with pytest.raises(DataFramesNotEqualError):
+    with pytest.raises(DataFramesNotEqualError) as found:
         assert_written(frame.where("id > 0"), embedded_broker, "asserted")
+    assert found.value.__notes__ == ["df1 is what the broker has, df2 the frame that was wanted"]
     with pytest.raises(ConfigError, match="no column `topic`"):
         assert_written(frame.drop("topic"), embedded_broker)

@@ -13,6 +13,8 @@ from spark_kafka_sink.report.partition_report import PartitionReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 REPORT = DeliveryReport(
     tasks=1,
     partitions=(PartitionReport(topic="events", partition=0, persisted=1500),),
@@ -44,6 +46,27 @@ def test_a_file_a_folder_and_two_of_them(tmp_path: Path) -> None:
         for name, value in next(c for c in changes if c["name"] == "whole write").items()
         if name != "percent"
     } == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
+
+
+def test_eighty_columns_hold_the_partitions_of_a_good_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = PartitionReport(
+        topic="web-events",
+        partition=11,
+        persisted=12_345_678,
+        batches=1234,
+        bytes_sent=123_456_789,
+        first_offset=12_345_678,
+        last_offset=24_691_355,
+    )
+    (tmp_path / "report.json").write_text(replace(REPORT, partitions=(part,)).to_json())
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = _run(str(tmp_path / "report.json")).splitlines()
+    assert max(map(len, lines)) <= 80
+    row = next(line for line in lines if "web-events-11" in line)
+    assert "12,345,678..24,691,355" in row
+    assert not [line for line in lines if "possibly" in line]
 
 
 def test_a_place_without_a_report(tmp_path: Path) -> None:
