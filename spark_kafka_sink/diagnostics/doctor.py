@@ -20,6 +20,7 @@ from spark_kafka_sink.diagnostics.connecting import (
 from spark_kafka_sink.diagnostics.examination import connect, judge_topics
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
+from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.security.principal import principal_of
 
@@ -117,7 +118,10 @@ class Doctor:
             yield brokers
             if brokers.severity is Severity.ERROR:
                 return
-            yield from self._examine_topics(client)
+            of_ids = judge_transactional_ids(client, self.intent.config, self.seconds)
+            yield from of_ids
+            if all(each.severity is not Severity.ERROR for each in of_ids):
+                yield from self._examine_topics(client)
 
     def _examine_brokers(self, client: BlockingClient) -> Finding:
         """Whether every broker answers at the address that it has announced."""

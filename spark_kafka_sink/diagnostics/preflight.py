@@ -22,6 +22,7 @@ from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics.examination import Intent, connect, create_topic, judge_topics
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.quiet_log import quiet_log
+from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +86,9 @@ def examine(intent: Intent) -> list[Finding]:
             return [_with_way_out(failure)]
         left = max(seconds - (client.now() - start), _LEAST_S)
         create_topic(client, config)
-        return judge_topics(client, intent, left)
+        found = judge_topics(client, intent, left)
+        left = max(seconds - (client.now() - start), _LEAST_S)
+        return found + judge_transactional_ids(client, config, left)
 
 
 def _with_way_out(failure: Finding) -> Finding:
@@ -119,6 +122,7 @@ class _Subject:
     dry_run: bool
     dead_letters: DeadLetterPolicy
     use_timestamp_column: bool
+    transactional_id_prefix: str
     has_key: bool | None
 
     @classmethod
@@ -132,6 +136,7 @@ class _Subject:
             config.dry_run,
             config.dead_letters,
             config.use_timestamp_column,
+            config.exactly_once.transactional_id_prefix,
             intent.has_key,
         )
 

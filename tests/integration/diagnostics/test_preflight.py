@@ -44,6 +44,22 @@ def test_what_is_found_out_before_a_write() -> None:
         assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.WARNING, False)]
 
 
+@pytest.mark.parametrize("operation", ["Write", "Describe"])
+def test_rights_on_transactional_ids_are_looked_at(operation: str) -> None:
+    wanted = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "x"}
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        kafka.deny("*", operation, transactional_id="x/*")
+        servers = kafka.bootstrap_servers
+        other = found_with(servers, {**wanted, "transactionalIdPrefix": "y"})
+        assert problems(other) == problems(found_with(servers, {})) == []
+        assert "begins with y/ is allowed" in other[-1].text
+        (denied,) = (
+            each for each in found_with(servers, wanted) if each.severity is Severity.ERROR
+        )
+        assert denied.step is Step.PERMISSIONS
+        assert "--transactional-id x/ --resource-pattern-type prefixed" in (denied.hint or "")
+
+
 def test_a_dry_run_creates_no_topic() -> None:
     wanted = {"topic": "new", "topic__create": "true", "topic__partitions": "3", "dryRun": "true"}
     with EmbeddedBroker(topics={"t": 1}) as kafka:

@@ -1,0 +1,60 @@
+"""Whether transactional ids under the prefix may be used, as exactly-once needs.
+
+Brokers tell no operations on transactional ids as they do for topics (KIP-430). So the coordinator
+of an id that nobody uses is asked to abort its transaction: it looks at the rights first, and there
+is nothing to abort. Nothing is left on the brokers, as InitProducerId would. Source:
+``KafkaApis.handleEndTxnRequest``, ``TransactionCoordinator.endTransaction``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
+from spark_kafka_sink.diagnostics.connecting import step_of_error
+from spark_kafka_sink.diagnostics.finding import Finding, Step
+from spark_kafka_sink.diagnostics.topics import guide_of
+from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.security.acl import Acl, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.config.model import SinkConfig
+
+_NAME: Final = "kafkaprod-doctor"
+"""Behind the prefix; no scope's name."""
+_DENIED: Final = ErrorCode.transactional_id_authorization_failed
+_ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
+
+
+def judge_transactional_ids(
+    client: BlockingClient, config: SinkConfig, seconds: float
+) -> list[Finding]:
+    """One finding with exactly-once, else none; none either where the coordinator does not tell."""
+    wanted = config.exactly_once
+    if not wanted.exactly_once or config.dry_run:
+        return []
+    prefix = f"{wanted.transactional_id_prefix}/"
+    nobody = OpenTransaction(
+        transactional_id=f"{prefix}{_NAME}", producer_id=0, epoch=0, version=TransactionVersion.V1
+    )
+    try:
+        codes = TransactionAdmin(client).end(
+            [nobody], commit=False, deadline=client.deadline(seconds)
+        )
+    except KafkaProdError as error:
+        return [Finding.warning(step_of_error(error), error, local=True)]
+    code = codes[nobody.transactional_id]
+    guide = guide_of(config.producer)
+    acl = Acl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
+    if code in _ALLOWED:
+        return [Finding.ok(Step.PERMISSIONS, f"{acl} is allowed to {guide.principal}")]
+    if code != _DENIED:
+        return []
+    error = AuthorizationError(
+        f"{acl} is denied to {guide.principal}", error=error_name(code), hint=guide.grant(acl)
+    )
+    return [Finding.failure(Step.PERMISSIONS, error)]
