@@ -28,6 +28,7 @@ from spark_kafka_sink.diagnostics.topic_settings import SETTINGS, judge_settings
 from spark_kafka_sink.diagnostics.topics import (
     Creation,
     TopicFacts,
+    judge_partitions,
     judge_topic,
     missing_in_dry_run,
 )
@@ -151,6 +152,8 @@ def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
     if missing and intent.config.dry_run and facts.name not in dict(intent.config.assumed_topics):
         return [missing_in_dry_run(facts.name)]
     found = [judge_topic(facts, producer)]
+    if facts.name == intent.config.topic:
+        found += judge_partitions(facts, intent.config.topic_creation.partitions)
     if facts.exists:
         found += judge_settings(facts, intent.config, intent.has_key)
         found.append(judge_permissions(facts, producer))

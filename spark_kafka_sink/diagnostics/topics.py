@@ -105,6 +105,21 @@ def judge_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     return Finding.warning(Step.TOPIC, refused)
 
 
+def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
+    """Whether a topic that exists has as many partitions as topic.partitions says, if it does."""
+    found = 0 if facts.description is None else len(facts.description.partitions)
+    if not facts.exists or wanted in {None, found}:
+        return []
+    error = ConfigError(
+        f"topic {facts.name} exists already, with {_count(found, 'partition')}, and stays as it "
+        f"is: topic.partitions={wanted} has no effect",
+        topic=facts.name,
+        hint=f"Set topic.partitions={found} or leave it out, or change the topic: kafka-topics "
+        "--alter --partitions can raise the number",
+    )
+    return [Finding.warning(Step.TOPIC, error)]
+
+
 def missing_in_dry_run(name: str) -> Finding:
     """A topic that does not exist, and is not created either."""
     error = UnknownTopicError(

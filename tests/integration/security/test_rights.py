@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import (
@@ -15,7 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.finding import Severity
+from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 from tests.integration.support.producing import numbered, produce
 from tests.integration.support.transactions import settings, transaction
 from tests.support.clients.foreign import count
@@ -143,3 +149,23 @@ def test_a_user_without_a_right_to_transactions(kafka: SecuredKafka, unique_topi
         producer.flush()
         assert producer.transaction is not None
         assert producer.abort_transaction(SOON_S)
+
+
+def test_what_preflight_tells_of_transactional_ids(kafka: SecuredKafka) -> None:
+    login = {**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)}
+    door = Door(name=User.CAROL, listener=Listener.SASL_SSL, options=login)
+    prefix = f"preflight-{uuid4().hex}"
+    options = {f"kafka.{name}": value for name, value in door.java_options(kafka).items()}
+    options |= {"kafka.bootstrap.servers": kafka.servers(door.listener), "topic": "t"}
+    options |= {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": prefix}
+    config = SinkConfig.parse(options)
+    with BlockingClient(config.producer) as client:
+        (denied,) = judge_transactional_ids(client, config, SOON_S)
+        assert denied.kafka_error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+        grant_write(kafka, User.CAROL, f"{prefix}/kafkaprod-doctor")
+        (allowed,) = judge_transactional_ids(client, config, SOON_S)
+        left = TransactionAdmin(client).describe(
+            [f"{prefix}/kafkaprod-doctor"], client.deadline(SOON_S)
+        )
+    assert allowed.severity is Severity.OK
+    assert left == {}
