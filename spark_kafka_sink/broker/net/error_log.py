@@ -27,6 +27,7 @@ EXPECTED_ERRORS: Final = frozenset(
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
         ErrorCode.concurrent_transactions,
+        ErrorCode.invalid_producer_id_mapping,
         ErrorCode.leader_not_available,
         ErrorCode.member_id_required,
         ErrorCode.not_coordinator,
