@@ -48,7 +48,7 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(name: str, known: Mapping[str, str]) -> str:
-    """The name with its prefix.
+    """The name with its prefix; among a sink's options also one that is like none.
 
     Raises:
         ConfigError: nobody knows the name, which had no prefix.
@@ -57,6 +57,8 @@ def _named(name: str, known: Mapping[str, str]) -> str:
         return name
     if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
         meant = nearest(name, [*RECOGNISED, *known.values()])
+        if known and meant is None:
+            return name  # as in a write, which warns of it
         raise ConfigError(
             f"unknown option {shown_name(name)}",
             hint=f"Did you mean {meant}?" if meant else "It is not a Kafka producer option.",
