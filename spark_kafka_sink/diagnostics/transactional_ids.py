@@ -54,7 +54,7 @@ def judge_transactional_ids(
         return [Finding.ok(Step.PERMISSIONS, f"{acl} is allowed to {guide.principal}")]
     if code != _DENIED:
         return []
-    error = AuthorizationError(
+    denied = AuthorizationError(
         f"{acl} is denied to {guide.principal}", error=error_name(code), hint=guide.grant(acl)
     )
-    return [Finding.failure(Step.PERMISSIONS, error)]
+    return [Finding.failure(Step.PERMISSIONS, denied)]
