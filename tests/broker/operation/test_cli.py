@@ -147,7 +147,8 @@ def test_a_report_is_shown(tmp_path: Path) -> None:
         assert text in shown.stdout
 
 
-def test_a_report_is_shown_with_advice(tmp_path: Path) -> None:
+def test_a_report_is_shown_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     builder = ReportBuilder()
     builder.meters.settings = (("batch.size", "16384"),)
     builder.throttled(900)
