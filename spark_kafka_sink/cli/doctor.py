@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from spark_kafka_sink.cli.failure import fail
-from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.kafka_options import OptionsFile, kafka_options
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP
@@ -45,10 +45,7 @@ def doctor(
             "useTimestampColumn=true; may be given more than once.",
         ),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
-    ] = None,
+    config: OptionsFile = None,
     produce: Annotated[
         bool | None,
         typer.Option(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.shown import shown_name
@@ -15,7 +18,20 @@ from spark_kafka_sink.config.topics.creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
+
+GivenOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more than "
+        "once.",
+    ),
+]
+OptionsFile = Annotated[
+    Path | None,
+    typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
+]
 
 
 def kafka_options(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path  # noqa: TC003 - typer looks it up
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from spark_kafka_sink.cli.arguments import command
 from spark_kafka_sink.cli.broker_options import BrokerArguments  # noqa: TC001 - command() reads it
 from spark_kafka_sink.cli.doctor import doctor
 from spark_kafka_sink.cli.failure import fail
-from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.kafka_options import GivenOptions, OptionsFile, kafka_options
 from spark_kafka_sink.cli.reach import TIMEOUT_S, Timeout, reach
 from spark_kafka_sink.cli.report import report
 from spark_kafka_sink.cli.serve import serve
@@ -77,19 +76,8 @@ def demo(
         int | None,
         typer.Option(min=1, metavar="NUMBER", help="Only so many flights, not all 336,776."),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            "-o",
-            help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more "
-            "than once.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
-    ] = None,
+    option: GivenOptions = None,
+    config: OptionsFile = None,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Write the flights of 2013 with Spark, and check them.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing
@@ -21,15 +19,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.by_hand.overview import OpenTransactionView
     from spark_kafka_sink.exactly_once.log.decision import Record
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-
-WIDTH = 160
-
-
-def console() -> Console:
-    """As wide as the terminal or COLUMNS; without either wide enough that little is folded."""
-    found = Console()
-    known = found.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
-    return found if known else Console(width=WIDTH)
 
 
 def transactions_table(overview: Overview) -> Table:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_kafka_sink.cli.arguments import command
 from spark_kafka_sink.cli.failure import fail
-from spark_kafka_sink.cli.kafka_options import kafka_options
+from spark_kafka_sink.cli.kafka_options import GivenOptions, OptionsFile, kafka_options
 from spark_kafka_sink.cli.reach import TIMEOUT_S, Timeout, reach
 from spark_kafka_sink.cli.transaction_tables import (
-    console,
     decided_table,
     held_back_table,
     records_table,
@@ -28,6 +26,7 @@ from spark_kafka_sink.demo.run import BOOTSTRAP
 from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
 from spark_kafka_sink.exactly_once.log_state import Decided
 from spark_kafka_sink.protocol.error_codes import error_name
+from spark_kafka_sink.report.tables import wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,19 +48,8 @@ class TransactionArguments:
     decision_log_topic: Annotated[str, typer.Option(help="decisionLogTopic of the write.")] = (
         DECISION_LOG_TOPIC
     )
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            "-o",
-            help="An option of the write, as kafka.security.protocol=SASL_SSL; may be given more "
-            "than once.",
-        ),
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A file of such options, as --command-config of Kafka's tools takes it."),
-    ] = None
+    option: GivenOptions = None
+    config: OptionsFile = None
     timeout: Timeout = TIMEOUT_S
 
 
@@ -78,7 +66,7 @@ def list_open(where: TransactionArguments) -> None:
             f"decision log {where.decision_log_topic} does not name it."
         )
         return
-    out = console()
+    out = wide_console()
     out.print(transactions_table(overview))
     if overview.partitions:
         out.print(held_back_table(overview.partitions))
@@ -95,7 +83,7 @@ def describe(
     """Show the decision log, or one transaction."""
     with _operator(where) as operator:
         if transactional_id is None:
-            console().print(records_table(operator.records()))
+            wide_console().print(records_table(operator.records()))
         else:
             _describe(operator, transactional_id)
 
@@ -197,7 +185,7 @@ def _describe(operator: TransactionOperator, name: str) -> None:
             f"{name} is neither open nor decided",
             hint="`kafkaprod transactions list` shows those that are open",
         )
-    out = console()
+    out = wide_console()
     for view in open_now:
         out.print(transaction_table(view, overview.now_ms))
     for task in decided:

@@ -209,6 +209,14 @@ def check_prefix(prefix: str | None) -> None:
         )
 
 
+def acl_prefix(prefix: str) -> str:
+    """What every transactional id under a transactionalIdPrefix begins with.
+
+    It is the name for a PREFIXED ACL, as no other prefix's ids begin so.
+    """
+    return f"{prefix}/"
+
+
 def check_batch_id(batch_id: str | None) -> None:
     """Refuse a batchId that can't be one; None is none.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics.connecting import step_of_error
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.diagnostics.topics import guide_of
@@ -37,7 +38,7 @@ def judge_transactional_ids(
     wanted = config.exactly_once
     if not wanted.exactly_once or config.dry_run:
         return []
-    prefix = f"{wanted.transactional_id_prefix}/"
+    prefix = acl_prefix(wanted.transactional_id_prefix)
     nobody = OpenTransaction(
         transactional_id=f"{prefix}{_NAME}", producer_id=0, epoch=0, version=TransactionVersion.V1
     )

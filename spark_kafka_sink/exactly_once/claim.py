@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.exactly_once.transactional_id import acl_prefix
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.producer.transactions.errors import second_attempt_error
 from spark_kafka_sink.producer.transactions.settings import FIRST_EPOCH
 

@@ -85,11 +85,6 @@ def new_nonce() -> str:
     return token_hex(NONCE_BYTES)
 
 
-def acl_prefix(prefix: str) -> str:
-    """What every id under a prefix begins with, and no other: the name for a PREFIXED ACL."""
-    return f"{prefix}/"
-
-
 def driver_id(scope: Scope) -> str:
     """The driver's own transactional id, which is the scope's key in the decision log too."""
     base = f"{scope.prefix}/{scope.kind.value}"

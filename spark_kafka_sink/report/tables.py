@@ -33,7 +33,7 @@ WIDTH = 160
 
 def print_report(report: DeliveryReport, console: Console | None = None) -> None:
     """Print a report: totals, partitions, errors."""
-    out = console or _console()
+    out = console or wide_console()
     out.print(_totals(report))
     if report.codecs:
         out.print(_codecs(report))
@@ -51,7 +51,7 @@ def print_advice(report: DeliveryReport, console: Console | None = None) -> None
         table.add_column(name, overflow="fold")
     for advice in advise(report):
         table.add_row(advice.setting, advice.direction, advice.sentence, advice.figure)
-    out = console or _console()
+    out = console or wide_console()
     out.print(table if table.row_count else _nothing_to_advise(report))
 
 
@@ -59,7 +59,7 @@ def print_comparison(
     comparison: Comparison, names: tuple[str, str], console: Console | None = None
 ) -> None:
     """Print the figures of two reports side by side, and the settings that differ."""
-    out = console or _console()
+    out = console or wide_console()
     table = Table(title="Two writes")
     for name in ("figure", *names, "change"):
         table.add_column(name, justify="left" if name == "figure" else "right", overflow="fold")
@@ -92,7 +92,7 @@ def _nothing_to_advise(report: DeliveryReport) -> str:
     return "No advice: no setting seems to hold this write back."
 
 
-def _console() -> Console:
+def wide_console() -> Console:
     """As wide as the terminal or COLUMNS; without either wide enough that nothing is folded."""
     console = Console()
     known = console.is_terminal or os.environ.get("COLUMNS", "").isdecimal()

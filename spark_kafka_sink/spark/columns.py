@@ -50,12 +50,13 @@ def gather(
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if held and size + batch.nbytes > MOST_GATHERED:
+        more = batch.nbytes
+        if held and size + more > MOST_GATHERED:
             yield _together(held)
             held, rows, size = [], 0, 0
         held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= wanted() or size + batch.nbytes > MOST_GATHERED:
+        rows, size = rows + batch.num_rows, size + more
+        if rows >= wanted() or size + more > MOST_GATHERED:  # the next one may be as large
             yield _together(held)
             held, rows, size = [], 0, 0
     if held:

@@ -85,8 +85,7 @@ class KafkaProdDataSource(DataSource):
             ConfigError: an option is wrong, or the save mode is overwrite.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
-            KafkaProdError: see check_brokers; with exactly-once, the
-                decision log can't be read.
+            KafkaProdError: see check_brokers; with exactly-once, the decision log can't be read.
         """
         if overwrite:
             raise ConfigError(
@@ -114,8 +113,8 @@ class KafkaProdDataSource(DataSource):
                 or the trigger continuous.
             ColumnError: the DataFrame breaks the column contract.
             ReportError: the report can't be written where reportPath says.
-            KafkaProdError: see check_brokers; with exactly-once, the
-                decision log can't be read, or a decision not be finished.
+            KafkaProdError: see check_brokers; with exactly-once, the decision log can't be read,
+                or a decision not be finished.
         """
         if overwrite:
             raise ConfigError(
@@ -138,7 +137,7 @@ class KafkaProdDataSource(DataSource):
             check_security(config.producer, of_stream=True)
             check_report_folder(config)
             check_brokers(config, contract, of_stream=True)
-            origin.note_plan()
+            origin.plan_file.keep(origin.started_at)
         if config.exactly_once.exactly_once:
             check_stream_options(config, write_options(schema, self.options))
             if _planning():

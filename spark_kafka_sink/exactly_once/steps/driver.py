@@ -11,12 +11,13 @@ from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError, ProtocolError
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
 from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
-from spark_kafka_sink.exactly_once.transactional_id import acl_prefix, driver_id
+from spark_kafka_sink.exactly_once.transactional_id import driver_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
@@ -75,15 +74,11 @@ class _TargetNames(dict[int, TopicPartition]):
 
     def __init__(self, route: Route) -> None:
         super().__init__()
-        self._topics = [(topic.name, topic.partition_count) for topic in route.topics]
-        self._bases = route.bases.tolist()
+        self._route = route
 
     def __missing__(self, target: int) -> TopicPartition:
-        index = bisect_right(self._bases, target) - 1
-        topic, count = self._topics[index]
-        partition = target - self._bases[index]
-        name = TopicPartition(topic, partition if partition < count else UNASSIGNED)
-        self[target] = name
+        topic, partition = self._route.target(target)
+        name = self[target] = TopicPartition(topic.name, partition)
         return name
 
 

@@ -5,6 +5,7 @@ Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, li
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ class Route:
 
     def target(self, number: int) -> tuple[TopicInfo, int]:
         """Topic and partition of a target number."""
-        index = int(self.bases.searchsorted(number, side="right")) - 1
+        index = bisect_right(self.bases, number) - 1 if len(self.topics) > 1 else 0
         topic, partition = self.topics[index], number - int(self.bases[index])
         return topic, partition if partition < topic.partition_count else UNASSIGNED
 

@@ -107,14 +107,15 @@ class Drainer:
         drained = Drained(room, now, self._unavailable_brokers(now))
         with self._accumulator.lock:
             for queue, led in waiting:
-                if queue.partition != UNASSIGNED and queue.partition in led:
-                    drained.more |= self._drain_partition(queue, led[queue.partition], drained)
-                    continue
-                if not led or queue.partition != UNASSIGNED:
+                is_unassigned = queue.partition == UNASSIGNED
+                has_leader = bool(led) if is_unassigned else queue.partition in led
+                if not has_leader:
                     # It is being asked already about a topic that is not known.
                     drained.stale |= queue.topic in cluster.topics
-                if queue.partition == UNASSIGNED:
+                if is_unassigned:
                     drained.more |= self._drain_unassigned(queue, led, drained)
+                elif has_leader:
+                    drained.more |= self._drain_partition(queue, led[queue.partition], drained)
         return drained
 
     def _waiting(self) -> list[TopicPartition]:

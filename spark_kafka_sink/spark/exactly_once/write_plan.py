@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
-from spark_kafka_sink.exactly_once.transactional_id import ClaimId, TaskTransactionalId, acl_prefix
+from spark_kafka_sink.exactly_once.transactional_id import ClaimId, TaskTransactionalId
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
 
 if TYPE_CHECKING:

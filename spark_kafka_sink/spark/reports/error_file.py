@@ -6,12 +6,10 @@ machine. On another one there is no such folder, and nothing is left.
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -47,8 +45,7 @@ class ErrorFile:
     @classmethod
     def of_micro_batches(cls, stream: StreamIdentity) -> Self:
         """The same one each time that Spark makes the stream's writer."""
-        text = f"{stream.query_name}\n{stream.checkpoint}"
-        return cls(_folder(), hashlib.sha256(text.encode()).hexdigest()[:16], of_stream=True)
+        return cls(_folder(), stream.digest, of_stream=True)
 
     @contextmanager
     def kept(self, batch_id: int | None = None) -> Iterator[None]:
@@ -73,27 +70,6 @@ class ErrorFile:
             file.parent.mkdir(exist_ok=True)
             draft.write_text(told(error))
             draft.replace(file)
-
-    def note_plan(self, at: str) -> None:
-        """Keep when a stream's micro-batch was planned, for one of which no task finishes."""
-        file = self._plan
-        if file is not None:
-            with suppress(OSError):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(at)
-
-    def planned_at(self) -> str:
-        """When the stream's last micro-batch was planned; empty where that is not known."""
-        with suppress(OSError, ValueError):
-            text = "" if self._plan is None else self._plan.read_text()
-            return text and datetime.fromisoformat(text).isoformat(timespec="milliseconds")
-        return ""
-
-    @property
-    def _plan(self) -> Path | None:
-        if self.folder is None or not self.of_stream:
-            return None
-        return Path(self.folder) / f"{self.name}.planned"
 
     def take(self, batch_id: int | None = None) -> str | None:
         """On the driver: the error that was left last, once; None without any."""

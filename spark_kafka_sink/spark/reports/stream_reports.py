@@ -43,9 +43,24 @@ class StreamIdentity:
 
     def is_other_than(self, stream: StreamIdentity) -> bool:
         """False also for a query that starts again, with its name or from its checkpoint."""
-        return self not in (stream, StreamIdentity("", "")) and not (
-            self.query_name == stream.query_name != "" or self.checkpoint == stream.checkpoint != ""
+        return (
+            self.is_known
+            and self != stream
+            and not (
+                self.query_name == stream.query_name != ""
+                or self.checkpoint == stream.checkpoint != ""
+            )
         )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the options tell anything."""
+        return bool(self.query_name or self.checkpoint)
+
+    @property
+    def digest(self) -> str:
+        """The same for each writer that Spark makes for the stream, and for no other stream."""
+        return _digest(f"{self.query_name}\n{self.checkpoint}")
 
     @property
     def folder(self) -> str:

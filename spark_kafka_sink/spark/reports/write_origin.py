@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.spark.reports.checkpoint import query_id
 from spark_kafka_sink.spark.reports.error_file import ErrorFile
+from spark_kafka_sink.spark.reports.plan_file import PlanFile
 from spark_kafka_sink.spark.session_conf import BATCH_ID, QUERY_ID, setting
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class WriteOrigin:
     """The option checkpointLocation of a stream."""
     error_file: ErrorFile = field(default_factory=ErrorFile)
     """Where the tasks leave what has failed them."""
+    plan_file: PlanFile = field(default_factory=PlanFile)
+    """Where it is kept when a micro-batch was planned."""
 
     @classmethod
     def of_write(cls) -> Self:
@@ -41,18 +44,13 @@ class WriteOrigin:
     @classmethod
     def of_stream(cls, stream: StreamIdentity) -> Self:
         """Of a micro-batch of a stream."""
-        error_file = ErrorFile.of_micro_batches(stream)
         return cls(
             started_at=now(),
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
-            error_file=error_file,
+            error_file=ErrorFile.of_micro_batches(stream),
+            plan_file=PlanFile.of(stream),
         )
-
-    def note_plan(self) -> None:
-        """Let `abort` know when a micro-batch was planned, where streams can be told apart."""
-        if self.query_name or self.checkpoint:
-            self.error_file.note_plan(self.started_at)
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:
         """The report of the task that runs in this thread, with its query and micro-batch."""

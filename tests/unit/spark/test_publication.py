@@ -22,6 +22,7 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.reports.error_file import ErrorFile
+from spark_kafka_sink.spark.reports.plan_file import PlanFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -159,9 +160,9 @@ def test_the_report_of_each_end(tmp_path: Path) -> None:
 def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: Path) -> None:
     task = _task(reportPath=str(tmp_path))
     planned = "2026-01-02T03:04:05.000+00:00"
-    file = ErrorFile(str(tmp_path / "session"), "q", of_stream=True)
-    file.note_plan(planned)
-    task.origin = WriteOrigin(error_file=file)
+    file = PlanFile(str(tmp_path / "session" / "q.planned"))
+    file.keep(planned)
+    task.origin = WriteOrigin(plan_file=file)
     KafkaProdStreamWriter(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")
     assert report.started_at == planned
