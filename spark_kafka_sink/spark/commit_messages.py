@@ -10,6 +10,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.packed.packed_report import AnyReport, PackedReport, merge_reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,13 @@ CONTINUOUS_HINT = (
 class DeliveryMessage(WriterCommitMessage):
     """A task's rows are acknowledged: its delivery report, which carries its own version."""
 
-    report: DeliveryReport
+    report: AnyReport
+    """Packed when it has come from a task."""
+
+    def __getstate__(self) -> dict[str, object]:
+        report = self.report
+        packed = report if isinstance(report, PackedReport) else PackedReport.of(report)
+        return {**vars(self), "report": packed}
 
 
 def committed_report(
@@ -54,13 +61,13 @@ def finished_report(
     return _merged([each.report for each in messages if isinstance(each, DeliveryMessage)], tasks)
 
 
-def _merged(reports: list[DeliveryReport], tasks: ReportTasks) -> DeliveryReport:
+def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
     """All together; never raises, as the rows that they tell of are in Kafka.
 
     Executors with another version of this package may send what can't be added up.
     """
     try:
-        return DeliveryReport.merge_all(_with_lines(each, tasks) for each in reports)
+        return merge_reports(reports, lambda each: _with_lines(each, tasks))
     except Exception:  # noqa: BLE001 - whatever another version leaves out
         return _sum_of_valid(reports)
 
@@ -73,12 +80,12 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
     return replace(report, slowest=lines, task_reports=lines)
 
 
-def _sum_of_valid(reports: list[DeliveryReport]) -> DeliveryReport:
+def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
     """Those that can be added up; the error says how many could not be."""
     total, reasons = DeliveryReport(), []
     for report in reports:
         try:
-            total = total.merge(report)
+            total = merge_reports((total, report))
         except Exception as error:  # noqa: BLE001 - as above
             reasons.append(f"{type(error).__name__} {error}")
     lost = f"{len(reasons)} of {len(reports)} tasks' reports can't be added up: {reasons[0]}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.commit_messages import DeliveryMessage
+from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.spark.commit_messages import DeliveryMessage, committed_report
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -42,3 +45,17 @@ def test_an_abort_takes_whatever_spark_has(messages: Any) -> None:
 def test_a_commit_of_reports_alone() -> None:
     KafkaProdWriter(_task()).commit((KNOWN, KNOWN))
     KafkaProdStreamWriter(_task()).commit((KNOWN, KNOWN), 3)
+
+
+def test_messages_from_tasks_are_small_and_add_up() -> None:
+    """Spark's driver holds 10,000 of them within spark.driver.maxResultSize, 1 GiB."""
+    builder = ReportBuilder()
+    for partition in range(1_000):
+        offset = partition * 999_983
+        done = BatchDone(topic="t", partition=partition, records=7, raw_bytes=900, wire_bytes=800)
+        builder.acknowledged(done, offset)
+    report = builder.build(TaskInfo(), 10)
+    data = pickle.dumps(DeliveryMessage(report))
+    assert len(data) < 20_000
+    assert committed_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
+    assert pickle.dumps(pickle.loads(data)) == data

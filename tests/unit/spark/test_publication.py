@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-DONE = DeliveryMessage(DeliveryReport(tasks=1, retries=2))
+REPORT = DeliveryReport(tasks=1, retries=2)
+DONE = DeliveryMessage(REPORT)
 
 
 def _task(**options: str) -> TaskWriter:
@@ -93,7 +94,7 @@ class _Broken:
 def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     broken: dict[str, Any] = {part: _Broken()}
-    strange = DeliveryMessage(replace(DONE.report, **broken))
+    strange = DeliveryMessage(replace(REPORT, **broken))
     _commit_and_abort(_task(), strange)
     KafkaProdWriter(_task(reportPath=str(path))).commit([DONE, strange, DONE])
     report = _read(path)
@@ -104,7 +105,7 @@ def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
 def test_a_report_that_lacks_a_field() -> None:
     """As one that an executor with an older version of this package has pickled."""
     names = [field.name for field in fields(DeliveryReport)]
-    state = [getattr(DONE.report, name) for name in names][:-1]
+    state = [getattr(REPORT, name) for name in names][:-1]
     older = object.__new__(DeliveryReport)
     for name, value in zip(names, state, strict=False):
         object.__setattr__(older, name, value)
@@ -244,6 +245,6 @@ def test_how_much_is_said(
         (stream.fail, failures[of_failure]),
     ):
         caplog.clear()
-        publish(DONE.report)
+        publish(REPORT)
         assert said in caplog.text
         assert bool(said) == bool(caplog.text)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.packed.packed_report import PackedReport, merge_reports
+from spark_kafka_sink.report.packed.partition_columns import HIGHEST, LOWEST, SAME, SUMS
+from spark_kafka_sink.report.partition_report import PartitionReport
+from tests.unit.report.strategies import reports
+
+
+def test_every_field_of_a_partition_has_its_way_of_adding_up() -> None:
+    named = (*SUMS, *LOWEST, *HIGHEST, *SAME)
+    assert {"topic", "partition", *named} == {each.name for each in fields(PartitionReport)}
+
+
+@given(reports())
+def test_packed_and_unpacked(report: DeliveryReport) -> None:
+    assert pickle.loads(pickle.dumps(PackedReport.of(report))).unpack() == report
+
+
+@given(st.lists(reports(), max_size=4), st.booleans())
+@settings(max_examples=60)
+def test_columns_add_up_as_objects_do(found: list[DeliveryReport], packed: bool) -> None:
+    given_reports = [PackedReport.of(each) if packed else each for each in found]
+    assert merge_reports(given_reports) == DeliveryReport.merge_all(found)
+
+
+def test_more_reports_than_are_unpacked_at_a_time() -> None:
+    report = DeliveryReport(tasks=1, partitions=(_part(0, 10), _part(-1, None)))
+    merged = merge_reports([PackedReport.of(report)] * 600)
+    assert merged.tasks == 600
+    assert [(part.partition, part.persisted) for part in merged.partitions] == [(-1, 600), (0, 600)]
+    assert [part.first_offset for part in merged.partitions] == [None, 10]
+
+
+def test_what_the_driver_wants_of_each_report() -> None:
+    merged = merge_reports([DeliveryReport(tasks=1)] * 3, lambda each: replace(each, retries=7))
+    assert (merged.tasks, merged.retries) == (3, 21)
+
+
+def _part(partition: int, offset: int | None) -> PartitionReport:
+    return PartitionReport(topic="t", partition=partition, first_offset=offset, persisted=1)
