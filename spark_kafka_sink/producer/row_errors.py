@@ -145,6 +145,8 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
     known = [0 if isinstance(topic, RowError) else topic.partition_count for topic in topics]
     counts = np.array(known, np.int32)
     count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
-    asked = np.asarray(column.fill_null(0))
+    asked = np.asarray(column.fill_null(0) if column.null_count else column)
+    if rows.topic_of is None and asked.min() >= 0 and asked.max() < count_of:
+        return None
     wrong: NDArray[np.bool_] = (asked < 0) | (asked >= count_of)
     return wrong if wrong.any() else None

@@ -31,8 +31,8 @@ def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
 
 def lengths_of(array: pa.BinaryArray) -> NDArray[np.int32]:
     """Byte length of every row of a binary array without nulls, as int32 of shape (n,)."""
-    lengths: NDArray[np.int32] = np.diff(offsets_of(array))
-    return lengths
+    offsets = offsets_of(array)
+    return offsets[1:] - offsets[:-1]
 
 
 def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
@@ -40,4 +40,12 @@ def nullable_lengths(array: pa.BinaryArray) -> NDArray[np.int32]:
     lengths = lengths_of(array)
     if array.null_count:
         lengths[np.asarray(array.is_null())] = -1
+    return lengths
+
+
+def lengths_without_null(array: pa.BinaryArray) -> NDArray[np.int32]:
+    """Byte length of every row, 0 for null, int32 of shape (n,)."""
+    lengths = lengths_of(array)
+    if array.null_count:
+        lengths[np.asarray(array.is_null())] = 0
     return lengths

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.records.binary_columns import (
     binary_array,
     lengths_of,
-    nullable_lengths,
+    lengths_without_null,
     offsets_of,
 )
 from spark_kafka_sink.records.row_builder import NULL, RowBuilder
@@ -70,7 +70,7 @@ def encode_records(
     else:
         body.column(columns.headers)
     length = RowBuilder(len(columns))
-    length.varints(body.sizes)
+    length.length_of(body)
     return body.join(length, order)
 
 
@@ -87,7 +87,7 @@ def reencode_records(tails: pa.BinaryArray, time_deltas: NDArray[np.int64]) -> p
     body.varints(np.arange(len(tails), dtype=np.int32))
     body.column(tails)
     length = RowBuilder(len(tails))
-    length.varints(body.sizes)
+    length.length_of(body)
     return body.join(length)
 
 
@@ -148,20 +148,22 @@ def size_bounds(columns: Columns) -> NDArray[np.int64]:
 
     Tight to a few bytes: the varints are bounded by the chunk's largest key and value.
     """
-    sizes = np.zeros(len(columns), np.int64)
+    if not len(columns):
+        return np.zeros(0, np.int64)
     overhead = len(_ATTRIBUTES) + MAX_OFFSET_DELTA_SIZE
     overhead += 1 if columns.timestamps is None else _MAX_TIMESTAMP_SIZE
+    overhead += len(_NO_HEADERS) if columns.headers is None else 0
+    fields = []
     for column in (columns.key, columns.value):
         if column is None:
             overhead += len(NULL)
             continue
-        lengths = nullable_lengths(column)
-        largest = int(lengths.max(initial=0))
-        overhead += varint_size(largest)
-        sizes += np.maximum(lengths, 0)
-    if columns.headers is None:
-        overhead += len(_NO_HEADERS)
-    else:
-        sizes += lengths_of(columns.headers)
-    overhead += varint_size(int(sizes.max(initial=0)) + overhead)
-    return sizes + overhead
+        fields.append(lengths_without_null(column))
+        overhead += varint_size(int(fields[-1].max()))
+    if columns.headers is not None:
+        fields.append(lengths_of(columns.headers))
+    sizes = fields[0].astype(np.int64)
+    for lengths in fields[1:]:
+        sizes += lengths
+    sizes += overhead + varint_size(int(sizes.max()) + overhead)
+    return sizes

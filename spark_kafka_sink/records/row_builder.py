@@ -7,7 +7,7 @@ the other, at some three nanoseconds each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,60 +26,66 @@ from spark_kafka_sink.records.inline_views import (
     VarintBytes,
     constant_bytes,
 )
-from spark_kafka_sink.records.varint import build_varints, varint, varint_bytes
+from spark_kafka_sink.records.varint import build_varints, extremes, varint, varint_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+
+    _Field: TypeAlias = "bytes | VarintBytes | _Entries"
+    """A constant, a short string of bytes per row, or a column."""
 
 NULL = varint(-1)
 """The length of a key or value that is null."""
 _SIZE_BITS = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_LONG = 1 << 30
-"""Initial value of a minimum: larger than any entry's length."""
+_TO_BINARY = pc.CastOptions.unsafe(pa.binary())
 _VIEW = np.dtype("V16")
 """A view as one thing to copy; as two numbers it is size and first bytes, buffer and offset."""
+
+
+class _Entries(NamedTuple):
+    """A column that has one entry for each row, and their lengths, 0 for null, shape (n,)."""
+
+    column: pa.BinaryArray
+    lengths: NDArray[np.int32]
 
 
 class RowBuilder:
     """The fields of every row from left to right; neighbouring constants become one field."""
 
-    __slots__ = ("_constant", "_fields", "_rows", "_size", "_sizes")
+    __slots__ = ("_fields", "_rows", "_size", "_sizes")
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._fields: list[VarintBytes | pa.BinaryArray] = []
-        self._constant = b""
+        self._fields: list[_Field] = []
         self._size = 0
-        self._sizes = np.zeros(1, np.int32)
-
-    @property
-    def sizes(self) -> NDArray[np.int32]:
-        """Bytes of each row so far; shape (n,), or (1,) if all rows have the same."""
-        return self._sizes + np.int32(self._size)
+        self._sizes: NDArray[np.int32] | None = None
 
     def constant(self, value: bytes) -> None:
         """The same bytes in every row."""
-        self._constant += value
+        self._fields.append(value)
         self._size += len(value)
 
-    def column(self, column: pa.BinaryArray, sizes: NDArray[np.int32] | None = None) -> None:
-        """One entry of a column; `sizes` are its lengths, for a column with nulls."""
-        self._end_constant()
-        self._fields.append(column)
-        self._add_sizes(lengths_of(column) if sizes is None else sizes)
+    def column(self, column: pa.BinaryArray) -> None:
+        """One entry of a column."""
+        self._entries(column, lengths_of(column))
 
     def varints(self, values: NDArray[np.int32] | NDArray[np.int64], room: int = 0) -> None:
         """A zig-zag varint per row, which counts as `room` bytes at least when views are shared.
 
         So the layout stays the same where values grow with the number of rows.
         """
-        encoded = varint_bytes(values, room)
+        low, high = extremes(values)
+        if low == high:
+            self.constant(varint(low))
+            return
+        encoded = varint_bytes(values, low, high)
         if encoded is None:
             self.column(build_varints(values))
             return
-        self._end_constant()
-        self._fields.append(encoded)
+        self._fields.append(encoded._replace(largest=max(encoded.largest, room)))
         self._add_sizes(encoded.size.astype(np.int32))
 
     def nullable(self, column: pa.BinaryArray | None) -> None:
@@ -89,7 +95,14 @@ class RowBuilder:
             return
         lengths = nullable_lengths(column)
         self.varints(lengths)
-        self.column(column, np.maximum(lengths, 0) if column.null_count else lengths)
+        self._entries(column, np.maximum(lengths, 0) if column.null_count else lengths)
+
+    def length_of(self, body: RowBuilder) -> None:
+        """The length of each row of `body`, as a varint."""
+        if body._sizes is None:
+            self.constant(varint(body._size))
+        else:
+            self.varints(body._sizes + np.int32(body._size))
 
     def join(
         self, front: RowBuilder | None = None, order: NDArray[np.intp] | None = None
@@ -99,31 +112,38 @@ class RowBuilder:
         A constant that ends the rows, of at most eight bytes, stands before the fields of the row
         after it instead, where it shares a view with them; the last row's is a view of its own.
         """
-        tail, self._constant = self._constant, b""
-        fields = [constant_bytes(tail), *(front.fields() if front else ()), *self._fields]
+        fields = _merged([*(front._fields if front else ()), *self._fields])
+        last, tail = fields[-1] if fields else None, b""
+        if isinstance(last, bytes) and len(last) <= REGISTER_SIZE:
+            tail = last
+            fields = _merged([tail, *fields[:-1]])
         return _joined(_share_views(fields), self._rows, order, tail)
 
-    def fields(self) -> list[VarintBytes | pa.BinaryArray]:
-        """The fields so far."""
-        self._end_constant()
-        return self._fields
+    def _entries(self, column: pa.BinaryArray, lengths: NDArray[np.int32]) -> None:
+        self._fields.append(_Entries(column, lengths))
+        self._add_sizes(lengths)
 
     def _add_sizes(self, sizes: NDArray[np.int32]) -> None:
-        self._sizes = self._sizes + sizes
-
-    def _end_constant(self) -> None:
-        value, self._constant = self._constant, b""
-        for start in range(0, len(value), REGISTER_SIZE):
-            self._fields.append(constant_bytes(value[start : start + REGISTER_SIZE]))
+        self._sizes = sizes if self._sizes is None else self._sizes + sizes
 
 
-def _share_views(
-    fields: list[VarintBytes | pa.BinaryArray],
-) -> list[InlineView | pa.BinaryArray]:
-    """The fields, with as many short neighbours as fit put together into one inline view."""
-    columns: list[InlineView | pa.BinaryArray] = []
+def _merged(fields: list[_Field]) -> list[_Field]:
+    """The fields, neighbouring constants as one."""
+    merged: list[_Field] = []
     for field in fields:
-        if not isinstance(field, VarintBytes):
+        last = merged[-1] if merged else None
+        if isinstance(field, bytes) and isinstance(last, bytes):
+            merged[-1] = last + field
+        else:
+            merged.append(field)
+    return merged
+
+
+def _share_views(fields: list[_Field]) -> list[InlineView | _Entries]:
+    """The fields, with as many short neighbours as fit put together into one inline view."""
+    columns: list[InlineView | _Entries] = []
+    for field in _in_registers(fields):
+        if isinstance(field, _Entries):
             columns.append(field)
             continue
         last = columns[-1] if columns else None
@@ -134,17 +154,30 @@ def _share_views(
     return columns
 
 
+def _in_registers(fields: list[_Field]) -> Iterator[VarintBytes | _Entries]:
+    """The fields, constants as short ones of at most eight bytes."""
+    for field in fields:
+        if isinstance(field, bytes):
+            for start in range(0, len(field), REGISTER_SIZE):
+                yield constant_bytes(field[start : start + REGISTER_SIZE])
+        else:
+            yield field
+
+
 def _joined(
-    columns: list[InlineView | pa.BinaryArray],
+    columns: list[InlineView | _Entries],
     rows: int,
     order: NDArray[np.intp] | None,
     tail: bytes,
 ) -> pa.BinaryArray:
     """Row i is entry i of all columns, one behind the other, from the end of `tail` on."""
     count = len(columns)
-    flat = _new_views(rows * count + 1)
+    room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
+    flat = _views(room)
     views = flat[:-1].reshape(rows, count, 2)
-    target = views if order is None else _new_views(rows * count).reshape(rows, count, 2)
+    target = views
+    if order is not None:
+        target = _views(pa.allocate_buffer(rows * count * _VIEW.itemsize)).reshape(rows, count, 2)
     buffers: list[pa.Buffer] = []
     for number, column in enumerate(columns):
         if isinstance(column, InlineView):
@@ -154,29 +187,29 @@ def _joined(
     if order is not None:
         np.take(target, order, axis=0, out=views, mode="clip")
     InlineView(constant_bytes(tail)).write(flat[-1:])
-    whole = [None, pa.py_buffer(flat.data), *buffers]
-    array = pa.Array.from_buffers(pa.binary_view(), len(flat), whole)
-    joined = cast("pa.BinaryArray", pc.cast(array, pa.binary(), safe=False))
+    array = pa.Array.from_buffers(pa.binary_view(), len(flat), [None, room, *buffers])
+    joined = cast("pa.BinaryArray", pc.call_function("cast", [array], _TO_BINARY))
     offsets = offsets_of(joined)[: rows * count + 1 : count or 1] + np.int32(len(tail))
     return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
 
 
-def _new_views(count: int) -> NDArray[np.uint64]:
+def _views(room: pa.Buffer) -> NDArray[np.uint64]:
     """Room for views, shape (count, 2), in Arrow's memory: it keeps its pages."""
-    room = pa.allocate_buffer(count * _VIEW.itemsize)
-    return np.frombuffer(memoryview(room), np.uint64).reshape(count, 2)
+    return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
 
 
-def _point(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+def _point(entries: _Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
     """Write a view of each entry of a column, shape (n, 2); its buffers begin at number `first`."""
-    lengths, data = lengths_of(column), column.buffers()[2]
-    if data is not None and not column.null_count and lengths.min(initial=_LONG) > INLINE_SIZE:
-        views[:, 0] = lengths
-        views[:, 1] = offsets_of(column)[:-1]
-        views[:, 1] <<= _HALF
+    column, lengths = entries
+    data = column.buffers()[2]
+    if data is None or column.null_count or not len(lengths) or lengths.min() <= INLINE_SIZE:
+        return _point_some(column, views, first)
+    views[:, 0] = lengths
+    views[:, 1] = offsets_of(column)[:-1]
+    views[:, 1] <<= _HALF
+    if first:
         views[:, 1] |= np.uint64(first)
-        return [data]
-    return _point_some(column, views, first)
+    return [data]
 
 
 def _point_some(column: pa.BinaryArray, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.records.binary_columns import binary_array
-from spark_kafka_sink.records.inline_views import REGISTER_SIZE, VarintBytes, constant_bytes
+from spark_kafka_sink.records.inline_views import REGISTER_SIZE, VarintBytes
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -76,20 +76,22 @@ def build_varints(values: NDArray[np.int32] | NDArray[np.int64]) -> pa.BinaryArr
     return binary_array(offsets, data)
 
 
+def extremes(values: NDArray[np.int32] | NDArray[np.int64]) -> tuple[int, int]:
+    """The lowest and the highest of some values; 0 and 0 of none."""
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
+
+
 def varint_bytes(
-    values: NDArray[np.int32] | NDArray[np.int64], room: int = 0
+    values: NDArray[np.int32] | NDArray[np.int64], low: int, high: int
 ) -> VarintBytes | None:
     """The zig-zag varint of each row, shape (n,); None if one takes more than eight bytes.
 
-    They count as `room` bytes at least.
+    `low` and `high` are the lowest and the highest of the values.
     """
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     largest = max(varint_size(low), varint_size(high))
-    if low == high:
-        return constant_bytes(varint(low)) if largest <= REGISTER_SIZE else None
     if low >= -1 and high < TABLE_SIZE - 1:
         entries = values.astype(np.intp) + 1
-        return VarintBytes(_table().take(entries), _sizes(values, low, high), max(largest, room))
+        return VarintBytes(_table().take(entries), _sizes(values, low, high), largest)
     if largest > REGISTER_SIZE:
         return None
     return _built(values, largest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
 class Chunk:
     """n valid rows: `topics` are those of `rows.topics`, by position.
 
-    `sizes` is the upper bound of each encoded record in bytes, shape (n,).
+    `sizes` is the upper bound of each encoded record in bytes, shape (n,), `size` of all together.
     """
 
     rows: Rows
     topics: tuple[TopicInfo, ...]
     sizes: NDArray[np.int64]
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", int(self.sizes.sum()))
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def size(self) -> int:
-        """Upper bound of all records together in bytes."""
-        return int(self.sizes.sum())
 
     def slice(self, start: int, stop: int) -> Chunk:
         """Rows start..stop as views."""

@@ -11,16 +11,15 @@ from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.producer.append.planner import BatchLimits, plan
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice
 from spark_kafka_sink.producer.buffer.buffer_pool import Charge
-from spark_kafka_sink.records.encoder import encode_records, slice_records, split_records
+from spark_kafka_sink.records.encoder import encode_records, split_records
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from spark_kafka_sink.client.client import Client
     from spark_kafka_sink.producer.append.chunk import RoutedChunk
     from spark_kafka_sink.producer.append.partitioner import Route
-    from spark_kafka_sink.producer.append.planner import Plan
+    from spark_kafka_sink.producer.append.planner import Segment
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 
 
@@ -55,8 +54,11 @@ class ChunkEncoder:
         encoded = encode_records(
             chunk.rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
         )
-        size = slice_records(encoded, 0, len(encoded)).nbytes
-        return _slices(encoded, layout, names, timestamps), Charge(size, holders=0)
+        starts = [segment.start for segment in layout.segments]
+        views = split_records(encoded, [*starts, len(encoded)])
+        charge = Charge(sum([view.nbytes for view in views]), holders=0)
+        latest = _latest(timestamps, starts, layout.order)
+        return _slices(layout.segments, views, latest, names), charge
 
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
         """The limits, lower for topics that are known to take smaller batches than batch.size."""
@@ -82,20 +84,21 @@ class _TargetNames(dict[int, TopicPartition]):
         return name
 
 
-def _slices(
-    encoded: pa.BinaryArray,
-    layout: Plan,
-    names: _TargetNames,
-    timestamps: NDArray[np.int64] | int,
-) -> list[EncodedSlice]:
-    """The planned slices of the encoded rows."""
-    starts = [segment.start for segment in layout.segments]
-    views = split_records(encoded, [*starts, len(encoded)])
+def _latest(
+    timestamps: NDArray[np.int64] | int, starts: list[int], order: NDArray[np.intp] | None
+) -> list[int]:
+    """The highest timestamp of each segment, which begin at `starts` in this order."""
     if isinstance(timestamps, int):
-        latest = [timestamps] * len(starts)
-    else:
-        stamps = timestamps if layout.order is None else timestamps[layout.order]
-        latest = np.maximum.reduceat(stamps, starts).tolist()
+        return [timestamps] * len(starts)
+    stamps = timestamps if order is None else timestamps[order]
+    latest: list[int] = np.maximum.reduceat(stamps, starts).tolist()
+    return latest
+
+
+def _slices(
+    segments: list[Segment], views: list[memoryview], latest: list[int], names: _TargetNames
+) -> list[EncodedSlice]:
+    """The records of each segment, as a view of the chunk's."""
     return [
         EncodedSlice(
             names[segment.target],
@@ -105,5 +108,5 @@ def _slices(
             segment.base_timestamp,
             max_timestamp,
         )
-        for segment, data, max_timestamp in zip(layout.segments, views, latest, strict=True)
+        for segment, data, max_timestamp in zip(segments, views, latest, strict=True)
     ]

@@ -17,6 +17,7 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import Partitioner as Kind
 from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES, Keyless
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
+from spark_kafka_sink.producer.row_errors import out_of_range
 
 if TYPE_CHECKING:
     from random import Random
@@ -73,6 +74,8 @@ class Partitioner:
         self._next_round: dict[str, int] = {}
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
+        self._is_sticky = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
+        """Rows without a key share batches, and the sender gives each batch its partition."""
 
     def may_choose_later(self, rows: Rows) -> bool:
         """No row needs to know its topic's partitions now: none has a key or a partition."""
@@ -100,9 +103,11 @@ class Partitioner:
             ColumnError: an explicit partition that the topic does not have.
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
+        if rows.partition is not None and not rows.partition.null_count:
+            return _route(rows, topics, counts, _asked(rows, rows.partition, topics))
         count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
-        open_rows = self._explicit(rows, topics, count_of, partitions)
+        open_rows = self._explicit(rows, topics, partitions)
         open_rows = self._keyed(rows, count_of, partitions, open_rows)
         if self._is_sticky:
             np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
@@ -110,22 +115,15 @@ class Partitioner:
             self._fill(rows, topics, open_rows, partitions)
         return _route(rows, topics, counts, partitions)
 
+    @staticmethod
     def _explicit(
-        self,
-        rows: Rows,
-        topics: tuple[TopicInfo, ...],
-        count_of: NDArray[np.int32],
-        partitions: NDArray[np.int32],
+        rows: Rows, topics: tuple[TopicInfo, ...], partitions: NDArray[np.int32]
     ) -> NDArray[np.bool_] | None:
-        """Fill in the rows with a partition column; the rest is returned (None: all rows)."""
+        """Fill in the rows that name a partition; the rest is returned (None: all rows)."""
         column = rows.partition
         if column is None or column.null_count == len(column):
             return None
-        asked = np.asarray(column.fill_null(0))
-        wrong = (asked < 0) | (asked >= count_of)
-        if wrong.any():
-            _raise_out_of_range(rows, topics, int(wrong.argmax()), asked)
-        partitions[:] = asked
+        partitions[:] = _asked(rows, column, topics)
         return np.asarray(column.is_null())
 
     def _keyed(
@@ -152,11 +150,6 @@ class Partitioner:
         if without_key is None:
             return np.zeros(len(rows), np.bool_)
         return without_key if open_rows is None else without_key & open_rows
-
-    @property
-    def _is_sticky(self) -> bool:
-        """Rows without a key share batches, and the sender gives each batch its partition."""
-        return self._function is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
 
     def _fill(
         self,
@@ -197,6 +190,19 @@ class Partitioner:
         return np.where(answer == UNASSIGNED, np.int32(topic.partition_count), answer)
 
 
+def _asked(rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]) -> NDArray[np.int32]:
+    """The partition that each row names, shape (n,), 0 for null.
+
+    Raises:
+        ColumnError: the topic does not have it.
+    """
+    asked = np.asarray(column.fill_null(0) if column.null_count else column)
+    wrong = out_of_range(rows, topics)
+    if wrong is not None:
+        _raise_out_of_range(rows, topics, int(wrong.argmax()), asked)
+    return asked
+
+
 def _by_topic(
     rows: Rows, topics: tuple[TopicInfo, ...], mask: NDArray[np.bool_] | None
 ) -> list[tuple[TopicInfo, slice | NDArray[np.intp]]]:
@@ -222,10 +228,11 @@ def _route(
     partitions: NDArray[np.int32],
 ) -> Route:
     bases = np.zeros(len(topics), np.int64)
-    (counts[:-1] + 1).cumsum(out=bases[1:])
+    if len(topics) > 1:
+        (counts[:-1] + 1).cumsum(out=bases[1:])
     targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
     # numpy sorts 16-bit integers by radix, some fifteen times faster than wider ones.
-    small = int(counts.sum()) + len(counts) <= _INT16_TARGETS
+    small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
     return Route(
         targets=targets.astype(np.int16 if small else np.int32), topics=topics, bases=bases
     )

@@ -97,11 +97,11 @@ def plan(
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
     cutter = _Cutter(ends, stamps, open_batch, limits)
     firsts = planned[bounds[:-1]].tolist()
-    run_sizes = np.diff(ends[bounds]).tolist()
-    for target, (start, stop), size in zip(
-        firsts, pairwise(bounds.tolist()), run_sizes, strict=True
+    edges = pairwise(ends[bounds].tolist())
+    for target, (start, stop), (before, behind) in zip(
+        firsts, pairwise(bounds.tolist()), edges, strict=True
     ):
-        cutter.add(target, start, stop, size)
+        cutter.add(target, start, stop, behind - before)
     return _finish(order, cutter.segments, len(targets), timestamps)
 
 
@@ -207,9 +207,10 @@ def _finish(
     timestamps: NDArray[np.int64] | int,
 ) -> Plan:
     counts = np.array([segment.stop - segment.start for segment in segments], np.intp)
-    firsts = np.array([segment.first_delta - segment.start for segment in segments], np.int32)
-    deltas = firsts.repeat(counts)
-    deltas += np.arange(rows, dtype=np.int32)
+    deltas = np.arange(rows, dtype=np.int32)
+    shifts = [segment.first_delta - segment.start for segment in segments]
+    if any(shifts):
+        deltas += np.array(shifts, np.int32).repeat(counts)
     if isinstance(timestamps, int):
         ages = [timestamps - segment.base_timestamp for segment in segments]
         later = _unsort(np.array(ages, np.int64).repeat(counts), order) if any(ages) else None

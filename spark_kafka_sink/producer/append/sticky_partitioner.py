@@ -55,10 +55,9 @@ class StickyPartitioner:
         counts = list(_count_unassigned(route))
         mixed = {topic.name for topic, _, assigned in counts if assigned}
         self._accumulator.add_assigned_topics(mixed)
-        if self._adaptive:
-            self._accumulator.forget_sent_topics(
-                [topic.name for topic, _, assigned in counts if not assigned]
-            )
+        sent = [topic.name for topic, _, assigned in counts if not assigned]
+        if sent and self._adaptive:
+            self._accumulator.forget_sent_topics(sent)
         early = [
             index
             for index, (topic, missing, _) in enumerate(counts)
