@@ -27,7 +27,7 @@ demo: java install ## Spark writes 336,776 flights to the embedded broker; a for
 	@$(PY) -m spark_kafka_sink.cli.main demo
 
 bench-tiny-tasks: java install jars ## what keeping a session across tiny tasks saves
-	@$(PY) -m tools.benchmarks.tiny_tasks
+	@$(PY) -m tools.benchmarks.spark.tiny_tasks
 
 test: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## run everything (PHASES="unit golden" runs some, JOBS=4 so many at a time)
 	@$(PY) -m tools.checks.run $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
@@ -42,10 +42,10 @@ durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test,
 	@$(PY) -m tools.checks.run --durations $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
 
 bench-many-partitions: java install jars ## the same rows into 8, 100 and 1,000 partitions
-	@$(PY) -m tools.benchmarks.many_partitions
+	@$(PY) -m tools.benchmarks --only partitions
 
 bench: java install jars ## measure this sink and its peers, side by side
-	@$(PY) -m tools.benchmarks.run
+	@$(PY) -m tools.benchmarks
 
 torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)

@@ -21,12 +21,13 @@ from tests.support.security.listeners import (
     with_controller,
 )
 from tests.support.security.stores import write_stores
-from tools.benchmarks import core, spark
-from tools.benchmarks.core import BATCHES, EVENTS, SAFE, CorePlan
-from tools.benchmarks.job import Job
+from tools.benchmarks.core import contestants as core
+from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
+from tools.benchmarks.core.job import Job
 from tools.benchmarks.payload import events_file, lines_file
 from tools.benchmarks.sample import Series, attempt, failure_notes
-from tools.benchmarks.spark import SparkPlan, WarmSpark
+from tools.benchmarks.spark import contestants as spark
+from tools.benchmarks.spark.warm import WarmSpark
 from tools.benchmarks.tables import Table
 from tools.benchmarks.topics import MEASURED, fresh_topic
 
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tests.support.kafka.node import KafkaNode
-    from tools.benchmarks.core import Contestant
+    from tools.benchmarks.core.contestants import Contestant
+    from tools.benchmarks.core.measuring import CorePlan
     from tools.benchmarks.sample import Sample
-    from tools.benchmarks.spark import SparkContestant
+    from tools.benchmarks.spark.contestants import SparkContestant
+    from tools.benchmarks.spark.measuring import SparkPlan
+    from tools.benchmarks.targets import Target
 
 PROTOCOLS = (Listener.PLAINTEXT, Listener.SSL)
 CODECS = ("none", "lz4")
@@ -74,6 +78,25 @@ class Cost:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class EncryptionFigures:
+    """All contestants."""
+
+    costs: Sequence[Cost]
+
+    def tables(self) -> list[Table]:
+        """One."""
+        return [encryption_table(self.costs)]
+
+    def targets(self) -> list[Target]:
+        """None."""
+        return []
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [cost.to_dict() for cost in self.costs]
+
+
 class EncryptedKafka(KafkaCluster):
     """One node for measurements with a listener for each of `PROTOCOLS`, and no authorizer."""
 
@@ -107,11 +130,12 @@ class EncryptedKafka(KafkaCluster):
         return {**way, **trusted} if protocol is Listener.SSL else way
 
 
-def measure(plan: EncryptionPlan, tell: Callable[[str], None]) -> list[Cost]:
+def measure(plan: EncryptionPlan, tell: Callable[[str], None]) -> EncryptionFigures:
     """All rounds: the core's, then Spark's."""
     tell("starting Kafka with two listeners")
     with EncryptedKafka() as kafka:
-        return [*_core(kafka, plan.core, tell), *_spark(kafka, plan.spark, tell)]
+        costs = [*_core(kafka, plan.core, tell), *_spark(kafka, plan.spark, tell)]
+    return EncryptionFigures(costs)
 
 
 def _core(kafka: EncryptedKafka, plan: CorePlan, tell: Callable[[str], None]) -> list[Cost]:
@@ -181,7 +205,8 @@ def _order(
     return {
         "writer": contestant.writer,
         "options": {**settings, **SAFE, **BATCHES, **kafka.java_way(protocol)},
-        "recommended_conf": contestant.recommended_conf,
+        "columns": {},
+        "conf": dict(contestant.conf),
     }
 
 

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 FOLDER = CACHE / "benchmarks"
 LINES = 100_000
 """So many that picking at random, as Java's tool does, puts few lines twice into one batch."""
+_RANDOM_SIZE = 100
+_VALUES_BYTES = 30_000_000
 _ROW_GROUP = 500_000
 _CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 _ORIGINS = ("EWR", "JFK", "LGA")
 _DESTINATIONS = ("ATL", "BOS", "CLT", "DCA", "FLL", "LAX", "MCO", "MIA", "ORD", "SFO")
 
 
-def random_values(rows: int, size: int = 100, seed: int = 0) -> pa.BinaryArray:
+def random_values(rows: int, size: int = _RANDOM_SIZE, seed: int = 0) -> pa.BinaryArray:
     """Random letters and digits, `size` bytes a row: nothing compresses much of it."""
     letters = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
     body = letters[np.random.default_rng(seed).integers(0, len(letters), rows * size)]
@@ -74,6 +76,19 @@ def lines_file(kind: str) -> Path:
     if not path.exists():
         values = random_values(LINES) if kind == "random" else events(LINES).cast(pa.binary())
         _write_whole(path, b"".join(b"%b\n" % value.as_py() for value in values))
+    return path
+
+
+def values_file(size: int) -> Path:
+    """A file of lines of `size` random bytes, 30 MB or LINES of them; made when missing."""
+    if size == _RANDOM_SIZE:
+        return lines_file("random")
+    lines = min(LINES, _VALUES_BYTES // size)
+    path = FOLDER / f"values-{size}-{lines}.lines"
+    if not path.exists():
+        _write_whole(
+            path, b"".join(b"%b\n" % value.as_py() for value in random_values(lines, size))
+        )
     return path
 
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 _T = TypeVar("_T")
 
@@ -41,6 +41,7 @@ class Sample:
 
     `cpu_s` is user and system time of every process and thread of the contestant; `peak_mib` the
     most memory its process has held; `startup_cpu_s` what it spent outside the measured phase.
+    In Spark `peak_mib` is that of the largest Python worker, `workers_peak_mib` the sum of all.
     """
 
     records: int
@@ -48,6 +49,10 @@ class Sample:
     cpu_s: float
     peak_mib: float = 0.0
     startup_cpu_s: float = 0.0
+    jvm_cpu_s: float = 0.0
+    workers_cpu_s: float = 0.0
+    workers_peak_mib: float = 0.0
+    jvm_peak_mib: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -104,6 +109,26 @@ class Series:
         return max(sample.peak_mib for sample in self.samples)
 
     @property
+    def jvm_cpu_us(self) -> float:
+        """Median CPU microseconds per record of Spark's JVM."""
+        return median(sample.jvm_cpu_s / sample.records * 1e6 for sample in self.samples)
+
+    @property
+    def workers_cpu_us(self) -> float:
+        """Median CPU microseconds per record of Spark's Python workers."""
+        return median(sample.workers_cpu_s / sample.records * 1e6 for sample in self.samples)
+
+    @property
+    def workers_peak_mib(self) -> float:
+        """Most memory of all Python workers in any run."""
+        return max(sample.workers_peak_mib for sample in self.samples)
+
+    @property
+    def jvm_peak_mib(self) -> float:
+        """Most memory of the JVM in any run."""
+        return max(sample.jvm_peak_mib for sample in self.samples)
+
+    @property
     def startup_cpu_s(self) -> float:
         """Median CPU seconds outside the measured phase."""
         return median(sample.startup_cpu_s for sample in self.samples)
@@ -115,12 +140,22 @@ class Series:
             "codec": self.codec,
             "median_records_per_s": round(self.rate) if self.samples else None,
             "median_cpu_us_per_record": round(self.cpu_us, 4) if self.samples else None,
+            **(self._spread() if self.samples else {}),
             "samples": [asdict(sample) for sample in self.samples],
             "failures": self.failures,
         }
 
+    def _spread(self) -> dict[str, float]:
+        return {
+            "least_records_per_s": round(self.slowest),
+            "most_records_per_s": round(self.fastest),
+            "median_jvm_cpu_us_per_record": round(self.jvm_cpu_us, 4),
+            "median_workers_cpu_us_per_record": round(self.workers_cpu_us, 4),
+            "most_peak_mib": round(self.peak_mib, 1),
+        }
 
-def find(series: list[Series], contestant: str, codec: str = "none") -> Series | None:
+
+def find(series: Sequence[Series], contestant: str, codec: str = "none") -> Series | None:
     """The series of a contestant with a codec, if it was measured."""
     matching = (one for one in series if (one.contestant, one.codec) == (contestant, codec))
     return next((one for one in matching if one.samples), None)

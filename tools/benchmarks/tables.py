@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Table as RichTable
 
-from tools.benchmarks import core, spark
-from tools.benchmarks.sample import failure_notes, find
+from tools.benchmarks.sample import failure_notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.benchmarks.encoder import EncoderResult
     from tools.benchmarks.sample import Series
     from tools.benchmarks.targets import Target
 
@@ -46,59 +44,7 @@ class Table:
         return "\n".join([*lines, *(["", self.notes] if self.notes else [])])
 
 
-def encoder_table(results: Sequence[EncoderResult]) -> Table:
-    """Rates, and nanoseconds per record of each stage."""
-    rows = [
-        (
-            result.name,
-            f"{result.median / 1e6:.1f}",
-            f"{result.best / 1e6:.1f}",
-            ", ".join(f"{stage} {spent:.1f}" for stage, spent in result.stages_ns.items()),
-        )
-        for result in results
-    ]
-    return Table(
-        "Encoder: 100-byte records, one core, CPU time, no broker",
-        ("records", "M rec/s, median", "best", "ns per record"),
-        rows,
-    )
-
-
-def core_table(title: str, series: Sequence[Series]) -> Table:
-    """Rates, CPU and memory of the core benchmark; ratios are to librdkafka with the same codec."""
-    rows = [
-        (*_compared(one, find(list(series), core.LIBRDKAFKA, one.codec), digits=3), *_cost(one))
-        for one in series
-    ]
-    columns = ("producer", "codec", "M rec/s", "min - max", "to librdkafka", "CPU us/rec")
-    return Table(
-        title,
-        (*columns, "to librdkafka", "peak MiB", "start-up CPU s"),
-        rows,
-        _notes(
-            "Medians over the rounds; start-up CPU (process start, imports, compilation, warm-up) "
-            "is not in CPU us/rec.",
-            series,
-        ),
-    )
-
-
-def spark_table(series: Sequence[Series]) -> Table:
-    """Rates and CPU of whole Spark writes; ratios are to Spark's tuned sink with the same codec."""
-    rows = [_compared(one, find(list(series), spark.JVM, one.codec), digits=2) for one in series]
-    columns = ("sink", "codec", "M rec/s", "min - max", "to tuned JVM", "CPU us/rec")
-    return Table(
-        "Spark: 131-byte JSON events from Parquet, local[1], warm session",
-        (*columns, "to tuned JVM"),
-        rows,
-        _notes(
-            "CPU is that of the driver, the JVM and the Python workers together, reading included.",
-            series,
-        ),
-    )
-
-
-def _compared(one: Series, reference: Series | None, digits: int) -> tuple[str, ...]:
+def compared(one: Series, reference: Series | None, digits: int) -> tuple[str, ...]:
     """Who, with which codec, how fast and at which CPU cost, each also as a ratio."""
     if not one.samples:
         return (one.contestant, one.codec, "failed", *["-"] * 4)
@@ -106,33 +52,42 @@ def _compared(one: Series, reference: Series | None, digits: int) -> tuple[str, 
         one.contestant,
         one.codec,
         f"{one.rate / 1e6:.2f}",
-        f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}",
-        _times(one.rate, reference.rate if reference else None),
+        spread(one),
+        times(one.rate, reference.rate if reference else None),
         f"{one.cpu_us:.{digits}f}",
-        _times(one.cpu_us, reference.cpu_us if reference else None),
+        times(one.cpu_us, reference.cpu_us if reference else None),
     )
 
 
-def _cost(one: Series) -> tuple[str, str]:
-    """Memory and what starting took."""
-    if not one.samples:
-        return ("-", "-")
-    return (f"{one.peak_mib:.0f}", f"{one.startup_cpu_s:.1f}")
+def spread(one: Series) -> str:
+    """Slowest and fastest run, in millions of records a second."""
+    return f"{one.slowest / 1e6:.2f} - {one.fastest / 1e6:.2f}"
+
+
+def times(value: float, reference: float | None) -> str:
+    """A ratio, where there is something to compare with."""
+    return "-" if reference is None else f"{value / reference:.2f}x"
 
 
 def target_table(targets: Sequence[Target]) -> Table:
-    """What was aimed at, and what came out."""
+    """What was aimed at, and what came out; below it, what was missed."""
     rows = [(target.what, target.wanted, target.figure, target.verdict) for target in targets]
-    return Table("Targets", ("target", "wanted", "measured", "met"), rows)
+    return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary(targets))
 
 
-def _notes(about: str, series: Sequence[Series]) -> str:
+def summary(targets: Sequence[Target]) -> str:
+    """In a sentence or two, how many targets were met and which were not."""
+    judged = [target for target in targets if target.met is not None]
+    missed = [target for target in judged if not target.met]
+    met = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
+    names = "; ".join(f"{each.what}: {each.figure}, wanted {each.wanted}" for each in missed)
+    return f"{met} Missed are: {names}." if missed else met
+
+
+def notes(about: str, series: Sequence[Series]) -> str:
+    """What there is to say below a table, and which runs failed."""
     failed = failure_notes((f"{one.contestant}, {one.codec},", one.failures) for one in series)
     return " ".join([about, *failed])
-
-
-def _times(value: float, reference: float | None) -> str:
-    return "-" if reference is None else f"{value / reference:.2f}x"
 
 
 def _line(cells: Sequence[str]) -> str:

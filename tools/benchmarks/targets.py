@@ -1,21 +1,10 @@
-"""What the project aims at, judged by the medians of a run."""
+"""What the project aims at: a limit, what was measured, and whether it was met."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tools.benchmarks import core, encoder, spark
-from tools.benchmarks.sample import find
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tools.benchmarks.encoder import EncoderResult
-    from tools.benchmarks.sample import Series
-
-_ENCODER = {encoder.NULL_KEYS: 8e6, encoder.KEYED: 4e6}
-_CPU_SHARE = 1 / 3
+_NOT_MEASURED = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,40 +22,29 @@ class Target:
         return {True: "yes", False: "NO", None: "not measured"}[self.met]
 
 
-def encoder_targets(results: Sequence[EncoderResult]) -> Iterator[Target]:
-    """Records a second that one core frames."""
-    for result in results:
-        wanted = _ENCODER[result.name]
-        yield Target(
-            what=f"encoder, {result.name}",
-            wanted=f">= {wanted / 1e6:.0f} M rec/s",
-            figure=f"{result.median / 1e6:.1f} M rec/s (best {result.best / 1e6:.1f})",
-            met=result.median >= wanted,
-        )
-
-
-def core_targets(series: Sequence[Series]) -> Iterator[Target]:
-    """Client CPU per record against librdkafka's; `series` is that of the random payload."""
-    ours, reference = find(list(series), core.OURS), find(list(series), core.LIBRDKAFKA)
-    figure, met = "librdkafka was not measured", None
-    if ours and reference:
-        share = ours.cpu_us / reference.cpu_us
-        figure = f"{ours.cpu_us:.3f} of {reference.cpu_us:.3f} us ({share:.2f})"
-        met = share <= _CPU_SHARE
-    yield Target(
-        what="core, client CPU per record", wanted="<= 1/3 of librdkafka", figure=figure, met=met
+def at_least(
+    what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
+) -> Target:
+    """Met from a value on. `unit` follows the numbers; `figure` tells more than the number."""
+    return Target(
+        what=what,
+        wanted=f">= {wanted:g}{unit}",
+        figure=_figure(measured, unit, figure),
+        met=None if measured is None else measured >= wanted,
     )
 
 
-def spark_targets(series: Sequence[Series]) -> Iterator[Target]:
-    """The sink against Spark's own, tuned, for each codec."""
-    for codec in ("none", "lz4", "zstd"):
-        ours, theirs = find(list(series), spark.OURS, codec), find(list(series), spark.JVM, codec)
-        if ours and theirs:
-            yield Target(
-                what=f"sink, {codec}",
-                wanted=">= the tuned JVM sink",
-                figure=f"{ours.rate / 1e6:.2f} to {theirs.rate / 1e6:.2f} M rec/s "
-                f"({ours.rate / theirs.rate:.2f}x)",
-                met=ours.rate >= theirs.rate,
-            )
+def at_most(
+    what: str, wanted: float, unit: str, measured: float | None, figure: str = ""
+) -> Target:
+    """Met up to a value; as `at_least` otherwise."""
+    return Target(
+        what=what,
+        wanted=f"<= {wanted:g}{unit}",
+        figure=_figure(measured, unit, figure),
+        met=None if measured is None else measured <= wanted,
+    )
+
+
+def _figure(measured: float | None, unit: str, figure: str) -> str:
+    return _NOT_MEASURED if measured is None else figure or f"{measured:.2f}{unit}"

@@ -6,7 +6,8 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from tests.support.kafka.admin import Admin
 from tests.support.kafka.broker import KafkaCluster
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTITIONS = 8
+_WAIT_S = 60
 
 
 class Measured(TypedDict):
@@ -32,6 +34,10 @@ MEASURED = Measured(
     java_options=(),
 )
 """A heap of 1 GiB, and deleted topics are freed at once."""
+
+
+class TopicError(BenchmarkError):
+    """The broker did not make, count or delete a topic."""
 
 
 class CountError(BenchmarkError):
@@ -55,19 +61,48 @@ def fresh_topic(
 
     Raises:
         CountError: it holds another number.
+        TopicError: the broker did not do what it was asked for.
     """
-    admin, name = Admin(bootstrap_servers), f"bench-{uuid.uuid4().hex[:12]}"
-    admin.create_topic(name, partitions)
-    try:
+    with _made(bootstrap_servers, [f"bench-{uuid.uuid4().hex[:12]}"], partitions) as (name,):
         yield name
-        found = _records(bootstrap_servers, name, partitions)
+        found = _records(bootstrap_servers, [name], partitions)
         if not expected <= found <= expected + markers:
             raise CountError(f"{name} holds {found:,} records, {expected:,} were expected")
-    finally:
-        admin.delete_topic(name)
 
 
-def _records(bootstrap_servers: str, topic: str, partitions: int) -> int:
+@contextmanager
+def fresh_topics(bootstrap_servers: str, expected: int, count: int) -> Iterator[list[str]]:
+    """New topics of one partition, numbered from 0, that hold `expected` records in all afterwards.
+
+    Raises:
+        CountError: they hold another number.
+        TopicError: as for `fresh_topic`.
+    """
+    prefix = f"bench-{uuid.uuid4().hex[:12]}"
+    names = [f"{prefix}-{number}" for number in range(count)]
+    with _made(bootstrap_servers, names, 1):
+        yield names
+        found = _records(bootstrap_servers, names, 1)
+        if found != expected:
+            raise CountError(f"{prefix} hold {found:,} records, {expected:,} were expected")
+
+
+@contextmanager
+def _made(bootstrap_servers: str, names: list[str], partitions: int) -> Iterator[list[str]]:
+    admin = Admin(bootstrap_servers)
+    try:
+        admin.create_topics(*(NewTopic(name, partitions, 1) for name in names))
+        try:
+            yield names
+        finally:
+            client = admin.client()
+            for deleted in client.delete_topics(names).values():
+                deleted.result(_WAIT_S)
+    except KafkaException as error:
+        raise TopicError(f"{names[0]}: {error}") from error
+
+
+def _records(bootstrap_servers: str, topics: list[str], partitions: int) -> int:
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "group.id": "count",
@@ -78,6 +113,7 @@ def _records(bootstrap_servers: str, topic: str, partitions: int) -> int:
     try:
         marks = [
             consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+            for topic in topics
             for number in range(partitions)
         ]
     finally:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.benchmarks.codec_place import Place, codec_table
-from tools.benchmarks.core import LIBRDKAFKA, OURS
-from tools.benchmarks.latency import LatencySeries, latency_table
+from tools.benchmarks.core.codec_place import Place, codec_table
+from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, RANDOM
+from tools.benchmarks.core.figures import core_table, core_target
+from tools.benchmarks.core.latency import LatencySeries, latency_table
 from tools.benchmarks.processes import ContestantError, run_contestant
 from tools.benchmarks.sample import Sample, Series, attempt
-from tools.benchmarks.tables import core_table, spark_table
-from tools.benchmarks.targets import core_targets
+from tools.benchmarks.spark.figures import spark_table
 
 if TYPE_CHECKING:
     from tools.benchmarks.tables import Table
@@ -84,8 +84,7 @@ def test_failures_are_in_the_json() -> None:
 
 
 def test_a_target_that_compares_with_who_failed_is_not_judged() -> None:
-    (target,) = core_targets(series())
-    assert target.met is None
+    assert core_target(RANDOM, series()).met is None
 
 
 def test_a_process_that_fails_is_quoted() -> None:

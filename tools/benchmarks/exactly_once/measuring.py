@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tools.benchmarks.exactly_once.child import TASKS
 from tools.benchmarks.exactly_once.ending import end_all
 from tools.benchmarks.exactly_once.figures import EXACTLY_ONCE, ExactlyOnceFigures
-from tools.benchmarks.exactly_once.spark_child import TASKS
+from tools.benchmarks.exactly_once.tables import exactly_once_tables, exactly_once_targets
 from tools.benchmarks.payload import events_folder
 from tools.benchmarks.sample import Sample, attempt
-from tools.benchmarks.spark import WarmSpark
+from tools.benchmarks.spark.warm import WarmSpark
 from tools.benchmarks.topics import PARTITIONS, fresh_topic
 
 if TYPE_CHECKING:
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
     from tools.benchmarks.exactly_once.figures import ExactlyOncePlan
+    from tools.benchmarks.tables import Table
+    from tools.benchmarks.targets import Target
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-CHILD = "tools.benchmarks.exactly_once.spark_child"
+CHILD = "tools.benchmarks.exactly_once.child"
 _FIRST_WARM_UP = 400_000
 _WARM_UP_JOBS = 2
 """Of each guarantee."""
@@ -33,9 +37,26 @@ _MARKERS = TASKS * PARTITIONS
 """Most that a batch of exactly-once leaves in its topic."""
 
 
-def measure(
-    bootstrap_servers: str, plan: ExactlyOncePlan, tell: Callable[[str], None]
-) -> ExactlyOnceFigures:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The figures, for those who know of parts only."""
+
+    figures: ExactlyOnceFigures
+
+    def tables(self) -> list[Table]:
+        """Jobs, and streams."""
+        return exactly_once_tables(self.figures)
+
+    def targets(self) -> list[Target]:
+        """What exactly-once may cost at most."""
+        return list(exactly_once_targets(self.figures))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return self.figures.to_dict()
+
+
+def measure(bootstrap_servers: str, plan: ExactlyOncePlan, tell: Callable[[str], None]) -> Measured:
     """All of the part."""
     figures = ExactlyOnceFigures.of(plan.transactions)
     tell(f"exactly-once: making {plan.records:,} events")
@@ -69,7 +90,7 @@ def measure(
         run_ending = partial(end_all, bootstrap_servers, plan.transactions)
         if (seconds := attempt(run_ending, endings.failures, tell)) is not None:
             endings.seconds.append(seconds)
-    return figures
+    return Measured(figures)
 
 
 def in_turns(contestants: Mapping[_K, _V], number: int) -> list[tuple[_K, _V]]:

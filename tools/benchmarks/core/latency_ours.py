@@ -1,4 +1,4 @@
-"""The producer core at a fixed rate: `python -m tools.benchmarks.latency_ours JOB`.
+"""The producer core at a fixed rate: `python -m tools.benchmarks.core.latency_ours JOB`.
 
 A burst of rows is due every few milliseconds and goes to one partition, the next burst to the
 next. What is measured is the time from when a record was due until its acknowledgement: a
@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
-from tools.benchmarks.core_ours import open_session
-from tools.benchmarks.job import Job
+from tools.benchmarks.core.job import Job
+from tools.benchmarks.core.ours import open_session
 from tools.benchmarks.payload import read_lines
 from tools.benchmarks.processes import peak_mib
 from tools.benchmarks.topics import PARTITIONS

@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance in a warm JVM: `python -m tools.benchmarks.core_java JOB`.
+"""Kafka's own ProducerPerformance in a warm JVM: `python -m tools.benchmarks.core.java JOB`.
 
 The JVM runs the tool once as a warm-up and once to be measured, so that neither its start nor its
 first compilations count. CPU time is that of the JVM's process.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tests.support.kafka.jars import KAFKA, ensure
-from tools.benchmarks.job import Job
+from tools.benchmarks.core.job import Job
 from tools.benchmarks.processes import peak_mib, tree_cpu_s
 from tools.checks.needs import find_java
 

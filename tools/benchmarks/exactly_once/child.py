@@ -1,6 +1,6 @@
-"""A warm Spark that writes whole jobs and streams: `python -m ...exactly_once.spark_child`.
+"""A warm Spark that writes whole jobs and streams: `python -m ...exactly_once.child`.
 
-Takes JSON orders and answers as `tools.benchmarks.spark_child` does. A job reads a folder of eight
+Takes JSON orders and answers as `tools.benchmarks.spark.child` does. A job reads a folder of eight
 Parquet files; a stream reads eight in each micro-batch, and ends by itself.
 """
 
@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tools.benchmarks.processes import tree_cpu_s
-from tools.benchmarks.spark_child import ARROW_BYTES, UNLIMITED, serve, start_session
+from tools.benchmarks.spark.child import serve, start_session
+from tools.benchmarks.spark.contestants import ARROW_BYTES, UNLIMITED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

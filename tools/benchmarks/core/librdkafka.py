@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tools.benchmarks.payload import FOLDER
 
 if TYPE_CHECKING:
-    from tools.benchmarks.job import Job
+    from tools.benchmarks.core.job import Job
 
 SOURCE = Path(__file__).with_name("librdkafka_bench.c")
 

@@ -1,4 +1,4 @@
-"""Produce requests of one record each: `python -m tools.benchmarks.broker_small [--records N]`.
+"""Produce requests of one record each: `python -m tools.benchmarks.broker.small [--records N]`.
 
 Sixteen connections, each with one request under way to a partition of its own, acks=all: what a
 broker is asked by many producers that do not wait for company. The embedded broker and a real
@@ -24,8 +24,8 @@ from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from tests.support.kafka.admin import Admin
 from tests.support.kafka.broker import KafkaCluster
-from tools.benchmarks.broker import broker
-from tools.benchmarks.broker_raw import TIMEOUT, batch
+from tools.benchmarks.broker.measuring import broker
+from tools.benchmarks.broker.raw import TIMEOUT, batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def measure(name: str, address: str, process_id: int, count: int) -> Rate:
 
 def main() -> None:
     """Measure both brokers and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.broker_small")
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.broker.small")
     parser.add_argument("--records", type=int, default=60_000)
     count = parser.parse_args().records
     with broker(None) as (process, address):

@@ -1,4 +1,4 @@
-"""What keeping a session across tasks saves: `python -m tools.benchmarks.tiny_tasks [--tasks N]`.
+"""What keeping a session across tasks saves: `python -m tools.benchmarks.spark.tiny_tasks`.
 
 One Spark job of many tiny tasks, written by this sink as it is, and by the same sink with a session
 of its own for every task; on a real Kafka, in turn. Producer states are counted on the broker with

@@ -1,4 +1,4 @@
-"""A warm Spark session that writes on demand: `python -m tools.benchmarks.spark_child`.
+"""A warm Spark session that writes on demand: `python -m tools.benchmarks.spark.child`.
 
 Takes one JSON order a line on its standard input and answers each with one line of JSON.
 """
@@ -15,14 +15,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
 from tests.support.kafka.jars import ROOT, SPARK_SINK, ensure
-from tools.benchmarks.processes import tree_cpu_s
-from tools.benchmarks.spark_writers import WRITERS
+from tools.benchmarks.spark import usage
+from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
+from tools.benchmarks.spark.writers import WRITERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-UNLIMITED = "2147483647"
 
 
 def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
@@ -45,18 +43,20 @@ def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
 
 
 def _run(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
-    if order["recommended_conf"]:
-        spark.conf.set(ARROW_BYTES, UNLIMITED)
-    else:
-        spark.conf.unset(ARROW_BYTES)
+    for name in (ARROW_BYTES, ARROW_ROWS):
+        if name in order["conf"]:
+            spark.conf.set(name, order["conf"][name])
+        else:
+            spark.conf.unset(name)
     frame = spark.read.parquet(order["events"])
-    if "key" in order:
-        frame = frame.withColumn("key", expr(order["key"]))
+    for name, expression in order["columns"].items():
+        frame = frame.withColumn(name, expr(expression))
     write = WRITERS[order["writer"]]
-    started, used = time.perf_counter(), tree_cpu_s()
+    usage.reset_peaks()
+    started, used = time.perf_counter(), usage.cpu()
     write(frame, order["topic"], order["options"])
-    seconds, cpu_s = time.perf_counter() - started, tree_cpu_s() - used
-    return {"records": order["records"], "seconds": seconds, "cpu_s": cpu_s}
+    seconds, spent = time.perf_counter() - started, usage.cpu().since(used)
+    return {"records": order["records"], "seconds": seconds, **spent, **usage.peaks()}
 
 
 def serve(spark: SparkSession, answer: Callable[[SparkSession, dict[str, Any]], object]) -> None:

@@ -1,4 +1,4 @@
-"""The encoder without a broker, stage by stage, on one core: `python -m tools.benchmarks.encoder`.
+"""The encoder without a broker, stage by stage, on one core.
 
 Chunks of 10,000 rows of 100 bytes, as Spark hands them over, laid out over 8 partitions in batches
 of 1 MiB. The stages are those of `ProducerSession.append` up to the slices that make the batches.
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
 from random import Random
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,12 +28,21 @@ from spark_kafka_sink.producer.buffer.batch import OpenBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_records, size_bounds, split_records
+from tests.support.kafka.jars import ROOT
 from tools.benchmarks.payload import random_keys, random_values
+from tools.benchmarks.processes import python
+from tools.benchmarks.tables import Table
+from tools.benchmarks.targets import Target, at_least
 from tools.benchmarks.topics import PARTITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 ROWS = 10_000
 CHUNKS_PER_ROUND = 20
 NULL_KEYS, KEYED = "null keys", "keyed, 8 partitions"
+_WANTED = {NULL_KEYS: 8.0, KEYED: 4.0}
+"""Million records a second that one core encodes."""
 _STAMP_MS = 1_700_000_000_000
 _CHUNK_KINDS = 8
 """Different chunks in turn, so that they don't all lie in the processor's cache."""
@@ -50,6 +60,52 @@ class EncoderResult:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderFigures:
+    """All kinds of records."""
+
+    results: Sequence[EncoderResult]
+
+    def tables(self) -> list[Table]:
+        """Rates, and nanoseconds per record of each stage."""
+        rows = [
+            (
+                result.name,
+                f"{result.median / 1e6:.1f}",
+                f"{result.best / 1e6:.1f}",
+                ", ".join(f"{stage} {spent:.1f}" for stage, spent in result.stages_ns.items()),
+            )
+            for result in self.results
+        ]
+        title = "Encoder: 100-byte records, one core, CPU time, no broker"
+        return [Table(title, ("records", "M rec/s, median", "best", "ns per record"), rows)]
+
+    def targets(self) -> list[Target]:
+        """Records a second that one core encodes."""
+        return [
+            at_least(
+                f"encoder, {result.name}",
+                _WANTED[result.name],
+                " M rec/s",
+                result.median / 1e6,
+                f"{result.median / 1e6:.1f} M rec/s (best {result.best / 1e6:.1f})",
+            )
+            for result in self.results
+        ]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [result.to_dict() for result in self.results]
+
+
+def measure(rounds: int, tell: Callable[[str], None]) -> EncoderFigures:
+    """All rounds, in a process of its own."""
+    tell("encoder")
+    line = python("tools.benchmarks.core.encoder", str(rounds))
+    done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    return EncoderFigures([EncoderResult(**one) for one in json.loads(done.stdout)])
 
 
 @dataclass(slots=True)
@@ -143,11 +199,6 @@ def run(rounds: int) -> list[dict[str, Any]]:
         _measure(NULL_KEYS, rounds, keyed=False).to_dict(),
         _measure(KEYED, rounds, keyed=True).to_dict(),
     ]
-
-
-def result(figures: dict[str, Any]) -> EncoderResult:
-    """What `run` printed, read back."""
-    return EncoderResult(**figures)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What each codec costs and saves, level by level: `python -m tools.benchmarks.codec_cost`.
+"""What each codec costs and saves, level by level: `python -m tools.benchmarks.core.codec_cost`.
 
 Batches of 1 MiB of the events, compressed as the product does, on one thread; no broker.
 """

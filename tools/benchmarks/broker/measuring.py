@@ -20,8 +20,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from tools.benchmarks.core import CONTESTANTS, LIBRDKAFKA, OURS, RANDOM, Contestant
-from tools.benchmarks.job import Job
+from tools.benchmarks.core.contestants import CONTESTANTS, LIBRDKAFKA, OURS, RANDOM, Contestant
+from tools.benchmarks.core.job import Job
 from tools.benchmarks.payload import lines_file
 from tools.benchmarks.processes import python
 
@@ -79,7 +79,7 @@ def contestants() -> list[Contestant]:
     """Pre-built requests, then our producer and librdkafka with batches of up to 1 MiB."""
     chosen = [one for one in CONTESTANTS if one.name in {OURS, LIBRDKAFKA}]
     raw = Contestant(
-        name=RAW, command=lambda job: python("tools.benchmarks.broker_raw", job.to_json())
+        name=RAW, command=lambda job: python("tools.benchmarks.broker.raw", job.to_json())
     )
     return [raw, *(replace(one) for one in chosen)]
 

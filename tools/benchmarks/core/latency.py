@@ -11,20 +11,23 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tools.benchmarks import core_librdkafka
-from tools.benchmarks.core import LIBRDKAFKA, OURS, RANDOM, SAFE
-from tools.benchmarks.core_librdkafka import NoCompilerError
-from tools.benchmarks.job import Job
+from tools.benchmarks.core import librdkafka
+from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, RANDOM, SAFE
+from tools.benchmarks.core.job import Job
+from tools.benchmarks.core.librdkafka import NoCompilerError
 from tools.benchmarks.payload import lines_file
 from tools.benchmarks.processes import python, run_process
 from tools.benchmarks.sample import attempt, failure_notes
 from tools.benchmarks.tables import Table
+from tools.benchmarks.targets import Target, at_most
 from tools.benchmarks.topics import fresh_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WARMUP_S = 2
+_BEHIND_MS = 0.3
+"""At linger.ms 0, how far the median may be behind librdkafka's."""
 _NOTE = (
     "Medians over the rounds. Bursts are 5 ms apart, which no latency includes; CPU is the share "
     "of one core."
@@ -56,12 +59,49 @@ class LatencySeries:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return {
+            **asdict(self),
+            "median_p50_us": self.middle("p50_us") if self.runs else None,
+            "median_p99_us": self.middle("p99_us") if self.runs else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigures:
+    """All heats."""
+
+    series: Sequence[LatencySeries]
+
+    def tables(self) -> list[Table]:
+        """One."""
+        return [latency_table(self.series)]
+
+    def targets(self) -> list[Target]:
+        """The medians at linger.ms 0, against librdkafka's."""
+        rates = dict.fromkeys(one.rate for one in self.series if one.linger_ms == 0)
+        return [self._target(rate) for rate in rates]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [one.to_dict() for one in self.series]
+
+    def _target(self, rate: int) -> Target:
+        medians = {
+            one.contestant: one.middle("p50_us") / 1000
+            for one in self.series
+            if (one.rate, one.linger_ms) == (rate, 0) and one.runs
+        }
+        behind, figure = None, ""
+        if medians.keys() >= {OURS, LIBRDKAFKA}:
+            behind = medians[OURS] - medians[LIBRDKAFKA]
+            figure = f"{behind:+.2f} ms ({medians[OURS]:.2f} to {medians[LIBRDKAFKA]:.2f})"
+        what = f"latency, {rate:,} rec/s, linger.ms 0: median behind librdkafka's"
+        return at_most(what, _BEHIND_MS, " ms", behind, figure)
 
 
 def measure(
     bootstrap_servers: str, plan: LatencyPlan, tell: Callable[[str], None]
-) -> list[LatencySeries]:
+) -> LatencyFigures:
     """All rounds."""
     commands = _commands(tell)
     series = [LatencySeries(name, rate, linger) for rate, linger in plan.heats for name in commands]
@@ -75,17 +115,17 @@ def measure(
             figures = attempt(run, one.failures, tell)
             if figures is not None:
                 one.runs.append(figures)
-    return series
+    return LatencyFigures(series)
 
 
 def _commands(tell: Callable[[str], None]) -> dict[str, Callable[[Job], list[str]]]:
-    ours = {OURS: lambda job: python("tools.benchmarks.latency_ours", job.to_json())}
+    ours = {OURS: lambda job: python("tools.benchmarks.core.latency_ours", job.to_json())}
     try:
-        core_librdkafka.build()
+        librdkafka.build()
     except NoCompilerError as error:
         tell(f"librdkafka is left out: {error}")
         return ours
-    return {**ours, LIBRDKAFKA: core_librdkafka.command}
+    return {**ours, LIBRDKAFKA: librdkafka.command}
 
 
 def _run(

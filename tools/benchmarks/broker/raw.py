@@ -1,4 +1,4 @@
-"""Produce requests that were built before: `python -m tools.benchmarks.broker_raw JOB`.
+"""Produce requests that were built before: `python -m tools.benchmarks.broker.raw JOB`.
 
 The cheapest producer there can be, so that the broker is what is measured. One partition, batches
 of 9,000 records, one connection, five requests in flight, no idempotence.
@@ -18,7 +18,7 @@ from spark_kafka_sink.protocol.messages import request_frame
 from spark_kafka_sink.protocol.versions import ApiKey, request_type
 from spark_kafka_sink.records.record_batch import BatchHeader
 from spark_kafka_sink.records.varint import varint
-from tools.benchmarks.job import Job
+from tools.benchmarks.core.job import Job
 from tools.benchmarks.processes import peak_mib
 
 if TYPE_CHECKING:

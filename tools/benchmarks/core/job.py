@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
+
+
+class Kind(StrEnum):
+    """What a record is made of."""
+
+    PLAIN = "plain"
+    KEYED = "keyed"
+    HEADERS = "headers"
+    """A key and two headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Send `warmup` records, then `records` that count, from the lines of a payload file.
 
-    `options` are the producer's own settings by the names of its own configuration.
+    `options` are the producer's own settings by the names of its own configuration. Only the core
+    knows other kinds than plain records.
     """
 
     bootstrap_servers: str
@@ -20,6 +31,7 @@ class Job:
     warmup: int
     records: int
     options: dict[str, str] = field(default_factory=dict)
+    kind: Kind = Kind.PLAIN
 
     def to_json(self) -> str:
         """For a command line."""
@@ -29,4 +41,4 @@ class Job:
     def from_json(cls, text: str) -> Job:
         """The reverse of `to_json`."""
         job = cls(**json.loads(text))
-        return replace(job, payload=Path(job.payload))
+        return replace(job, payload=Path(job.payload), kind=Kind(job.kind))

@@ -35,6 +35,11 @@ def null(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
     frame.write.format("bench-null").mode("append").save()
 
 
+def noop(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
+    """Spark's sink that reads every row and keeps none."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
 def confluent(frame: DataFrame, topic: str, options: dict[str, str]) -> None:
     """confluent-kafka in mapInArrow, one produce() a row: what people write by hand."""
 
@@ -51,11 +56,14 @@ WRITERS: dict[str, Write] = {
     "jvm": jvm,
     "confluent": confluent,
     "null": null,
+    "noop": noop,
 }
 
 
 def _by_format(name: str, frame: DataFrame, topic: str, options: dict[str, str]) -> None:
-    writer = frame.write.format(name).mode("append").option("topic", topic)
+    writer = frame.write.format(name).mode("append")
+    if topic:
+        writer = writer.option("topic", topic)
     for key, value in options.items():
         writer = writer.option(f"kafka.{key}", value)
     writer.save()

@@ -1,7 +1,7 @@
 """Where a batch is compressed, compared: a thread of its own, the writer's, the sender's.
 
 The same records, codec and broker; only the thread differs. The places that the product does not
-use are put in from here, round it: `python -m tools.benchmarks.codec_place PLACE JOB` is one run.
+use are put in from here, round it; PLACE and JOB are the arguments of one run.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from spark_kafka_sink.producer.buffer import compressor as compressor_module
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.send.sender import Sender
-from tools.benchmarks import core_ours
-from tools.benchmarks.core import BATCHES, EVENTS, SAFE, CorePlan
-from tools.benchmarks.job import Job
+from tools.benchmarks.core import ours
+from tools.benchmarks.core.contestants import BATCHES, EVENTS, SAFE
+from tools.benchmarks.core.job import Job
 from tools.benchmarks.payload import lines_file
 from tools.benchmarks.processes import python, run_contestant
 from tools.benchmarks.sample import Series, failure_notes, find
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from tools.benchmarks.core.measuring import CorePlan
     from tools.benchmarks.sample import Sample
 
 _P = ParamSpec("_P")
@@ -70,7 +71,7 @@ def _run(place: Place, codec: str, plan: CorePlan, bootstrap_servers: str) -> Sa
             records=plan.records,
             options={**SAFE, **BATCHES, "compression.type": codec},
         )
-        line = python("tools.benchmarks.codec_place", place.name, job.to_json())
+        line = python("tools.benchmarks.core.codec_place", place.name, job.to_json())
         return run_contestant(line)
 
 
@@ -134,7 +135,7 @@ def codec_table(series: Sequence[Series]) -> Table:
         if not one.samples:
             rows.append((one.contestant, one.codec, "failed", "-", "-", "-"))
             continue
-        own = find(list(series), Place.OWN, one.codec)
+        own = find(series, Place.OWN, one.codec)
         rows.append(
             (
                 one.contestant,
@@ -153,4 +154,4 @@ def codec_table(series: Sequence[Series]) -> Table:
 if __name__ == "__main__":
     pa.set_cpu_count(1)
     _put(Place[sys.argv[1]])
-    sys.stdout.write(json.dumps(core_ours.run(Job.from_json(sys.argv[2]))) + "\n")
+    sys.stdout.write(json.dumps(ours.run(Job.from_json(sys.argv[2]))) + "\n")

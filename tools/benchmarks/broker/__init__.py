@@ -1,0 +1,1 @@
+"""The embedded broker: what one core of it takes, and requests of one record."""
