@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.client.topic_partition import TopicPartition
+
 if TYPE_CHECKING:
-    from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.protocol.transaction_state import TransactionState
 
@@ -23,8 +24,15 @@ class TransactionDescription:
     started_ms: int | None
     """When the transaction began by the coordinator's clock, milliseconds since 1970; None where
     there is none."""
-    partitions: tuple[TopicPartition, ...]
-    """Those that the transaction has written to and this client may describe, sorted."""
+    topics: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Topics that this client may describe, each with the numbers of its partitions: those that
+    the transaction has written to."""
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All of them, sorted."""
+        found = (TopicPartition(topic, each) for topic, numbers in self.topics for each in numbers)
+        return tuple(sorted(found))
 
     def is_of(self, transaction: OpenTransaction) -> bool:
         """Whether this is the very transaction, at the epoch that it was opened with."""

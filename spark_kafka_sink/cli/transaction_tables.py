@@ -118,6 +118,9 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
             "" if last is None else f"{last:,}",
             _MARKERS[fate],
         )
+    if task.unnamed_partitions:
+        more = f"and {task.unnamed_partitions:,} more"
+        table.add_row(more, f"{task.unnamed_records:,}", "", "", "")
     return table
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+
+
+_NAMED: Final = 100_000
+"""Partitions of all tasks that a decision names: 3 MB of JSON, which the driver appends in one
+transaction of seconds. One of each task tells how its transaction has ended."""
 
 
 class TaskOutcome(StrEnum):
@@ -57,6 +62,10 @@ class TaskTransaction:
     """transaction.timeout.ms: the broker aborts it when it is older."""
     partitions: tuple[PartitionRange, ...] = ()
     """By topic and partition, each once."""
+    unnamed_partitions: int = 0
+    """How many more it has written to, where naming all would make the decision too large."""
+    unnamed_records: int = 0
+    """Records in these."""
 
     @property
     def transactional_id(self) -> str:
@@ -66,7 +75,19 @@ class TaskTransaction:
     @property
     def records(self) -> int:
         """Records in all partitions."""
-        return sum(each.records for each in self.partitions)
+        return sum(each.records for each in self.partitions) + self.unnamed_records
+
+    def naming(self, most: int) -> TaskTransaction:
+        """The same, with so many of its partitions named at most."""
+        rest = self.partitions[most:]
+        if not rest:
+            return self
+        return replace(
+            self,
+            partitions=self.partitions[:most],
+            unnamed_partitions=self.unnamed_partitions + len(rest),
+            unnamed_records=self.unnamed_records + sum(each.records for each in rest),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +113,11 @@ class TaskResult:
     def __post_init__(self) -> None:
         if (self.transaction is None) == (self.outcome is TaskOutcome.WRITTEN):
             raise ValueError(f"a task that ends as {self.outcome.value} has {self.transaction}")
+
+
+def partitions_to_name(tasks: int) -> int:
+    """How many partitions the decision names of each of so many tasks."""
+    return max(1, _NAMED // max(1, tasks))
 
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:

@@ -12,7 +12,6 @@ from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
 from spark_kafka_sink.admin.handlers.actions import COORDINATOR_ACTIONS
 from spark_kafka_sink.admin.handlers.body import write
 from spark_kafka_sink.admin.transaction_states import ListedTransaction, TransactionDescription
-from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
@@ -224,11 +223,6 @@ def _producer(
 
 def _description(told: Any) -> TransactionDescription:
     started = round(told.transaction_start_time.timestamp() * 1000)
-    partitions = sorted(
-        TopicPartition(topic.topic, int(number))
-        for topic in told.topics
-        for number in topic.partitions
-    )
     return TransactionDescription(
         transactional_id=told.transactional_id,
         state=TransactionState(told.transaction_state),
@@ -236,5 +230,5 @@ def _description(told: Any) -> TransactionDescription:
         epoch=int(told.producer_epoch),
         timeout_ms=round(told.transaction_timeout.total_seconds() * 1000),
         started_ms=started if started > 0 else None,
-        partitions=tuple(partitions),
+        topics=tuple((topic.topic, topic.partitions) for topic in told.topics),
     )

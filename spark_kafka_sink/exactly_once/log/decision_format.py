@@ -13,7 +13,8 @@ Version 1, one object per record, without line breaks::
     {"version": 1, "type": "nothing", "at": 1763…, "given_up": ["9f2c…"]}
 
 "rows" is what Spark handed the tasks, and missing where they did not count. A partition is its
-number, its records, and its first and last offset or null. A torn decision has "fates", one for
+number, its records, and its first and last offset or null; a transaction with very many has
+"unnamed", how many more, and their records. A torn decision has "fates", one for
 each transaction. "given_up" has the nonces of plannings that abort() has given up since the last
 decision. A newer version is refused: to take a decision for something else could lose or double a
 batch.
@@ -83,6 +84,7 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
     for each in task.partitions:
         line = [each.partition, each.records, each.first_offset, each.last_offset]
         partitions[each.topic].append(line)
+    unnamed = [task.unnamed_partitions, task.unnamed_records]
     return {
         "id": task.transaction.transactional_id,
         "producer": task.transaction.producer_id,
@@ -91,6 +93,7 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
         "started": task.started_ms,
         "timeout": task.timeout_ms,
         "partitions": partitions,
+        **({"unnamed": unnamed} if task.unnamed_partitions else {}),
     }
 
 
@@ -127,11 +130,16 @@ def _transaction(fields: JsonObject) -> TaskTransaction:
         epoch=fields.number("epoch", highest=2**15 - 1),
         version=_protocol(fields.number("protocol")),
     )
+    unnamed = fields.array("unnamed") if fields.has("unnamed") else (0, 0)
+    if len(unnamed) != 2:
+        raise malformed("unnamed partitions without two numbers")
     return TaskTransaction(
         transaction=transaction,
         started_ms=fields.number("started"),
         timeout_ms=fields.number("timeout"),
         partitions=tuple(_partitions(fields.nested("partitions"))),
+        unnamed_partitions=number_of(unnamed[0], "unnamed partitions"),
+        unnamed_records=number_of(unnamed[1], "their records"),
     )
 
 

@@ -115,6 +115,11 @@ def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
         yield f"{fate.value}: {task.transactional_id}, {task.records:,} records"
         if fate is not Fate.COMMITTED:
             yield from (f"  {each}" for each in task.partitions)
+            if task.unnamed_partitions:
+                yield (
+                    f"  and {task.unnamed_partitions:,} more partitions: "
+                    f"{task.unnamed_records:,} records"
+                )
 
 
 def _committed_last(pair: tuple[Fate, TaskTransaction]) -> bool:

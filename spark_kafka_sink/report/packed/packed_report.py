@@ -11,13 +11,15 @@ import pickle
 import zlib
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed.partition_columns import PartitionColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from spark_kafka_sink.report.packed.partition_columns import Planes
 
 _LEVEL: Final = 1
 _TOGETHER: Final = 256
@@ -26,29 +28,40 @@ _TOGETHER: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class PackedReport:
-    """One report; `data` is a compressed pickle of its columns, and of all else."""
+    """One report, as compressed pickles."""
 
-    data: bytes
+    partitions: bytes
+    rest: bytes
 
     @classmethod
     def of(cls, report: DeliveryReport) -> PackedReport:
         """Pack a report."""
         planes = PartitionColumns.of(report.partitions).to_planes()
-        parts = planes, replace(report, partitions=())
-        return cls(zlib.compress(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL), _LEVEL))
+        return cls(_packed(planes), _packed(replace(report, partitions=())))
 
-    def columns(self) -> tuple[PartitionColumns, DeliveryReport]:
-        """The partitions, and the report without them."""
-        planes, rest = pickle.loads(zlib.decompress(self.data))  # noqa: S301 - as Spark does
-        return PartitionColumns.from_planes(planes), rest
+    def columns(self) -> PartitionColumns:
+        """The partitions."""
+        planes: Planes = _unpacked(self.partitions)
+        return PartitionColumns.from_planes(planes)
+
+    def without_partitions(self) -> DeliveryReport:
+        """All else."""
+        rest: DeliveryReport = _unpacked(self.rest)
+        return rest
 
     def unpack(self) -> DeliveryReport:
         """The report as it was."""
-        columns, rest = self.columns()
-        return replace(rest, partitions=columns.to_reports())
+        return replace(self.without_partitions(), partitions=self.columns().to_reports())
 
 
 AnyReport = DeliveryReport | PackedReport
+
+
+def columns_of(report: AnyReport) -> PartitionColumns:
+    """The partitions of a report, packed or not."""
+    if isinstance(report, PackedReport):
+        return report.columns()
+    return PartitionColumns.of(report.partitions)
 
 
 def merge_reports(
@@ -64,13 +77,20 @@ def merge_reports(
     total, columns = DeliveryReport(), PartitionColumns()
     left = iter(reports)
     while group := list(islice(left, _TOGETHER)):
-        opened = [_opened(each) for each in group]
-        columns = PartitionColumns.merge_all((columns, *(each for each, _ in opened)))
-        total = DeliveryReport.merge_all((total, *(prepare(rest) for _, rest in opened)))
+        columns = PartitionColumns.merge_all((columns, *map(columns_of, group)))
+        total = DeliveryReport.merge_all((total, *(prepare(_rest(each)) for each in group)))
     return replace(total, partitions=columns.to_reports())
 
 
-def _opened(report: AnyReport) -> tuple[PartitionColumns, DeliveryReport]:
+def _rest(report: AnyReport) -> DeliveryReport:
     if isinstance(report, PackedReport):
-        return report.columns()
-    return PartitionColumns.of(report.partitions), replace(report, partitions=())
+        return report.without_partitions()
+    return replace(report, partitions=())
+
+
+def _packed(value: object) -> bytes:
+    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), _LEVEL)
+
+
+def _unpacked(data: bytes) -> Any:
+    return pickle.loads(zlib.decompress(data))  # noqa: S301 - from a task, as Spark's own messages

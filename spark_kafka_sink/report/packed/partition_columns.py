@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -96,6 +96,11 @@ class PartitionColumns:
                 self._topics(), self._partitions(), rows.tolist(), strict=True
             )
         )
+
+    def taken(self, rows: Column) -> Self:
+        """Some of the partitions, by their rows in rising order."""
+        values = {name: each[rows] for name, each in self.values.items()}
+        return replace(self, keys=self.keys[rows], values=values)
 
     def to_planes(self) -> Planes:
         """As bytes that compress well: first the lowest ones of all numbers, then the next."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, partitions_to_name
+from spark_kafka_sink.report.packed.packed_report import columns_of
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
+    from spark_kafka_sink.report.partition_report import PartitionReport
 
 
 @dataclass
@@ -20,6 +25,7 @@ class TransactionMessage(DeliveryMessage):
     """A task's rows are acknowledged in a transaction that only the driver can commit."""
 
     result: TaskResult
+    """Its transaction does not name the partitions, which the report has."""
     nonce: str
     """Of the planning that the task belongs to."""
 
@@ -27,3 +33,38 @@ class TransactionMessage(DeliveryMessage):
 def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
     """Those of tasks that came to their end."""
     return [each for each in messages if isinstance(each, TransactionMessage)]
+
+
+def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
+    """How each task ended, with partitions; as many of them as a decision of all tasks names."""
+    most = partitions_to_name(len(messages))
+    return [_result_of(each, most) for each in messages]
+
+
+def _result_of(message: TransactionMessage, most: int) -> TaskResult:
+    """With all partitions where the tasks share a transaction: each has one task as its owner."""
+    result = message.result
+    if result.transaction is None:
+        return result
+    columns = columns_of(message.report)
+    persisted = columns.column("persisted")
+    written = np.flatnonzero(persisted)
+    named = written if result.shared is not None else written[:most]
+    unnamed = written[len(named) :]
+    transaction = replace(
+        result.transaction,
+        partitions=tuple(_range(part) for part in columns.taken(named).to_reports()),
+        unnamed_partitions=len(unnamed),
+        unnamed_records=int(persisted[unnamed].sum()),
+    )
+    return replace(result, transaction=transaction)
+
+
+def _range(part: PartitionReport) -> PartitionRange:
+    return PartitionRange(
+        topic=part.topic,
+        partition=part.partition,
+        records=part.persisted,
+        first_offset=part.first_offset,
+        last_offset=part.last_offset,
+    )

@@ -12,7 +12,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.exactly_once.claim import claim
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.task_transaction import (
-    PartitionRange,
     TaskOutcome,
     TaskResult,
     TaskTransaction,
@@ -118,7 +117,7 @@ class TransactionalTaskWriter(TaskWriter):
                     return DeliveryReport(), None
                 session.flush()
             report = session.report(task_info())
-            transaction = self._left_open(session, report)
+            transaction = self._left_open(session)
             if not session.has_claimed:
                 self._claim(config, query_id, batch)
         except BaseException:
@@ -141,9 +140,7 @@ class TransactionalTaskWriter(TaskWriter):
         if joined is not None:
             claim(config, joined.claim_id, self.plan.timeout_ms, self.plan.scope.prefix)
 
-    def _left_open(
-        self, session: ProducerSession, report: DeliveryReport
-    ) -> TaskTransaction | None:
+    def _left_open(self, session: ProducerSession) -> TaskTransaction | None:
         """None where no row has come so far as to be written, as where all were dropped."""
         transaction, started_ms = session.transaction, session.transaction_started_ms
         if transaction is None or started_ms is None:
@@ -152,7 +149,6 @@ class TransactionalTaskWriter(TaskWriter):
             transaction=transaction,
             started_ms=started_ms,
             timeout_ms=self.plan.timeout_ms,
-            partitions=_ranges(report),
         )
 
 
@@ -189,17 +185,3 @@ def _abort(session: ProducerSession) -> None:
         session.abort_transaction(_ABORT_S)
     finally:
         discard_session(session)
-
-
-def _ranges(report: DeliveryReport) -> tuple[PartitionRange, ...]:
-    return tuple(
-        PartitionRange(
-            topic=part.topic,
-            partition=part.partition,
-            records=part.persisted,
-            first_offset=part.first_offset,
-            last_offset=part.last_offset,
-        )
-        for part in report.partitions
-        if part.persisted
-    )

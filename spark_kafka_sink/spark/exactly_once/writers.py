@@ -21,7 +21,7 @@ from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.task_transaction import rows_of
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
-from spark_kafka_sink.spark.exactly_once.messages import of_tasks
+from spark_kafka_sink.spark.exactly_once.messages import of_tasks, results_of
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
@@ -143,7 +143,7 @@ class _DriverSide:
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = committed_report(messages, self._config.report_tasks)
-        results = [each.result for each in of_tasks(messages)]
+        results = results_of(of_tasks(messages))
         if len(results) != len(messages):
             raise TransactionError(
                 f"{len(messages) - len(results)} of {len(messages)} tasks have written without a "
@@ -189,7 +189,7 @@ class _DriverSide:
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> CommitOutcome:
         """Abort what is open, and again once no task that was killed can still write."""
         ended = of_tasks(messages)
-        results, complete = [each.result for each in ended], len(ended) == len(messages)
+        results, complete = results_of(ended), len(ended) == len(messages)
         nonce = self._nonce or next((each.nonce for each in ended), None)
         committer = self._committer()
         shared = self._shared or next((each.shared for each in results), None)

@@ -9,6 +9,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
     TaskTransaction,
+    partitions_to_name,
     rows_of,
 )
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
@@ -31,6 +32,20 @@ TASK = TaskTransaction(
 def test_a_transaction_counts_the_records_of_its_partitions() -> None:
     assert TASK.records == 5_212
     assert TASK.transactional_id == "orders/run/1/2/3/4"
+
+
+def test_partitions_that_are_not_named_still_count() -> None:
+    assert TASK.naming(2) is TASK
+    named = TASK.naming(1)
+    assert named.partitions == TASK.partitions[:1]
+    assert (named.records, named.unnamed_partitions, named.unnamed_records) == (5_212, 1, 2)
+    assert named.naming(0).unnamed_partitions == 2
+
+
+def test_a_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
+    assert partitions_to_name(10) == 10_000
+    assert partitions_to_name(10_000) == 10
+    assert partitions_to_name(10**6) == partitions_to_name(10**6 + 1) == 1
 
 
 def test_a_range_says_what_is_where() -> None:

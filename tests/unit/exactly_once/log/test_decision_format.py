@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.log.decision import Fate, Record
 from spark_kafka_sink.exactly_once.log.decision_format import from_text, to_text
-from tests.unit.exactly_once.log.decisions import decided, records
+from spark_kafka_sink.exactly_once.log_state import Decided
+from tests.unit.exactly_once.log.decisions import decided, records, task_transactions
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -35,6 +36,16 @@ def test_the_format_of_version_1_stays() -> None:
         '"protocol":2,"started":1763789990000,"timeout":900000,'
         '"partitions":{"events":[[0,10,0,9]]}}]}'
     )
+
+
+def test_partitions_that_are_not_named() -> None:
+    (task,) = task_transactions(1, partitions=3)
+    record = Record.of(Decided("q", "17", (task.naming(1),)), 1_763_790_000_000)
+    text = to_text(record)
+    assert '"partitions":{"events":[[0,10,0,9]]},"unnamed":[2,20]' in text
+    assert from_text(text) == record
+    with pytest.raises(TransactionError, match="unnamed partitions without two numbers"):
+        from_text(text.replace("[2,20]", "[2]"))
 
 
 def test_a_newer_version_is_refused_clearly() -> None:

@@ -20,7 +20,6 @@ ALIVE = {
         epoch=each.transaction.epoch,
         timeout_ms=TIMEOUT,
         started_ms=STARTED,
-        partitions=(),
     )
     for each in TASKS
 }

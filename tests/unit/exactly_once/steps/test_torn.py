@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -25,7 +26,6 @@ def told(state: TransactionState, producer_id: int = 4_001) -> TransactionDescri
         epoch=1,
         timeout_ms=0,
         started_ms=None,
-        partitions=(),
     )
 
 
@@ -51,6 +51,13 @@ def test_what_became_of_a_transaction(
     descriptions = {} if description is None else {SECOND: description}
     fates = fates_of(DECIDED, {FIRST: 0, SECOND: code}, descriptions)
     assert fates == (Fate.COMMITTED, fate)
+
+
+def test_partitions_that_the_decision_does_not_name_are_counted() -> None:
+    first, second = DECIDED.transactions
+    many = replace(DECIDED, transactions=(first, second.naming(1)))
+    details = torn_error(ORDERS, many, (Fate.COMMITTED, Fate.LOST)).details
+    assert "  and 1 more partitions: 10 records" in details
 
 
 def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None:

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from spark_kafka_sink.exactly_once.task_transaction import (
+    PartitionRange,
+    TaskOutcome,
+    TaskResult,
+    TaskTransaction,
+)
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage, results_of
+
+PARTITIONS = 1_000
+OPEN = OpenTransaction(
+    transactional_id="orders/stream/q/17/3fa9c01be2d4a7f0/0/10",
+    producer_id=4_000,
+    epoch=0,
+    version=TransactionVersion.V2,
+)
+WRITTEN = TaskResult(
+    outcome=TaskOutcome.WRITTEN,
+    query_id="q",
+    batch="17",
+    transaction=TaskTransaction(transaction=OPEN, started_ms=1_000, timeout_ms=60_000),
+)
+EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="17")
+REPORT = DeliveryReport(
+    tasks=1,
+    partitions=tuple(
+        PartitionReport(
+            topic="events",
+            partition=each,
+            persisted=each % 3,
+            first_offset=each * 999_983,
+            last_offset=each * 999_983 + 2,
+        )
+        for each in range(PARTITIONS)
+    ),
+)
+RANGES = tuple(
+    PartitionRange(
+        topic="events",
+        partition=part.partition,
+        records=part.persisted,
+        first_offset=part.first_offset,
+        last_offset=part.last_offset,
+    )
+    for part in REPORT.partitions
+    if part.persisted
+)
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_the_partitions_of_a_transaction_are_those_of_the_report(pickled: bool) -> None:
+    message = TransactionMessage(REPORT, WRITTEN, "nonce")
+    if pickled:
+        data = pickle.dumps(message)
+        assert len(data) < 10_000
+        message = pickle.loads(data)
+    empty = TransactionMessage(DeliveryReport(), EMPTY, "nonce")
+    found, nothing = results_of([message, empty])
+    assert found.transaction is not None
+    assert found.transaction.partitions == RANGES
+    assert found.transaction.unnamed_partitions == 0
+    assert nothing is EMPTY
+
+
+def test_of_very_many_tasks_some_partitions_are_named() -> None:
+    results = results_of([TransactionMessage(REPORT, WRITTEN, "nonce")] * 1_000)
+    transaction = results[0].transaction
+    assert transaction is not None
+    assert transaction.partitions == RANGES[:100]
+    assert transaction.unnamed_partitions == len(RANGES) - 100
+    assert transaction.records == sum(each.records for each in RANGES)
+
+
+def test_where_tasks_share_a_transaction_all_are_named() -> None:
+    shared = TransactionMessage(REPORT, replace(WRITTEN, shared=OPEN), "nonce")
+    results = results_of([shared] * 200)
+    assert results[0].transaction is not None
+    assert results[0].transaction.partitions == RANGES
