@@ -26,7 +26,7 @@ from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
 from spark_kafka_sink.spark.exactly_once.task_identity import current_micro_batch
 from spark_kafka_sink.spark.session_conf import QUERY_ID, setting
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
-from spark_kafka_sink.spark.writer import TaskWriter, task_info
+from spark_kafka_sink.spark.writer import TaskWriter, spare_garbage_collections, task_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,6 +64,7 @@ class TransactionalTaskWriter(TaskWriter):
             TransactionError: the batch may not be written under this transactionalIdPrefix.
             KafkaProdError: a row can't be delivered.
         """
+        spare_garbage_collections()
         query_id, batch = self._identity()
         if self.plan.shared is not None:
             _refuse_speculation()
