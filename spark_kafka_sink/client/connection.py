@@ -189,8 +189,7 @@ class Connection:
                 self.in_flight.popleft()
                 self._learn_versions(frame, asked, now)
                 continue
-            kind = response_type(asked.request.api, asked.request.version)
-            response = read_response(kind, frame)[1]
+            response = _read(asked.request, frame)
             self.in_flight.popleft()
             if self._authenticator is not None:
                 self._go_on(self._authenticator, response, now)
@@ -265,3 +264,10 @@ class Connection:
     def _become_ready(self) -> None:
         self._frames.set_limit(MAX_FRAME)
         self.move(State.READY)
+
+
+def _read(request: Request, frame: memoryview) -> Any:
+    """The response to a request."""
+    if request.reader is not None:
+        return request.reader(frame)
+    return read_response(response_type(request.api, request.version), frame)[1]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from spark_kafka_sink.client.cluster import Node
@@ -16,13 +18,15 @@ if TYPE_CHECKING:
 class Request:
     """A request ready to be sent: its body as buffers, and what the sender keeps with it.
 
-    `context` comes back with the response; `expects_response` is false for acks=0 alone.
+    `context` comes back with the response; `expects_response` is false for acks=0 alone. `reader`
+    reads the frame of the response; None: `codec` does, into the protocol's own message.
     """
 
     api: ApiKey
     version: int
     body: list[Buffer] = field(repr=False)
     context: Any = None
+    reader: Callable[[memoryview], Any] | None = field(default=None, repr=False)
     expects_response: bool = True
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.in_flight import InFlightBatches
-    from spark_kafka_sink.producer.send.produce import PartitionResponse
     from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
 
 _ABANDONED = "SESSION_FAILED"
 _REMOVED = error_name(ErrorCode.unknown_topic_or_partition)

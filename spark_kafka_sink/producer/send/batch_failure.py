@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.client.topic_partition import TopicPartition
     from spark_kafka_sink.producer.acl import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.produce import PartitionResponse
+    from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
 
 _RECONNECT = "check the connection to the brokers, then run the write again"
 _ENDED = (

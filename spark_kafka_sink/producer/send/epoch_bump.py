@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.producer.send.batch_failure import batch_error
-from spark_kafka_sink.producer.send.produce import PartitionResponse
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
 
 if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion

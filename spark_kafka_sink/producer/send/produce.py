@@ -1,9 +1,8 @@
-"""Building a Produce request from the batches drained for one broker, and reading its response."""
+"""Building a Produce request from the batches drained for one broker."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.request import Request
 from spark_kafka_sink.common.errors import ProtocolError
@@ -15,6 +14,7 @@ from spark_kafka_sink.protocol.produce.request_writer import (
     TopicData,
     produce_body,
 )
+from spark_kafka_sink.protocol.produce.response_reader import produce_response_reader
 from spark_kafka_sink.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -29,22 +29,6 @@ _ADDS_PARTITIONS = 12
 """The first version of Produce that takes its partitions into the transaction (KIP-890)."""
 _ZSTD = 7
 """The first version of Produce in which batches may be compressed with zstd (KIP-110)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionResponse:
-    """What a Produce response says of one partition; `leader` is -1 where it names none.
-
-    `append_time` is LogAppendTime in milliseconds, None where the topic keeps CreateTime.
-    """
-
-    code: int
-    base_offset: int = -1
-    append_time: int | None = None
-    message: str | None = None
-    leader: int = -1
-    leader_epoch: int = -1
-    record_errors: tuple[tuple[int, str | None], ...] = ()
 
 
 def produce_request(
@@ -104,35 +88,6 @@ def produce_request(
         version=version,
         body=produce_body(head, topics),
         context=drained,
+        reader=produce_response_reader(version),
         expects_response=config.acks is not Acks.NONE,
-    )
-
-
-def read_responses(
-    response: Any, drained: list[DrainedBatch]
-) -> dict[tuple[str, int], PartitionResponse]:
-    """Each partition's response, by topic name and partition."""
-    # By the ids that were sent: the cluster may have lost sight of a topic since.
-    names = {batch.topic_id: batch.partition.topic for _, batch in drained}
-    responses: dict[tuple[str, int], PartitionResponse] = {}
-    for topic in response.responses:
-        name = getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None))
-        for partition in topic.partition_responses:
-            if name is not None:
-                responses[name, int(partition.index)] = _partition_response(partition)
-    return responses
-
-
-def _partition_response(partition: Any) -> PartitionResponse:
-    hint = getattr(partition, "current_leader", None)
-    errors = getattr(partition, "record_errors", ())
-    appended = partition.log_append_time
-    return PartitionResponse(
-        code=int(partition.error_code),
-        base_offset=int(partition.base_offset),
-        append_time=None if appended is None else round(appended.timestamp() * 1000),
-        message=getattr(partition, "error_message", None),
-        leader=-1 if hint is None else int(hint.leader_id),
-        leader_epoch=-1 if hint is None else int(hint.leader_epoch),
-        record_errors=tuple((int(e.batch_index), e.batch_index_error_message) for e in errors),
     )

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
-    from spark_kafka_sink.producer.send.produce import PartitionResponse
+    from spark_kafka_sink.protocol.produce.response_reader import PartitionResponse
     from spark_kafka_sink.records.decoder import Record
 
 
@@ -193,7 +193,7 @@ class RecordErrorHandler:
             return response
         hint = self._context.acls.hint(response.code, batch.partition.topic)
         said = f"{response.message}; " if response.message else ""
-        return replace(response, message=f"{said}{hint}")
+        return response._replace(message=f"{said}{hint}")
 
     def _count(self, batch: ProducerBatch, response: PartitionResponse, count: int) -> None:
         place = f"{batch.partition.topic}-{batch.partition.partition}"

@@ -5,7 +5,7 @@ Sender thread only. Source: ``Sender.handleProduceResponse``, ``Sender.completeB
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.batch_size_limits import half
@@ -15,11 +15,11 @@ from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error
 from spark_kafka_sink.producer.send.error_policy import Action, Decision, Facts, decide, is_unclear
-from spark_kafka_sink.producer.send.produce import PartitionResponse, read_responses
 from spark_kafka_sink.producer.send.record_errors import Fault, RecordErrorHandler, Remedy
 from spark_kafka_sink.producer.send.renumbering import renumber
 from spark_kafka_sink.producer.send.splitter import split
 from spark_kafka_sink.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
+from spark_kafka_sink.protocol.produce.response_reader import TOPIC_IDS, PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completion import BatchCompletion
     from spark_kafka_sink.producer.send.in_flight import DrainedBatch, InFlightBatches
     from spark_kafka_sink.producer.send.send_context import SendContext
+    from spark_kafka_sink.protocol.produce.response_reader import ProduceResponse, TopicKey
     from spark_kafka_sink.records.decoder import Record
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)
@@ -70,18 +71,20 @@ class ResponseHandler:
         self, completion: Completion, drained: list[DrainedBatch], now: float
     ) -> None:
         """Act on the answer to a Produce request, or on its loss."""
-        response = completion.response
-        responses: dict[tuple[str, int], PartitionResponse] = {}
+        response: ProduceResponse | None = completion.response
+        answers: dict[tuple[TopicKey, int], PartitionResponse] = {}
+        default = _LOST if completion.written else _UNSENT
         if response is not None:
             self._report.request_latency(completion.latency)
-            self._obey_throttling(completion, now)
+            self._obey_throttling(completion, response.throttle_ms, now)
             self._learn_nodes(response)
-            responses = read_responses(response, drained)
-        lost = _LOST if completion.written else _UNSENT
-        default = lost if response is None else _MISSING
+            answers, default = response.partitions, _MISSING
+        has_ids = completion.request.version >= TOPIC_IDS
         for batches, batch in drained:
             if batch in batches.in_flight:  # else it has expired meanwhile
-                answer = responses.get(batch.partition, default)
+                # By the id that was sent: the cluster may have lost sight of the topic since.
+                key = batch.topic_id if has_ids and batch.topic_id else batch.partition.topic
+                answer = answers.get((key, batch.partition.partition), default)
                 self._act(batches, batch, answer, completion, now)
             if batches.must_bump_epoch:
                 renumber(self._context, self._completion, batches)
@@ -202,22 +205,18 @@ class ResponseHandler:
         metadata.learn_leader(batches.partition, response.leader, response.leader_epoch)
         return metadata.cluster.leader(*batches.partition) not in {NO_LEADER, batches.leader}
 
-    def _learn_nodes(self, response: Any) -> None:
-        endpoints = getattr(response, "node_endpoints", ())
-        if endpoints:
-            nodes = {int(e.node_id): Node(int(e.node_id), e.host, int(e.port)) for e in endpoints}
+    def _learn_nodes(self, response: ProduceResponse) -> None:
+        if response.nodes:
+            nodes = {node_id: Node(node_id, host, port) for node_id, host, port in response.nodes}
             self._client.metadata.learn_nodes(nodes)
 
-    def _obey_throttling(self, completion: Completion, now: float) -> None:
-        pause = getattr(completion.response, "throttle_time", None)
-        seconds = pause.total_seconds() if pause else 0.0
-        meter = self._report.meters.brokers.of(completion.node)
-        meter.throttle.add(int(seconds * 1000))
-        if seconds:
-            self._report.throttled(int(seconds * 1000))
+    def _obey_throttling(self, completion: Completion, pause_ms: int, now: float) -> None:
+        self._report.meters.brokers.of(completion.node).throttle.add(pause_ms)
+        if pause_ms:
+            self._report.throttled(pause_ms)
             self._breakers.throttled(now)
             if completion.request.version >= _CLIENT_THROTTLES:
-                self._client.network.throttle(completion.node.node_id, seconds, now)
+                self._client.network.throttle(completion.node.node_id, pause_ms / 1000, now)
 
     # Topics that are refused while batches wait for them.
 

@@ -1,5 +1,5 @@
 """Produce, the API that carries the records, written and read by hand.
 
-request_writer.py is the client's; request_reader.py and response_writer.py are the broker's, for
-requests that are plain. All else about Produce goes through `codec`.
+request_writer.py and response_reader.py are the client's, request_reader.py and response_writer.py
+the broker's. All but the first are for messages that are plain; the rest goes through `codec`.
 """

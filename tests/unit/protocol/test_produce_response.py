@@ -1,4 +1,4 @@
-"""The Produce response written by hand is the one that kio writes, in every version."""
+"""The Produce response written by hand is kio's, and read by hand what `codec` reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.messages import read_response, response_header
+from spark_kafka_sink.protocol.produce.response_reader import (
+    ProduceResponse,
+    from_message,
+    produce_response_reader,
+)
 from spark_kafka_sink.protocol.produce.response_writer import plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
 
@@ -65,14 +72,61 @@ def test_two_hundred_partitions_need_a_longer_count() -> None:
         assert plain_produce_response(version, {"responses": [topic]}) == expected
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]},
-        {"error_message": "no"},
-        {"current_leader": {"leader_id": 3, "leader_epoch": 1}},
-    ],
-)
+@pytest.mark.parametrize("version", range(3, 14))
+def test_plain_answers_are_read_as_the_codec_reads_them(version: int) -> None:
+    kind = response_type(ApiKey.PRODUCE, version)
+
+    @settings(deadline=None, max_examples=60)
+    @given(answer=ANSWERS)
+    def check(answer: dict[str, Any]) -> None:
+        frame = frame_of(kind, answer)
+        expected = from_message(read_response(kind, frame)[1])
+        assert produce_response_reader(version)(frame) == expected
+
+    check()
+
+
+MORE = [
+    {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]},
+    {"error_message": "no"},
+    {"current_leader": {"leader_id": 3, "leader_epoch": 1}},
+]
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_what_says_more_is_read_whole(more: dict[str, Any]) -> None:
+    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
+    topic = {"name": "t", "partition_responses": [one | more, one | {"index": 2}]}
+    endpoint = {"node_id": 4, "host": "h", "port": 9}
+    kind = response_type(ApiKey.PRODUCE, 10)
+    frame = frame_of(kind, {"responses": [topic], "node_endpoints": [endpoint]})
+    found = produce_response_reader(10)(frame)
+    answer = found.partitions["t", 1]
+    said = (answer.message, answer.leader, answer.leader_epoch, answer.record_errors)
+    assert said != (None, -1, -1, ())
+    assert set(said) <= {None, -1, (), "no", 3, 1, ((0, "no"),)}
+    assert found.partitions["t", 2].base_offset == 7
+    assert found.nodes == ((4, "h", 9),)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 13])
+def test_a_response_cut_short_is_a_protocol_error(version: int) -> None:
+    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
+    topic = {"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}
+    frame = frame_of(response_type(ApiKey.PRODUCE, version), {"responses": [topic]})
+    read = produce_response_reader(version)
+    assert isinstance(read(frame), ProduceResponse)
+    for size in range(len(frame)):
+        with pytest.raises(ProtocolError):
+            read(frame[:size])
+
+
+def frame_of(kind: Any, answer: dict[str, Any]) -> memoryview:
+    """A response as it arrives, without its size."""
+    return memoryview(response_header(kind, 77) + encode(build(kind, answer)))
+
+
+@pytest.mark.parametrize("more", MORE)
 def test_what_says_more_is_left_to_the_schema(more: dict[str, Any]) -> None:
     one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
     topic = {"name": "t", "topic_id": None, "partition_responses": [one | more]}
