@@ -12,25 +12,29 @@ from spark_kafka_sink.records.binary_columns import binary_array
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LARGEST_SLICE = 1 << 30
-"""Bytes of a slice's columns together: with what framing adds, below the 2 GiB of an array."""
+LARGEST_SLICE = 4 << 20
+"""Bytes of a slice's columns together: what the producer encodes at once.
+
+Whatever is made of rows on their way, such as encoded headers, then takes a few times that and not
+a few times an Arrow batch, which may have gigabytes.
+"""
+MOST_ROWS = 1 << 17
+"""Rows of a slice, for rows of a few bytes: each needs some numbers of eight bytes on its way."""
 
 
-def slices(
-    batch: pa.RecordBatch, columns: Sequence[int], largest: int = LARGEST_SLICE
-) -> Iterator[tuple[int, int]]:
+def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
     """First row and row after the last of slices whose columns are not too large together."""
-    yield from _halved(batch.select(list(columns)), 0, largest)
+    yield from _halved(batch.select(list(columns)), 0)
 
 
-def _halved(batch: pa.RecordBatch, start: int, largest: int) -> Iterator[tuple[int, int]]:
+def _halved(batch: pa.RecordBatch, start: int) -> Iterator[tuple[int, int]]:
     rows = batch.num_rows
-    if rows <= 1 or batch.nbytes <= largest:
+    if rows <= 1 or (rows <= MOST_ROWS and batch.nbytes <= LARGEST_SLICE):
         yield start, start + rows
         return
     half = rows // 2
-    yield from _halved(batch.slice(0, half), start, largest)
-    yield from _halved(batch.slice(half), start + half, largest)
+    yield from _halved(batch.slice(0, half), start)
+    yield from _halved(batch.slice(half), start + half)
 
 
 def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.records.columns import Columns
 from spark_kafka_sink.records.encoder import encode_headers
-from spark_kafka_sink.spark.bytes_column import read_bytes, slices
+from spark_kafka_sink.spark.bytes_column import LARGEST_SLICE, read_bytes, slices
 from spark_kafka_sink.spark.header_column import read_headers
 from spark_kafka_sink.spark.row_checks import RowChecks
 from spark_kafka_sink.spark.session_conf import setting
@@ -39,8 +39,8 @@ FIRST = RowNumber()
 """Of a batch that is read outside of a task."""
 
 
-MOST_GATHERED = 4 << 20
-"""Bytes of Arrow batches that are put together at most: what the producer encodes at once."""
+MOST_GATHERED = LARGEST_SLICE
+"""Bytes of Arrow batches that are put together at most."""
 
 
 def gather(
@@ -73,7 +73,7 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def read_chunks(
     batch: pa.RecordBatch, contract: Contract, clock: Clock, first: RowNumber = FIRST
 ) -> Iterator[Rows]:
-    """One Arrow batch as the producer takes it: whole, or in slices where it is over 1 GiB.
+    """One Arrow batch as the producer takes it: whole, or in slices where it is over 4 MiB.
 
     Raises:
         ColumnError: see `read_rows`.

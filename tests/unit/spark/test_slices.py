@@ -1,0 +1,121 @@
+"""Arrow batches that are small come together, and large ones are read in slices."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.spark.bytes_column import MOST_ROWS, slices
+from spark_kafka_sink.spark.columns import MOST_GATHERED, gather, read_chunks
+from spark_kafka_sink.spark.contract import Contract
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def contract(**places: Any) -> Contract:
+    absent = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
+    fixed = None if "topic" in places else "t"
+    return Contract(**{"value": 0, "fixed_topic": fixed, **absent, **places})
+
+
+def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
+    """Zeros that take no memory until somebody writes them; all rows of one length."""
+    zeros = mmap.mmap(-1, rows * row_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    offsets = np.arange(rows + 1, dtype=np.int64) * row_bytes
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(zeros)]
+    made = pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
+    return cast("pa.LargeBinaryArray", made)
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_columns_of_more_than_two_gib_come_in_slices(first: int) -> None:
+    rows, row_bytes = 5_000, 1_000_000
+    ids = pa.array(range(rows), pa.int32())
+    batch = pa.RecordBatch.from_arrays([huge(rows, row_bytes), ids], ["value", "partition"])
+    seen = 0
+    for part in read_chunks(batch.slice(first), contract(partition=1), SystemClock()):
+        assert part.first_row == seen
+        assert part.columns.value is not None
+        assert part.columns.value.nbytes < 2**31
+        assert part.columns.value[-1].as_buffer().size == row_bytes
+        assert part.partition is not None
+        assert part.partition[0].as_py() == first + seen
+        seen += len(part)
+    assert seen == rows - first
+
+
+def test_headers_and_values_count_together_and_unused_columns_do_not() -> None:
+    values = huge(4, 1_000_000)
+    batch = pa.RecordBatch.from_arrays([values, values, values], ["value", "key", "other"])
+    assert list(slices(batch, [0])) == [(0, 4)]
+    assert list(slices(batch, [0, 1])) == [(0, 2), (2, 4)]
+
+
+def test_rows_of_a_few_bytes_come_in_slices_too() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS + 2, pa.binary())], ["value"])
+    assert [stop - start for start, stop in slices(batch, [0])] == [MOST_ROWS // 2 + 1] * 2
+
+
+def test_what_is_made_of_a_large_arrow_batch_is_never_there_as_a_whole() -> None:
+    entry = [{"key": "trace", "value": bytes(50_000)}]
+    headers = pa.array([entry] * 1_000, HEADERS)
+    batch = pa.RecordBatch.from_arrays([huge(1_000, 100), headers], ["value", "headers"])
+    before, peak, seen = pa.total_allocated_bytes(), 0, 0
+    for rows in read_chunks(batch, contract(headers=1), SystemClock()):
+        assert rows.columns.headers is not None
+        peak = max(peak, pa.total_allocated_bytes() - before)
+        seen += len(rows)
+    assert seen == 1_000
+    assert peak < 2 * MOST_GATHERED + 1_000_000, "one slice beside the one before it"
+
+
+def test_a_row_of_its_own_is_as_small_as_it_gets() -> None:
+    batch = pa.RecordBatch.from_arrays([huge(3, 1_500_000_000)], ["value"])
+    assert list(slices(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
+    parts = list(read_chunks(batch, contract(), SystemClock()))
+    assert [len(part) for part in parts] == [1, 1, 1]
+
+
+def test_an_error_in_a_later_slice_names_the_row_of_the_batch() -> None:
+    topics = pa.array(["t"] * 2_999 + [None], pa.string())
+    batch = pa.RecordBatch.from_arrays([huge(3_000, 1_000_000), topics], ["value", "topic"])
+    with pytest.raises(ColumnError, match="row 2,999"):
+        list(read_chunks(batch, contract(topic=1), SystemClock()))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [(0, [3, 2, 4, 1]), (4, [5, 4, 1]), (100, [10])], ids=str
+)
+def test_small_arrow_batches_come_together(wanted: int, expected: list[int]) -> None:
+    values = [b"%d" % number for number in range(10)]
+    whole = pa.RecordBatch.from_pydict({"value": values, "more": values})
+    cuts = [(0, 3), (3, 5), (5, 9), (9, 10)]
+    batches = [whole.slice(start, stop - start) for start, stop in cuts]
+    found = list(gather(batches, lambda: wanted))
+    assert [batch.num_rows for batch in found] == expected
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([whole]))
+
+
+def test_large_arrow_batches_come_alone() -> None:
+    batch = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
+    batches = [batch.slice(row, 1) for row in range(3)]
+    assert [each.num_rows for each in gather(batches, lambda: 100)] == [1, 1, 1]
+
+
+def test_empty_arrow_batches_come_together() -> None:
+    empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.string())})
+    assert sum(batch.num_rows for batch in gather([empty, empty], lambda: 100)) == 0
+
+
+def test_a_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
+    small = pa.RecordBatch.from_arrays([huge(1, 10)], ["value"])
+    large = pa.RecordBatch.from_arrays([huge(3, MOST_GATHERED)], ["value"])
+    found = list(gather([small, small, large, small], lambda: 100))
+    assert [batch.num_rows for batch in found] == [2, 3, 1]
+    assert found[1] is large
