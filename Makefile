@@ -44,7 +44,7 @@ durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test,
 bench-many-partitions: java install jars ## the same rows into 8, 100 and 1,000 partitions
 	@$(PY) -m tools.benchmarks --only partitions
 
-bench: java install jars ## measure this sink and its peers, side by side
+bench: java install $(VENV41)/.installed jars ## measure this sink and its peers, side by side
 	@$(PY) -m tools.benchmarks
 
 torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.kafka.jars import ROOT
+from tools.benchmarks.charts import draw_charts
 from tools.docs.pages import DOCS, write_block
 
 if TYPE_CHECKING:
@@ -23,13 +25,21 @@ _BLOCK = "figures"
 
 
 def write_draft(results: Results, folder: Path) -> None:
-    """The tables beside the samples, which are there."""
-    (folder / TABLES).write_text(results.markdown())
+    """The charts and the tables, from the samples that are there and beside them."""
+    tables = results.markdown()
+    (folder / TABLES).write_text(tables)
+    for earlier in folder.glob("*.svg"):
+        earlier.unlink()
+    charts = draw_charts(json.loads((folder / FIGURES).read_text()), folder)
+    pictures = (f"![{chart.shows}]({_PUBLISHED.name}/{chart.name})\n\n" for chart in charts)
+    (folder / TABLES).write_text("".join([*pictures, tables]))
 
 
 def publish(folder: Path) -> None:
     """Put a draft's tables on the page, and its samples and charts where the page finds them."""
     _PUBLISHED.mkdir(exist_ok=True)
+    for earlier in _PUBLISHED.glob("*.svg"):
+        earlier.unlink()
     for source in (folder / FIGURES, *sorted(folder.glob("*.svg"))):
         shutil.copy(source, _PUBLISHED / source.name)
     write_block(_BLOCK, (folder / TABLES).read_text())

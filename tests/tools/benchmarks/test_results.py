@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tools.benchmarks.facts import MACHINE
 from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS
 from tools.benchmarks.core.encoder import EncoderFigures, EncoderResult
 from tools.benchmarks.core.value_sizes import SizeFigures
@@ -27,23 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tools.benchmarks.targets import Target
-
-MACHINE = dict.fromkeys(
-    [
-        "cores",
-        "cpu",
-        "memory",
-        "kafka",
-        "java",
-        "python",
-        "pyspark",
-        "pyarrow",
-        "numpy",
-        "confluent-kafka",
-        "load",
-    ],
-    "1",
-)
 
 
 def series(name: str, rate: float, codec: str = "none", **figures: float) -> Series:
@@ -96,6 +80,7 @@ def test_spark_is_judged_for_each_codec_and_kind() -> None:
     assert verdicts["Spark, keyed, none: rate to the tuned JVM sink's"] is False
     assert verdicts["Spark, keyed, none: CPU of the worker's Python"] is False
     assert verdicts["Spark, keyed, lz4: rate to the tuned JVM sink's"] is None
+    assert verdicts["Spark 4.1, keyed, none: CPU of the worker's Python"] is None
     assert verdicts["Spark: peak RSS of the worker"] is False
     (table,) = figures.tables()
     assert all(len(row) == len(table.columns) for row in table.rows)

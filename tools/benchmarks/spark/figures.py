@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tools.benchmarks.sample import find
-from tools.benchmarks.spark.contestants import CODECS, JVM, OURS, keyed
+from tools.benchmarks.spark.contestants import CODECS, JVM, OURS, SINK_41, keyed
 from tools.benchmarks.tables import Table, compared, notes
 from tools.benchmarks.targets import Target, at_least, at_most
 
@@ -19,8 +19,8 @@ RATE = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
 """Of the tuned JVM sink's rate."""
 CPU_SHARE = 0.75
 """Of the tuned JVM sink's CPU a record."""
-PYTHON_US = 0.2
-"""CPU of the worker's Python a record, without compression."""
+PYTHON_US, PYTHON_US_41 = 0.2, 0.25
+"""CPU of the worker's Python a record, without compression; on pyspark 4.1."""
 WORKER_MIB = 200 + 64
 """Peak RSS of a worker: 200 MB, and the default buffer.memory."""
 _TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
@@ -51,17 +51,19 @@ class SparkFigures:
                 what = f"Spark, {kind}, {codec}"
                 found, reference = find(self.series, ours, codec), find(self.series, theirs, codec)
                 targets += _against_jvm(what, RATE[codec], found, reference)
-            targets.append(self._python(f"Spark, {kind}, none", ours))
+            old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
+            targets.append(self._python(f"Spark, {kind}, none", ours, PYTHON_US))
+            targets.append(self._python(f"Spark 4.1, {kind}, none", old, PYTHON_US_41))
         return [*targets, self._memory()]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """For JSON."""
         return [one.to_dict() for one in self.series]
 
-    def _python(self, what: str, name: str) -> Target:
+    def _python(self, what: str, name: str, most: float) -> Target:
         found = find(self.series, name)
         cost = found.workers_cpu_us if found else None
-        return at_most(f"{what}: CPU of the worker's Python", PYTHON_US, " us/rec", cost)
+        return at_most(f"{what}: CPU of the worker's Python", most, " us/rec", cost)
 
     def _memory(self) -> Target:
         ours = [one for one in self.series if one.contestant in {OURS, keyed(OURS)} and one.samples]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tools.benchmarks.payload import events_file
 from tools.benchmarks.sample import Series, attempt
-from tools.benchmarks.spark.contestants import CODECS, CONTESTANTS
+from tools.benchmarks.spark.contestants import CODECS, present
 from tools.benchmarks.spark.figures import SparkFigures
 from tools.benchmarks.spark.warm import WarmSpark
 from tools.benchmarks.topics import PARTITIONS, fresh_topic
@@ -43,25 +43,28 @@ def measure(bootstrap_servers: str, plan: SparkPlan, tell: Callable[[str], None]
     tell(f"spark: making {plan.records:,} events")
     for records in (plan.records, WARM_UP, FIRST_WARM_UP):
         events_file(records)
+    contestants = present(tell)
     heats = [
         (contestant, Series(contestant.name, codec))
         for codec in CODECS
-        for contestant in CONTESTANTS
+        for contestant in contestants
         if codec in contestant.codecs
     ]
     with ExitStack() as stack:
-        writers = {contestant.writer for contestant in CONTESTANTS}
-        sparks = {writer: stack.enter_context(WarmSpark()) for writer in sorted(writers)}
+        sparks = {
+            each: stack.enter_context(WarmSpark(python=each[1]))
+            for each in dict.fromkeys(contestant.spark for contestant in contestants)
+        }
         for contestant, series in heats:
             tell(f"spark: warming up {contestant.name}, {series.codec}")
-            spark = sparks[contestant.writer]
+            spark = sparks[contestant.spark]
             warm_up = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
             attempt(partial(warm_up, FIRST_WARM_UP), series.failures, tell)
         for number in range(plan.rounds):
             for contestant, series in heats:
                 what = f"{contestant.name}, {series.codec}"
                 tell(f"spark, round {number + 1} of {plan.rounds}: {what}")
-                spark = sparks[contestant.writer]
+                spark = sparks[contestant.spark]
                 run = partial(write, spark, contestant, bootstrap_servers, codec=series.codec)
                 if attempt(partial(run, WARM_UP), series.failures, tell) is not None:
                     series.add(partial(run, plan.records), tell)

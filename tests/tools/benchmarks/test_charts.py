@@ -1,0 +1,69 @@
+"""Charts are drawn of what was measured, and the page shows those alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from tests.tools.benchmarks.facts import MACHINE
+from tools.benchmarks.core.contestants import EVENTS, LIBRDKAFKA, OURS, RANDOM
+from tools.benchmarks.core.figures import CoreFigures
+from tools.benchmarks.core.value_sizes import SIZES, SizeFigures
+from tools.benchmarks.page import FIGURES, TABLES, write_draft
+from tools.benchmarks.results import Outcome, Results
+from tools.benchmarks.sample import Sample, Series
+from tools.benchmarks.spark import partitions
+from tools.benchmarks.spark.contestants import JVM, keyed
+from tools.benchmarks.spark.contestants import OURS as SINK
+from tools.benchmarks.spark.figures import SparkFigures
+from tools.benchmarks.spark.sweep import Sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.benchmarks.part import Figures
+
+SAMPLES = [
+    Sample(records=1_000, seconds=seconds, cpu_s=0.5, jvm_cpu_s=0.3, workers_cpu_s=0.2)
+    for seconds in (0.5, 0.6, 0.7)
+]
+
+
+def series(name: str) -> Series:
+    return Series(name, "none", SAMPLES)
+
+
+def draft(folder: Path, parts: dict[str, Figures]) -> tuple[list[str], str]:
+    """The charts that were drawn, and the page."""
+    results = Results(MACHINE, [Outcome(name, one, "", 1.0) for name, one in parts.items()])
+    (folder / FIGURES).write_text(json.dumps(results.to_dict()))
+    write_draft(results, folder)
+    charts = sorted(folder.glob("*.svg"))
+    assert all(ET.fromstring(chart.read_text()).tag.endswith("svg") for chart in charts)
+    return [chart.name for chart in charts], (folder / TABLES).read_text()
+
+
+def test_each_part_with_a_chart_is_drawn(tmp_path: Path) -> None:
+    failed = Series("Spark's kafka, defaults", "none", failures=["no broker"])
+    points = {(name, point): series(name) for name in (SINK, keyed(JVM)) for point in (8, 1_000)}
+    sizes = {(name, size): series(name) for name in (OURS, LIBRDKAFKA) for size in SIZES}
+    names, page = draft(
+        tmp_path,
+        {
+            "core": CoreFigures({RANDOM: [series(OURS)], EVENTS: [series(OURS)]}),
+            "sizes": SizeFigures(sizes),
+            "spark": SparkFigures([series(SINK), series(JVM), failed]),
+            "partitions": Sweep(title="", axis="", about="", judge=partitions.judge, series=points),
+        },
+    )
+    assert names == ["core.svg", "partitions.svg", "sizes.svg", "spark.svg"]
+    assert all(f"](benchmarks/{name})" in page for name in names)
+    assert "Python workers" in (tmp_path / "spark.svg").read_text()
+
+
+def test_what_was_not_measured_has_no_chart_of_an_earlier_run(tmp_path: Path) -> None:
+    (tmp_path / "spark.svg").write_text("<svg/>")
+    names, page = draft(tmp_path, {"sizes": SizeFigures({(OURS, 10): series(OURS)})})
+    assert names == ["sizes.svg"]
+    assert "spark.svg" not in page
