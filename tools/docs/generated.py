@@ -54,5 +54,14 @@ GENERATED: dict[str, Callable[[], str]] = {
 }
 """By the block's name; each is on one page."""
 
-MEASURED = ("matrix", "differences", "figures")
+MEASURED = (
+    "matrix",
+    "differences",
+    "figures",
+    "scale-costs",
+    "scale-estimates",
+    "scale-limits",
+    "scale-merges",
+    "scale-cluster",
+)
 """Blocks that only a run of a command can fill."""

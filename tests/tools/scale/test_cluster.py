@@ -1,0 +1,29 @@
+"""Fifty brokers and a thousand partitions: what the estimates say of connections is so."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tools.scale.cluster import BROKERS, PARTITIONS, many_brokers, values
+from tools.scale.measure import merged
+from tools.scale.session import write
+from tools.scale.workload import Workload
+
+ROWS = 10_000
+
+
+def test_a_session_on_fifty_brokers() -> None:
+    workload = Workload(tasks=1, slots=1, partitions=PARTITIONS, brokers=BROKERS, rows=ROWS)
+    with many_brokers() as cluster:
+        cost = write(cluster.bootstrap_servers, ROWS)
+        found = Counter(values(cluster))
+    assert found == Counter(b"%d" % number for number in range(ROWS))
+    assert (cost.persisted, cost.partitions) == (ROWS, PARTITIONS)
+    assert cost.connections == round(workload.worker_connections) == BROKERS + 1
+    assert cost.most_connections == 1
+    assert cost.requests < 4 * BROKERS
+
+
+def test_messages_are_merged_for_real() -> None:
+    size, _ = merged(5, partitions=1_000, brokers=100)
+    assert size < 5 * 20_000

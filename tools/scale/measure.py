@@ -1,0 +1,205 @@
+"""Unit costs of the product's own code on this machine: CPU seconds, the least of some rounds."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.admin.handlers.transactions import DescribeTransactionsHandler
+from spark_kafka_sink.exactly_once.log.decision import Record
+from spark_kafka_sink.exactly_once.log.decision_records import messages_of
+from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.protocol.codec import decode, encode
+from spark_kafka_sink.protocol.message_builder import build
+from spark_kafka_sink.protocol.versions import ApiKey, response_type
+from spark_kafka_sink.spark.commit_messages import committed_report
+from spark_kafka_sink.spark.exactly_once.messages import results_of
+from tools.scale.costs import Costs, Linear
+from tools.scale.messages import TOPIC, delivery_message, transaction_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_kafka_sink.protocol.message_builder import Values
+
+_ROUNDS = 3
+_TASKS = 100
+_FEW, _MANY = 10, 1_000
+_FEW_BROKERS, _MANY_BROKERS = 3, 100
+
+
+def measure() -> Costs:
+    """All of them."""
+    message_bytes, merge = _messages()
+    plain = len(pickle.dumps(delivery_message(1, _MANY, _MANY_BROKERS)))
+    transactional = len(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
+    describe_bytes, describe = _describing()
+    decision_bytes, decision = _decision()
+    metadata_bytes, metadata = _metadata()
+    return Costs(
+        message_bytes=message_bytes,
+        transaction_bytes=transactional - plain,
+        merge_seconds=merge,
+        result_seconds=_results(),
+        describe_bytes=describe_bytes,
+        describe_seconds=describe,
+        decision_bytes=decision_bytes,
+        decision_seconds=decision,
+        metadata_bytes=metadata_bytes,
+        metadata_seconds=metadata,
+    )
+
+
+def merged(tasks: int, partitions: int, brokers: int) -> tuple[int, float]:
+    """Bytes of so many tasks' messages, and CPU seconds of the driver that adds them up.
+
+    There are up to 100 different ones; each is unpickled for itself, as the driver does.
+    """
+    pickled = [
+        pickle.dumps(delivery_message(task, partitions, brokers))
+        for task in range(min(tasks, _TASKS))
+    ]
+    started = time.process_time()
+    report = committed_report([pickle.loads(pickled[task % _TASKS]) for task in range(tasks)])
+    seconds = time.process_time() - started
+    assert report.tasks == tasks
+    assert len(report.partitions) == partitions
+    return sum(len(pickled[task % _TASKS]) for task in range(tasks)), seconds
+
+
+def _messages() -> tuple[Linear, Linear]:
+    def cost(partitions: int, brokers: int) -> tuple[float, float]:
+        found = [merged(_TASKS, partitions, brokers) for _ in range(_ROUNDS)]
+        return found[0][0] / _TASKS, min(seconds for _, seconds in found) / _TASKS
+
+    few, partitions, brokers = (
+        cost(_FEW, _FEW_BROKERS),
+        cost(_MANY, _FEW_BROKERS),
+        cost(_MANY, _MANY_BROKERS),
+    )
+    return _line(few[0], partitions[0], brokers[0]), _line(few[1], partitions[1], brokers[1])
+
+
+def _results() -> float:
+    """The partitions of each task's transaction, as many as a decision of very many tasks names."""
+    message = pickle.loads(pickle.dumps(transaction_message(1, _MANY, _MANY_BROKERS)))
+    return _seconds(lambda: results_of([message] * _MANY)) / _MANY
+
+
+def _describing() -> tuple[Linear, Linear]:
+    handler = DescribeTransactionsHandler()
+
+    def cost(partitions: int) -> tuple[float, float]:
+        told = {
+            "transactional_id": "",
+            "transaction_state": "Ongoing",
+            "transaction_timeout": timedelta(minutes=15),
+            "transaction_start_time": datetime.now(UTC),
+            "producer_id": 4_000,
+            "producer_epoch": 0,
+            "topics": [{"topic": TOPIC, "partitions": list(range(partitions))}],
+        }
+        names = [f"orders/stream/6b0c1d4e/17/0123456789abcdef/{task}/1" for task in range(_TASKS)]
+        values = {"transaction_states": [{**told, "transactional_id": name} for name in names]}
+        return _decoding(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            0,
+            values,
+            lambda response: handler.results(names, _Told(response)),  # type: ignore[arg-type]
+        )
+
+    few, many = cost(_FEW), cost(_MANY)
+    return _line(few[0] / _TASKS, many[0] / _TASKS), _line(few[1] / _TASKS, many[1] / _TASKS)
+
+
+def _decision() -> tuple[Linear, Linear]:
+    def cost(partitions: int) -> tuple[float, float]:
+        results = results_of([transaction_message(each, partitions, 3) for each in range(_TASKS)])
+        transactions = tuple(each.transaction for each in results if each.transaction is not None)
+        record = Record.of(Decided("6b0c1d4e", "17", transactions, (), 1_000), 1_760_000_000_000)
+        scope = Scope.stream("orders")
+        size = sum(len(value or b"") for _, value in messages_of(scope, record))
+        return size / _TASKS, _seconds(lambda: messages_of(scope, record)) / _TASKS
+
+    few, many = cost(_FEW), cost(_MANY)
+    return _line(few[0], many[0]), _line(few[1], many[1])
+
+
+def _metadata() -> tuple[Linear, Linear]:
+    def cost(partitions: int, brokers: int) -> tuple[float, float]:
+        values = {
+            "brokers": [
+                {"node_id": each, "host": f"broker-{each}.kafka.example.com", "port": 9092}
+                for each in range(brokers)
+            ],
+            "cluster_id": "4L6g3nShT-eMCtK--X86sw",
+            "controller_id": 1,
+            "topics": [{"name": TOPIC, "partitions": _partitions(partitions, brokers)}],
+        }
+        return _decoding(ApiKey.METADATA, 12, values)
+
+    few, partitions, brokers = (
+        cost(_FEW, _FEW_BROKERS),
+        cost(_MANY, _FEW_BROKERS),
+        cost(_MANY, _MANY_BROKERS),
+    )
+    return _line(few[0], partitions[0], brokers[0]), _line(few[1], partitions[1], brokers[1])
+
+
+def _partitions(count: int, brokers: int) -> list[Values]:
+    found = []
+    for each in range(count):
+        replicas = [(each + replica) % brokers for replica in range(3)]
+        leader: Values = {
+            "partition_index": each,
+            "leader_id": replicas[0],
+            "leader_epoch": 7,
+            "replica_nodes": replicas,
+            "isr_nodes": replicas,
+        }
+        found.append(leader)
+    return found
+
+
+def _decoding(
+    api: ApiKey, version: int, values: Values, use: Callable[[Any], object] | None = None
+) -> tuple[float, float]:
+    """Bytes of a response, and seconds of decoding it."""
+    kind = response_type(api, version)
+    data = encode(build(kind, values))
+
+    def work() -> None:
+        response, _ = decode(kind, data)
+        if use is not None:
+            use(response)
+
+    return len(data), _seconds(work)
+
+
+class _Told:
+    """An answer, as far as a handler looks at it."""
+
+    def __init__(self, response: Any) -> None:
+        self.response = response
+        self.node = None
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        started = time.process_time()
+        work()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def _line(few: float, partitions: float, brokers: float | None = None) -> Linear:
+    """Through the points few and many partitions, and many brokers beside these."""
+    partition = (partitions - few) / (_MANY - _FEW)
+    rate = 0.0 if brokers is None else (brokers - partitions) / (_MANY_BROKERS - _FEW_BROKERS)
+    rate = max(0.0, rate)
+    fixed = few - partition * _FEW - (0.0 if brokers is None else rate * _FEW_BROKERS)
+    return Linear(fixed=max(0.0, fixed), partition=max(0.0, partition), broker=rate)
