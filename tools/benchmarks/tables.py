@@ -80,8 +80,8 @@ def summary(targets: Sequence[Target]) -> str:
     judged = [target for target in targets if target.met is not None]
     missed = [target for target in judged if not target.met]
     met = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
-    names = "; ".join(f"{each.what}: {each.figure}, wanted {each.wanted}" for each in missed)
-    return f"{met} Missed are: {names}." if missed else met
+    names = "; ".join(f"{each.what} ({each.figure})" for each in missed)
+    return f"{met} Missed: {names}." if missed else met
 
 
 def notes(about: str, series: Sequence[Series]) -> str:

@@ -60,7 +60,7 @@ def test_a_part_that_fails_does_not_take_the_others_along() -> None:
 
 def test_what_is_missed_is_named_below_the_targets() -> None:
     targets = [at_least("rate", 1.4, "x", 1.5), at_most("CPU", 0.75, "x", 0.9)]
-    assert summary(targets) == "1 of 2 targets are met. Missed are: CPU: 0.90x, wanted <= 0.75x."
+    assert summary(targets) == "1 of 2 targets are met. Missed: CPU (0.90x)."
     assert summary(targets[:1]) == "1 of 1 targets are met."
     assert at_least("rate", 1.4, "x", None).verdict == "not measured"
 
