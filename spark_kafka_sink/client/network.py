@@ -173,15 +173,16 @@ class Network:
 
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
         """Wait at most `timeout` seconds for the network; everything that completed since."""
+        now = clock()  # what comes from elsewhere is taken first: no answer waits for that
+        self._take_addresses(now)
+        self._take_login_steps(now)
+        self._expire(now)
         wait = 0.0 if self._done else max(0.0, timeout)
         for key, events in self._selector.select(wait):
             if key.data is None:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
-        self._take_addresses(clock())
-        self._take_login_steps(clock())
-        self._expire(clock())
         done, self._done = self._done, []
         return done
 

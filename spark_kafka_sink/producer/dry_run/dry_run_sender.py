@@ -33,7 +33,8 @@ class DryRunSender(Sender):
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
-        del node_id, request, now
+        del request
+        self._measure(node_id, drained, now)
         for batches, batch in drained:
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)

@@ -75,8 +75,6 @@ class ResponseHandler:
         answers: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.written else _UNSENT
         if response is not None:
-            self._report.request_latency(completion.latency)
-            self._obey_throttling(completion, response.throttle_ms, now)
             self._learn_nodes(response)
             answers, default = response.partitions, _MISSING
         has_ids = completion.request.version >= TOPIC_IDS
@@ -88,6 +86,9 @@ class ResponseHandler:
                 self._act(batches, batch, answer, completion, now)
             if batches.must_bump_epoch:
                 renumber(self._context, self._completion, batches)
+        if response is not None:
+            self._report.request_latency(completion.latency)
+            self._obey_throttling(completion, response.throttle_ms, now)
 
     def handle_written(self, drained: list[DrainedBatch]) -> None:
         """acks=0: the request is on the wire, and there is no response."""

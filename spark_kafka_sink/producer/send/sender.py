@@ -179,11 +179,8 @@ class Sender:
                 )
                 batch.number(*sequence)
                 self._events.sequence_assigned(batch)
-            if not batch.attempts:
-                self._measure(node_id, batch, now)
             batch.attempts += 1
             batch.sent_at = now
-        self._report.meters.request(sum(batch.records for _, batch in drained))
         connection = self._network.broker(node_id).connection
         try:
             request = produce_request(
@@ -199,13 +196,20 @@ class Sender:
     def _transmit(
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
-        """Let the request go; a dry run does something else here."""
+        """Let the request go, and only then count; a dry run does something else here."""
         correlation = self._network.send(node_id, request, now)
+        self._measure(node_id, drained, now)
         for _, batch in drained:
             self._events.sent(batch, node_id, correlation)
 
-    def _measure(self, node_id: int, batch: ProducerBatch, now: float) -> None:
-        """Note how a batch came to its first request."""
+    def _measure(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
+        """Note how large a request is, and how its new batches came to it."""
+        self._report.meters.request(sum(batch.records for _, batch in drained))
+        for _, batch in drained:
+            if batch.attempts == 1:
+                self._measure_first(node_id, batch, now)
+
+    def _measure_first(self, node_id: int, batch: ProducerBatch, now: float) -> None:
         (topic, partition), report = batch.partition, self._report
         report.queue_latency(now - batch.created)
         report.led_by(topic, partition, node_id)

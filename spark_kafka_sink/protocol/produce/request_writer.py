@@ -7,8 +7,7 @@ Every other message goes through `codec`; this one carries megabytes. Source:
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.primitives import write_uvarint
@@ -27,8 +26,7 @@ _INT16 = struct.Struct(">h")
 _NO_TAGS = b"\x00"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionData:
+class PartitionData(NamedTuple):
     """One batch for one partition: its bytes in `parts`, `size` of them."""
 
     partition: int
@@ -36,8 +34,7 @@ class PartitionData:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicData:
+class TopicData(NamedTuple):
     """The batches of one topic; `topic_id` is needed from version 13 on."""
 
     name: str
@@ -45,8 +42,7 @@ class TopicData:
     partitions: Sequence[PartitionData]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceHead:
+class ProduceHead(NamedTuple):
     """What a Produce request says before its topics; `acks` as on the wire."""
 
     version: int

@@ -136,16 +136,31 @@ def test_what_was_reserved_is_given_up(bench: Bench) -> None:
 
 def test_batches_linger(bench: Bench) -> None:
     bench.put({0: 100})
-    assert bench.accumulator.next_linger(1.0) == pytest.approx(0.1)
-    bench.accumulator.close_due(1.099)
+    assert bench.accumulator.next_linger(1.0) == pytest.approx(0.099)
+    bench.accumulator.close_due(1.098)
     assert bench.queued() == []
     bench.clock.advance(0.06)  # type: ignore[attr-defined]
     bench.put({1: 100})
     bench.accumulator.close_due(1.1)
     assert [batch.partition for batch in bench.queued()] == [PLACES[0]]
-    assert bench.accumulator.next_linger(1.1) == pytest.approx(0.06)
+    assert bench.accumulator.next_linger(1.1) == pytest.approx(0.059)
     bench.accumulator.close_due(1.161)
     assert len(bench.queued()) == 2
+
+
+@pytest.mark.parametrize(
+    ("linger_ms", "closes_after"), [(0, 0.0), (1, 0.00075), (2, 0.0015), (5, 0.004), (50, 0.049)]
+)
+def test_a_batch_is_early_rather_than_late(linger_ms: int, closes_after: float) -> None:
+    """The sender's timer counts in milliseconds, and rounds up."""
+    bench = Bench(ManualClock(1.0), linger_ms=linger_ms)
+    bench.put({0: 100})
+    created = bench.clock.monotonic()
+    assert bench.accumulator.next_linger(created) == pytest.approx(closes_after)
+    bench.accumulator.close_due(created + closes_after - 0.0001)
+    assert bench.queued() == []
+    bench.accumulator.close_due(created + closes_after + 0.0001)
+    assert len(bench.queued()) == 1
 
 
 def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> None:
