@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PER_OCTAVE = 4
 """Buckets between a number and its double."""
@@ -162,6 +162,13 @@ class HistogramBuilder:
     def add_time(self, seconds: float, times: int = 1) -> None:
         """Record a time in microseconds."""
         self.add(round(seconds * 1_000_000), times)
+
+    def add_times(self, seconds: Sequence[tuple[float, int]]) -> None:
+        """Record several times in microseconds, each as often as it says."""
+        self._new += [round(each * 1_000_000) for each, _ in seconds]
+        self._times += [times for _, times in seconds]
+        if len(self._new) >= _MANY:
+            self._fold()
 
     def roll(self) -> Histogram:
         """What came in since the last `roll`; `build` goes on counting it. For who adds."""

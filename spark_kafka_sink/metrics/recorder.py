@@ -145,8 +145,7 @@ class MetricsRecorder:
         topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)
-        for waited, records in sent.queued:
-            broker.int_latency.add_time(waited, records)
+        broker.int_latency.add_times(sent.queued)
         self._fill.add_time(sent.filled)
         self._closed[sent.closed] += 1
         if sent.compression is not None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_SLICE = 64
 """Rows of one partition below which what a slice costs by itself outweighs its rows' own cost."""
-_LEAST_ROWS = 4096
+_LEAST_ROWS = 16_384
 """The same for a chunk."""
 
 

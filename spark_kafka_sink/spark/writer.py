@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -46,6 +47,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.spark.contract import Contract
+
+_LOADING_TASKS = 2
+"""Tasks of a worker process that find modules which are new to the garbage collector.
+
+What the first one has loaded, the second one finds.
+"""
+_TASKS = count()
+"""Of this worker process."""
 
 
 class TaskWriter:
@@ -176,11 +185,11 @@ def task_info() -> TaskInfo:
     )
 
 
-def spare_garbage_collections() -> None:
-    """Have the garbage collector pass over all that is loaded by now; once per worker process.
+def spare_garbage_collections(tasks: Iterator[int] = _TASKS) -> None:
+    """Have the garbage collector pass over all that is loaded by now, as a task begins.
 
     pyspark.daemon collects garbage after every task, which takes tens of milliseconds: it looks at
     each object of every module. Memory is freed as before, but for cycles among these objects.
     """
-    if TaskContext.get() is not None and not gc.get_freeze_count():
+    if TaskContext.get() is not None and next(tasks) < _LOADING_TASKS:
         gc.freeze()
