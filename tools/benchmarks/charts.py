@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from spark_kafka_sink.plots.style import BAD, GOOD, PALE, SECOND, done, dress, legend, log_numbers
+from spark_kafka_sink.plots.style import (
+    BAD,
+    GOOD,
+    PALE,
+    SECOND,
+    done,
+    dress,
+    legend,
+    log_numbers,
+)
 from tools.benchmarks.core.contestants import EVENTS
 
 if TYPE_CHECKING:
@@ -54,7 +64,9 @@ def _spark(series: Sequence[Found]) -> Figure:
     costs.barh(names, jvm, color=PALE, label="JVM")
     costs.barh(names, python, left=jvm, color=SECOND, label="Python workers")
     dress(costs, "Client CPU", x="us a record")
-    costs.legend(loc="lower right", fontsize="small")
+    costs.legend(
+        loc="lower right", bbox_to_anchor=(1, 0.99), ncols=2, fontsize="small", frameon=False
+    )
     return done(figure, "Spark: 131-byte JSON events from Parquet, local[1]")
 
 
@@ -63,7 +75,8 @@ def _core(payloads: Mapping[str, Sequence[Found]]) -> Figure:
     names = [_name(one) for one in measured]
     figure, (rates, costs) = plt.subplots(1, 2, sharey=True, figsize=(10, 0.3 * len(names) + 1.4))
     _rates(rates, names, measured)
-    costs.barh(names, [one["median_cpu_us_per_record"] for one in measured], color=PALE)
+    cpu = [one["median_cpu_us_per_record"] for one in measured]
+    costs.barh(names, cpu, color=_colors(names))
     dress(costs, "Client CPU", x="us a record")
     return done(figure, "The core: 131-byte JSON events")
 
@@ -73,7 +86,9 @@ def _sizes(series: Sequence[Found]) -> Figure:
     lines = _lines(series, "value_bytes", lambda one: one["value_bytes"] / _MILLION)
     _curves(axes, lines)
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     dress(axes, "Values of 10 B to 1 MB", x="bytes of a value", y="MB/s")
     return done(figure)
 
@@ -103,14 +118,20 @@ def _name(one: Found) -> str:
     return f"{one['contestant']}, {one['codec']}"
 
 
+def _colors(names: Sequence[str]) -> list[str]:
+    """This project's in a color of their own."""
+    return [GOOD if name.startswith("kafkaprod") else PALE for name in names]
+
+
 def _rates(axes: Axes, names: Sequence[str], measured: Sequence[Found]) -> None:
     """Medians as bars, and a line from the slowest to the fastest run."""
     medians = [one["median_records_per_s"] / _MILLION for one in measured]
     pairs = list(zip(medians, measured, strict=True))
     below = [middle - one["least_records_per_s"] / _MILLION for middle, one in pairs]
     above = [one["most_records_per_s"] / _MILLION - middle for middle, one in pairs]
-    colors = [GOOD if name.startswith("kafkaprod") else PALE for name in names]
-    axes.barh(names, medians, color=colors, xerr=[below, above], error_kw={"linewidth": 0.8})
+    axes.barh(
+        names, medians, color=_colors(names), xerr=[below, above], error_kw={"linewidth": 0.8}
+    )
     dress(axes, "Rate", x="M rec/s")
 
 
