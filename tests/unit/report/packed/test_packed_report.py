@@ -6,7 +6,9 @@ from dataclasses import fields, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.packed.broker_columns import COUNTERS, HISTOGRAMS
 from spark_kafka_sink.report.packed.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.packed.partition_columns import HIGHEST, LOWEST, SAME, SUMS
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -16,6 +18,11 @@ from tests.unit.report.strategies import reports
 def test_every_field_of_a_partition_has_its_way_of_adding_up() -> None:
     named = (*SUMS, *LOWEST, *HIGHEST, *SAME)
     assert {"topic", "partition", *named} == {each.name for each in fields(PartitionReport)}
+
+
+def test_every_field_of_a_broker_has_its_column() -> None:
+    named = (*COUNTERS, *HISTOGRAMS)
+    assert {"node_id", "name", *named} == {each.name for each in fields(BrokerMetrics)}
 
 
 @given(reports())
