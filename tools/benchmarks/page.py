@@ -32,7 +32,8 @@ def write_draft(results: Results, folder: Path) -> None:
         earlier.unlink()
     charts = draw_charts(json.loads((folder / FIGURES).read_text()), folder)
     pictures = (f"![{chart.shows}]({_PUBLISHED.name}/{chart.name})\n\n" for chart in charts)
-    (folder / TABLES).write_text("".join([*pictures, tables]))
+    samples = f"\n[Every sample as JSON]({_PUBLISHED.name}/{FIGURES})\n"
+    (folder / TABLES).write_text("".join([*pictures, tables, samples]))
 
 
 def publish(folder: Path) -> None:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tests.support.kafka.admin import Admin
 from tools.benchmarks.topics import measured_kafka
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ class Workbench:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the Kafka."""
+        """The address of the Kafka, another one where it has ended."""
+        if self._bootstrap_servers and not Admin(self._bootstrap_servers).broker_ids():
+            self.tell("Kafka does not answer any more")
+            self.stop()
         if not self._bootstrap_servers:
             self.tell("starting Kafka")
             kafka = self._running.enter_context(measured_kafka())

@@ -20,7 +20,7 @@ RATE = {"none": 1.4, "lz4": 1.4, "zstd": 2.0}
 CPU_SHARE = 0.75
 """Of the tuned JVM sink's CPU a record."""
 PYTHON_US, PYTHON_US_41 = 0.2, 0.25
-"""CPU of the worker's Python a record, without compression; on pyspark 4.1."""
+"""CPU of the Python workers a record, without compression; on pyspark 4.1."""
 WORKER_MIB = 200 + 64
 """Peak RSS of a worker: 200 MB, and the default buffer.memory."""
 _TITLE = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
@@ -63,7 +63,7 @@ class SparkFigures:
     def _python(self, what: str, name: str, most: float) -> Target:
         found = find(self.series, name)
         cost = found.workers_cpu_us if found else None
-        return at_most(f"{what}: CPU of the worker's Python", most, " us/rec", cost)
+        return at_most(f"{what}: CPU of the Python workers", most, " us/rec", cost)
 
     def _memory(self) -> Target:
         ours = [one for one in self.series if one.contestant in {OURS, keyed(OURS)} and one.samples]
