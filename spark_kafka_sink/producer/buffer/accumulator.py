@@ -80,8 +80,10 @@ class Accumulator:
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._incomplete: set[ProducerBatch] = set()
         """All batches that are charged for, wherever they are."""
-        self._appending = False
-        """A plan is being carried out that counts on the open batches as they are."""
+        self._began: float | None = None
+        """Since when a plan is being carried out that counts on the open batches as they are."""
+        self._is_close_missed = False
+        """A batch was due meanwhile."""
         self._created = 0
 
         # Sender thread only.
@@ -119,10 +121,10 @@ class Accumulator:
             self.assigned_topics.difference_update(set(topics) - busy)
 
     def begin(self) -> None:
-        """From here until `append`, open batches stay as they are: a plan is built on them."""
+        """Records have come; until `append` open batches stay as they are, as the plan has them."""
         with self.lock:
             self.state.raise_error()
-            self._appending = True
+            self._began = self.state.clock.monotonic()
 
     def append(self, slices: Sequence[EncodedSlice], chunk: Charge, reserved: int) -> None:
         """Put a chunk's encoded slices into their batches, as planned.
@@ -135,11 +137,11 @@ class Accumulator:
         Raises:
             BaseException: the session's error; nothing was taken over then.
         """
-        now = self.state.clock.monotonic()
         with self.lock:
             self.state.raise_error()
-            self._appending = False
-            news = not self._open  # the sender must learn when the first one has lingered
+            now, self._began = self._began or self.state.clock.monotonic(), None
+            # The sender must learn when the first one has lingered.
+            news, self._is_close_missed = self._is_close_missed or not self._open, False
             copied, full = 0, set()
             for each in slices:
                 batch, closes, size = self._append(each, chunk, now)
@@ -159,7 +161,7 @@ class Accumulator:
     def give_up(self, reserved: int) -> None:
         """Free what was reserved for rows that are not appended; open batches may close again."""
         with self.lock:
-            self._appending = False
+            self._began = None
             self.pool.free(reserved)
 
     def flush(self) -> None:
@@ -179,7 +181,8 @@ class Accumulator:
         half while they are sent.
         """
         with self.lock:
-            if self._appending:
+            if self._began is not None:
+                self._is_close_missed = self.next_linger(now) <= 0
                 return
             surplus = self._surplus()
             waiting_since = self.pool.waiting_since

@@ -148,6 +148,33 @@ def test_batches_linger(bench: Bench) -> None:
     assert len(bench.queued()) == 2
 
 
+def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Bench) -> None:
+    bench.put({0: 100})
+    wakes = bench.wakes
+    bench.put({1: 100})
+    assert bench.wakes == wakes  # the sender knows already when to look
+    bench.accumulator.begin()
+    bench.accumulator.close_due(1.1)
+    assert bench.queued() == []
+    bench.accumulator.append([], Charge(0, holders=0), 0)
+    assert bench.wakes == wakes + 1
+    bench.accumulator.close_due(1.1)
+    assert len(bench.queued()) == 2
+
+
+def test_records_linger_from_when_they_came_and_not_from_when_they_are_encoded(
+    bench: Bench,
+) -> None:
+    bench.accumulator.begin()
+    bench.clock.advance(0.04)  # type: ignore[attr-defined]
+    bench.accumulator.append(
+        [EncodedSlice(PLACES[0], b"1234", 1, True, 5, 5)], Charge(4, holders=0), 0
+    )
+    ((_, batch),) = bench.accumulator.open_batches()
+    assert batch.created == 1.0
+    assert bench.accumulator.next_linger(1.04) == pytest.approx(0.059)
+
+
 @pytest.mark.parametrize(
     ("linger_ms", "closes_after"), [(0, 0.0), (1, 0.00075), (2, 0.0015), (5, 0.004), (50, 0.049)]
 )
