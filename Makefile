@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz scale bench bench-tiny-tasks bench-many-partitions lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks bench-many-partitions lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -43,6 +43,9 @@ durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test,
 
 bench-many-partitions: java install jars ## the same rows into 8, 100 and 1,000 partitions
 	@$(PY) -m tools.benchmarks --only partitions
+
+stages: java install jars ## where the CPU time of a Spark write goes, stage by stage
+	@$(PY) -m tools.stages
 
 scale: java install ## what 10,000 tasks, 1,000 partitions and 100 brokers take, on paper; 50 embedded brokers
 	@$(PY) -m tools.scale

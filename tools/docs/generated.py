@@ -63,5 +63,6 @@ MEASURED = (
     "scale-limits",
     "scale-merges",
     "scale-cluster",
+    "stages",
 )
 """Blocks that only a run of a command can fill."""

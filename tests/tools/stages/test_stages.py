@@ -1,0 +1,61 @@
+"""Times of stages add up, and each stage is a function of the product."""
+
+from __future__ import annotations
+
+from threading import Thread
+from time import thread_time
+
+import pytest
+
+from tools.stages.clock import StageClock
+from tools.stages.stages import STAGES, Stage, place
+
+
+def _work(seconds: float) -> None:
+    until = thread_time() + seconds
+    while thread_time() < until:
+        pass
+
+
+def test_a_stage_counts_without_those_inside_it() -> None:
+    clock = StageClock()
+    inner = clock.timed("inner", lambda: _work(0.02))
+
+    def outer() -> None:
+        _work(0.01)
+        inner()
+
+    began = thread_time()
+    clock.timed("outer", outer)()
+    whole = thread_time() - began
+    assert clock.seconds["inner"] >= 0.02
+    assert 0.01 <= clock.seconds["outer"] <= whole - clock.seconds["inner"]
+
+
+def test_each_thread_has_its_own_time() -> None:
+    clock = StageClock()
+    timed = clock.timed("work", lambda: _work(0.01))
+    threads = [Thread(target=timed) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clock.seconds["work"] >= 0.02
+
+
+def test_the_time_until_an_item_comes_counts() -> None:
+    clock = StageClock()
+
+    def items() -> list[int]:
+        return [1, 2]
+
+    assert list(clock.timed_items("read", items())) == [1, 2]
+    assert clock.seconds["read"] > 0
+
+
+@pytest.mark.parametrize(
+    "stage", [each for each in STAGES if each.function], ids=lambda stage: stage.name
+)
+def test_each_stage_is_there(stage: Stage) -> None:
+    owner, name = place(stage)
+    assert callable(getattr(owner, name))
