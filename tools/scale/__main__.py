@@ -10,7 +10,14 @@ from rich.console import Console
 
 from tools.benchmarks.machine import describe, one_line
 from tools.docs.pages import write_block
-from tools.scale.cluster import BROKERS, many_brokers, session_in_a_process, spark_job, values
+from tools.scale.cluster import (
+    BROKERS,
+    many_brokers,
+    preflight_seconds,
+    session_in_a_process,
+    spark_job,
+    values,
+)
 from tools.scale.measure import measure, merged
 from tools.scale.page import (
     render_cluster,
@@ -61,13 +68,14 @@ def _cluster() -> str:
     """A session, then a Spark job: every record must be there, once."""
     with many_brokers() as cluster:
         session = session_in_a_process(cluster.bootstrap_servers, _ROWS)
+        preflight = preflight_seconds(cluster.bootstrap_servers)
         job = spark_job(cluster.bootstrap_servers, _ROWS, _TASKS, _WORKERS)
         found = Counter(values(cluster))
     expected = Counter(b"%d" % each for each in range(_ROWS))
     expected.update(b"s%d" % each for each in range(_ROWS))
     if found != expected:
         raise SystemExit(f"{found.total():,} records are there, {2 * _ROWS:,} were written")
-    return render_cluster(session, job, BROKERS)
+    return render_cluster(session, job, BROKERS, preflight)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,17 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.examination import Intent
+from spark_kafka_sink.diagnostics.finding import Severity
+from spark_kafka_sink.diagnostics.preflight import examine
 from tests.support.kafka.jars import ROOT
 from tools.scale.messages import TOPIC
 from tools.scale.session import SessionCost
@@ -66,6 +71,16 @@ def session_in_a_process(bootstrap_servers: str, rows: int) -> SessionCost:
     command = [sys.executable, "-m", "tools.scale.session", bootstrap_servers, str(rows)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return SessionCost(**json.loads(done.stdout))
+
+
+def preflight_seconds(bootstrap_servers: str) -> float:
+    """Time of the driver's checks before a write."""
+    options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": TOPIC}
+    started = time.perf_counter()
+    found = examine(Intent(config=SinkConfig.parse(options)))
+    seconds = time.perf_counter() - started
+    assert not any(each.severity is Severity.ERROR for each in found)
+    return seconds
 
 
 def spark_job(bootstrap_servers: str, rows: int, tasks: int, workers: int) -> JobCost:

@@ -130,7 +130,7 @@ def render_merges(found: Iterable[tuple[int, int, float, float, float]]) -> str:
     return table(("tasks", "bytes", "estimate", "CPU seconds", "estimate"), rows)
 
 
-def render_cluster(session: SessionCost, job: JobCost, brokers: int) -> str:
+def render_cluster(session: SessionCost, job: JobCost, brokers: int, preflight: float) -> str:
     """What 50 brokers saw."""
     rows = (
         ("a session", "1", f"{brokers + 1}", str(session.connections), f"{session.persisted:,}"),
@@ -146,7 +146,8 @@ def render_cluster(session: SessionCost, job: JobCost, brokers: int) -> str:
     return (
         f"{lines}\nThe session took {session.memory / 1e6:.0f} MB, "
         f"{session.cpu_seconds:.2f} s of CPU and {session.requests} requests for "
-        f"{session.persisted:,} rows in {session.partitions:,} partitions.\n"
+        f"{session.persisted:,} rows in {session.partitions:,} partitions. "
+        f"The driver's preflight took {preflight:.2f} s.\n"
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.packed.partition_columns import Planes
 
 _LEVEL: Final = 1
-_TOGETHER: Final = 256
+_TOGETHER: Final = 64
 """Reports that are unpacked at a time."""
 
 
