@@ -15,12 +15,6 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.continuous_processing import refuse_continuous
 from spark_kafka_sink.spark.contract import Contract
-from spark_kafka_sink.spark.exactly_once.planning import (
-    check_stream_options,
-    plan_micro_batch,
-    plan_write,
-)
-from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_sink.spark.publication import Publication, check_report_folder
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.stream_reports import (
@@ -36,6 +30,11 @@ from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from spark_kafka_sink.spark.exactly_once.writers import (
+        ExactlyOnceStreamWriter,
+        ExactlyOnceWriter,
+    )
 
 _PLANNER = "pyspark.sql.worker.write_into_data_source"
 
@@ -98,8 +97,11 @@ class KafkaProdDataSource(DataSource):
         warn_of_shown_secrets(write_options(schema, self.options))
         check_security(config.producer)
         check_brokers(config, contract)
-        exactly_once = config.exactly_once.exactly_once
-        planned = plan_write(config, contract, origin) if exactly_once else None
+        planned = None
+        if config.exactly_once.exactly_once:
+            from spark_kafka_sink.spark.exactly_once.planning import plan_write  # seldom needed
+
+            planned = plan_write(config, contract, origin)
         Publication.of_write(config, origin).announce()
         return planned or KafkaProdWriter(TaskWriter(config, contract, origin))
 
@@ -139,11 +141,18 @@ class KafkaProdDataSource(DataSource):
             check_brokers(config, contract, of_stream=True)
             origin.plan_file.keep(origin.started_at)
         if config.exactly_once.exactly_once:
-            check_stream_options(config, write_options(schema, self.options))
-            if _planning():
-                return plan_micro_batch(config, contract, origin)
-            return ExactlyOnceStreamWriter(config, None, origin)
+            return self._exactly_once(config, schema, contract, origin)
         return KafkaProdStreamWriter(TaskWriter(config, contract, origin))
+
+    def _exactly_once(
+        self, config: SinkConfig, schema: StructType, contract: Contract, origin: WriteOrigin
+    ) -> ExactlyOnceStreamWriter:
+        from spark_kafka_sink.spark.exactly_once import planning, writers  # seldom needed
+
+        planning.check_stream_options(config, write_options(schema, self.options))
+        if _planning():
+            return planning.plan_micro_batch(config, contract, origin)
+        return writers.ExactlyOnceStreamWriter(config, None, origin)
 
     def _settle(
         self, schema: StructType, *, batch_write: bool = False

@@ -15,11 +15,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.producer.session_pool import (
-    borrow_session,
-    discard_session,
-    give_back_session,
-)
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -71,6 +66,9 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
+        # The driver's worker processes, which only plan and commit, start without it.
+        from spark_kafka_sink.producer import session_pool
+
         spare_garbage_collections()
         session: ProducerSession | None = None
         config = with_shipped_files(self.config.producer, self.session_folder)
@@ -82,7 +80,7 @@ class TaskWriter:
             with self.reporter() as reporter:
                 for rows in self.read(reporter.watch(batches), wanted):
                     session = session or reporter.attach(
-                        borrow_session(config, self.session_settings())
+                        session_pool.borrow_session(config, self.session_settings())
                     )
                     session.append(rows)
                 if session is None:
@@ -91,9 +89,9 @@ class TaskWriter:
             report = session.report(task_info())
         except BaseException:
             if session is not None:
-                discard_session(session)
+                session_pool.discard_session(session)
             raise
-        give_back_session(session)
+        session_pool.give_back_session(session)
         return DeliveryMessage(self.origin.of_task(report))
 
     def read(

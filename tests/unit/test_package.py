@@ -53,6 +53,15 @@ def test_a_plain_write_waits_for_no_cryptography() -> None:
     assert run(code) == "set()\n"
 
 
+def test_workers_that_plan_and_commit_start_without_a_producer() -> None:
+    found = run(
+        "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
+        "print(sorted(name for name in sys.modules if name.startswith('spark_kafka_sink.') "
+        "and name.split('.')[1] in {'client', 'admin', 'exactly_once'}))"
+    )
+    assert found == "[]\n"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_the_one_that_a_type_checker_sees(name: str) -> None:
     tree = ast.parse(Path(spark_kafka_sink.__file__).read_text(encoding="utf-8"))
