@@ -30,7 +30,7 @@ class Chunk:
         object.__setattr__(self, "size", int(self.sizes.sum()))
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.sizes)
 
     def slice(self, start: int, stop: int) -> Chunk:
         """Rows start..stop as views."""
@@ -47,7 +47,7 @@ class RoutedChunk:
     size: int
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.sizes)
 
     def take(self, numbers: NDArray[np.intp]) -> RoutedChunk:
         """The rows with these numbers."""

@@ -30,6 +30,7 @@ class ChunkEncoder:
         self._client = client
         self._accumulator = accumulator
         self._limits = BatchLimits(client.config.batch_size, client.config.batch_num_messages)
+        self._names: _TargetNames | None = None
 
     def encode(self, chunk: RoutedChunk, arrived_ms: int) -> tuple[list[EncodedSlice], Charge]:
         """Encoded slices for the accumulator, and the charge for the buffer that they share.
@@ -42,7 +43,7 @@ class ChunkEncoder:
         """
         own = chunk.rows.columns.timestamps
         timestamps = arrived_ms if own is None else own
-        names = _TargetNames(chunk.route)
+        names = self._names_of(chunk.route)
         self._accumulator.begin()
         layout = plan(
             chunk.route.targets,
@@ -60,6 +61,12 @@ class ChunkEncoder:
         latest = _latest(timestamps, starts, layout.order)
         return _slices(layout.segments, views, latest, names), charge
 
+    def _names_of(self, route: Route) -> _TargetNames:
+        """Those of the chunk before, if that went to the same topics as they are now."""
+        if self._names is None or self._names.route.topics != route.topics:
+            self._names = _TargetNames(route)
+        return self._names
+
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
         """The limits, lower for topics that are known to take smaller batches than batch.size."""
         ceilings = self._client.batch_size_limits
@@ -72,14 +79,14 @@ class ChunkEncoder:
 
 
 class _TargetNames(dict[int, TopicPartition]):
-    """Topic and partition of each target number of a route, made when first asked for."""
+    """Topic and partition of each target number of routes to the same topics, made once."""
 
     def __init__(self, route: Route) -> None:
         super().__init__()
-        self._route = route
+        self.route = route
 
     def __missing__(self, target: int) -> TopicPartition:
-        topic, partition = self._route.target(target)
+        topic, partition = self.route.target(target)
         name = self[target] = TopicPartition(topic.name, partition)
         return name
 

@@ -95,7 +95,7 @@ def plan(
     ends = np.zeros(len(targets) + 1, np.int64)
     (sizes if order is None else sizes[order]).cumsum(out=ends[1:])
     stamps = timestamps if order is None or isinstance(timestamps, int) else timestamps[order]
-    cutter = _Cutter(ends, stamps, open_batch, limits)
+    cutter = _Cutter(ends, stamps, open_batch, limits, repeats=order is None)
     firsts = planned[bounds[:-1]].tolist()
     edges = pairwise(ends[bounds].tolist())
     for target, (start, stop), (before, behind) in zip(
@@ -127,7 +127,8 @@ def _bounds(targets: NDArray[np.integer]) -> NDArray[np.intp]:
 class _Cutter:
     """Cuts runs of one target at batch.size; remembers what it has put into each open batch.
 
-    `ends` is the size of all rows before each row, shape (n + 1,).
+    `ends` is the size of all rows before each row, shape (n + 1,). `repeats`: a target may have
+    several runs.
     """
 
     def __init__(
@@ -136,6 +137,8 @@ class _Cutter:
         timestamps: NDArray[np.int64] | int,
         open_batch: Callable[[int], OpenBatch | None],
         limits: BatchLimits,
+        *,
+        repeats: bool,
     ) -> None:
         self.segments: list[Segment] = []
         self._ends = ends
@@ -144,13 +147,14 @@ class _Cutter:
         self._limits = limits
         self._batch_size = limits.size
         self._batch_records = min(limits.records, MAX_BATCH_RECORDS)
-        self._touched: dict[int, OpenBatch] = {}
+        self._touched: dict[int, OpenBatch] | None = {} if repeats else None
 
     def add(self, target: int, start: int, stop: int, size: int) -> None:
         """Rows start..stop go to one target; `size` is theirs together."""
         if self._limits.lower is not None:
             self._batch_size = min(self._limits.size, self._limits.lower(target))
-        batch = self._touched.get(target) or self._open_batch(target)
+        touched = self._touched
+        batch = (touched and touched.get(target)) or self._open_batch(target)
         if batch is None:
             batch = OpenBatch(0, HEADER_SIZE, self._stamp(start))
         rows = stop - start
@@ -160,7 +164,8 @@ class _Cutter:
             return
         first, base = batch.records, batch.base_timestamp
         self.segments.append(Segment(target, start, stop, first, base))
-        self._touched[target] = OpenBatch(first + rows, filled, base)
+        if touched is not None:
+            touched[target] = OpenBatch(first + rows, filled, base)
 
     def _cut(self, target: int, start: int, stop: int, batch: OpenBatch) -> None:
         """The same for rows that do not all fit into the batch."""
@@ -174,7 +179,8 @@ class _Cutter:
             size += self._delta_size(batch) * (end - start)
             batch = OpenBatch(batch.records + end - start, size, batch.base_timestamp)
             start = end
-        self._touched[target] = batch
+        if self._touched is not None:
+            self._touched[target] = batch
 
     def _fit(self, start: int, stop: int, batch: OpenBatch) -> int:
         """The first row from `start` on that no longer fits into the batch."""
