@@ -49,8 +49,8 @@ def slow_broker(bytes_per_second: float) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("codec", "size", "rate"),
-    [("none", 240_000_000, 12e6), ("lz4", 120_000_000, 6e6)],
-    ids=["none", "lz4"],
+    [("none", 240_000_000, 12e6), ("zstd", 180_000_000, 6e6)],
+    ids=["none", "zstd"],
 )
 def test_memory_is_bounded_by_the_buffer(codec: str, size: int, rate: float) -> None:
     with slow_broker(rate) as port:

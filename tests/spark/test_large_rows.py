@@ -41,7 +41,7 @@ def test_the_shipped_settings_carry_large_rows_through_a_small_heap(
     written = DeliveryReport.from_json(report.read_text())
     assert written.persisted == _ROWS
     settings = dict(written.metrics.settings)
-    assert settings["spark.sql.execution.arrow.maxBytesPerBatch"] == str(64 * 1024 * 1024)
+    assert settings["spark.sql.execution.arrow.maxBytesPerBatch"] == str(4 * 1024 * 1024)
     assert settings["spark.sql.execution.arrow.maxRecordsPerBatch"] == "10000"
 
 

@@ -122,7 +122,9 @@ class ProducerBatch:
         """The compressed records section; the batch itself stays as it is."""
         parts = self.parts  # the batch may be completed meanwhile
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        return compress(codec, whole, level)
+        # A codec shrinks a buffer as large as the input: what is left behind it would lie idle
+        # beside the payload for as long as that waits, several times its size.
+        return bytes(memoryview(compress(codec, whole, level)))
 
     def number(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Give it its place in the partition's sequence; it keeps it over all retries."""

@@ -27,6 +27,8 @@ from spark_kafka_sink.report.task_report import TaskInfo
 
 ROWS = 10_000
 VALUE_BYTES = 200
+NOISE = 80
+"""Bytes of a value that no codec makes smaller."""
 SAMPLE_SECONDS = 0.005
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -59,7 +61,9 @@ class Watch(threading.Thread):
 def rows(number: int) -> Rows:
     """A fresh Arrow batch of keyed rows, as Spark would hand one over."""
     random = np.random.default_rng(number)
-    data = random.bytes(ROWS * VALUE_BYTES)
+    values = np.zeros((ROWS, VALUE_BYTES), np.uint8)
+    values[:, :NOISE] = random.integers(0, 256, (ROWS, NOISE), np.uint8)
+    data = values.tobytes()
     offsets = pa.py_buffer(np.arange(0, ROWS * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32).data)
     value = pa.BinaryArray.from_buffers(pa.binary(), ROWS, [None, offsets, pa.py_buffer(data)])
     key = pa.array(random.integers(0, 1 << 40, ROWS)).cast(pa.string()).cast(pa.binary())

@@ -12,7 +12,8 @@ from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.names import PRODUCER_NAMES
 from spark_kafka_sink.config.options import DEVIATIONS
 from spark_kafka_sink.config.profiles import find, load_profile
-from spark_kafka_sink.report.advisor import SAFE_ARROW_BATCH, UNMEASURED
+from spark_kafka_sink.report.advisor import UNMEASURED
+from spark_kafka_sink.spark.bytes_column import LARGEST_SLICE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,7 @@ def spark_settings(name: str) -> dict[str, int]:
 
 def test_spark_defaults_bound_a_batch_by_its_bytes() -> None:
     settings = spark_settings("spark-defaults.conf")
-    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": SAFE_ARROW_BATCH}
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": LARGEST_SLICE}
 
 
 def test_for_small_rows_nothing_is_measured() -> None:

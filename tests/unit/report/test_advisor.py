@@ -252,6 +252,16 @@ def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes:
     assert advise(handed_over(rows, row_bytes, max_bytes)) == []
 
 
+def test_few_rows_in_each_batch_from_spark() -> None:
+    found = advise(handed_over(300_000, 131, 67_108_864, max_rows=100))
+    assert only(found) == (ARROW_ROWS, Direction.RAISE)
+    assert "3,000 Arrow batches of 100 rows, about 12% of the time" in found[0].figure
+    assert "conf/spark-defaults.conf" in found[0].sentence
+    assert advise(handed_over(100_000, 131, 67_108_864, max_rows=100)) == []
+    assert advise(handed_over(300_000, 131, 67_108_864, max_rows=1_000)) == []
+    assert advise(handed_over(50, 131, 67_108_864, max_rows=100)) == []
+
+
 def test_large_rows_in_batches_without_a_bound() -> None:
     found = advise(handed_over(10_000, 60_000, 2**31 - 1))
     assert only(found) == (ARROW_BYTES, Direction.LOWER)
