@@ -14,7 +14,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks bench-many-partitions lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks bench-many-partitions memory lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -52,6 +52,9 @@ scale: java install ## what 10,000 tasks, 1,000 partitions and 100 brokers take,
 
 bench: java install $(VENV41)/.installed jars ## measure this sink and its peers, side by side
 	@$(PY) -m tools.benchmarks
+
+memory: java install jars ## a worker's peak memory, by writes of every kind; 10 GB to a real Kafka
+	@$(PY) -m tools.memory
 
 torture: install jars ## RUNS more runs of faults against a real Kafka (RUNS=200, DISK=a small mount, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(DISK),--disk $(DISK)) $(if $(SECURED),--secured)

@@ -64,5 +64,6 @@ MEASURED = (
     "scale-merges",
     "scale-cluster",
     "stages",
+    "memory",
 )
 """Blocks that only a run of a command can fill."""

@@ -1,0 +1,23 @@
+"""What a case may hold, and how the table says whether it did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tools.memory.case import CASES, MB, MIB, SPARKS_ARROW_BATCH, Case
+from tools.memory.run import Reading
+from tools.memory.table import HEADING, row
+
+
+def test_a_larger_arrow_batch_counts_twice() -> None:
+    case = Case(size=MB, buffer=64 * MIB)
+    assert case.bound == 200 * MB + 64 * MIB
+    assert replace(case, arrow=SPARKS_ARROW_BATCH).bound == case.bound + 120 * MIB
+
+
+def test_the_table_says_what_is_over() -> None:
+    reading = Reading(idle=MB, peak=CASES[0].bound, charged=0, persisted=1, seconds=1.0)
+    cells = row(CASES[0], reading)
+    assert len(cells) == len(HEADING)
+    assert cells[-1] == "within"
+    assert row(CASES[0], replace(reading, peak=CASES[0].bound + 1))[-1] == "**over**"

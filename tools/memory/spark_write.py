@@ -1,0 +1,94 @@
+"""One measured write in a Spark of its own: `python -m tools.memory.spark_write ORDER`.
+
+ORDER is a JSON object with `columns`, `count`, `options` and `conf`. Prints one line of JSON, the
+fields of a `Reading`. The first write is of one row, so that the worker has imported all that it
+will need; Spark keeps it for the second, whose peak is then read from /proc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from pyspark.sql import SparkSession
+
+from spark_kafka_sink import DeliveryReport
+from tests.support.kafka.jars import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEAP = "2g"
+_INSTALLATION = Path(__file__).parent / "installation"
+
+
+def _start(conf: Mapping[str, str]) -> SparkSession:
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (_INSTALLATION, ROOT)))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.driver.memory": _HEAP,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        **conf,
+    }
+    builder = SparkSession.builder.master("local[1]").appName("memory")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _largest_worker(field: str) -> int:
+    """Bytes of the Python process below this one's JVM that has the most."""
+    return max(
+        _status(process.pid, field)
+        for process in psutil.Process().children(recursive=True)
+        if process.name().startswith("python")
+    )
+
+
+def _status(pid: int, field: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1]) * 1024
+
+
+def _write(spark: SparkSession, order: Mapping[str, Any], count: int) -> DeliveryReport:
+    """The report of a write of the first `count` rows, by one task."""
+    frame = spark.range(0, count, 1, 1).selectExpr(*order["columns"])
+    with tempfile.TemporaryDirectory() as folder:
+        report = f"{folder}/report.json"
+        writer = frame.write.format("kafkaprod").mode("append").options(**order["options"])
+        writer.option("reportPath", report).save()
+        return DeliveryReport.from_json(Path(report).read_text())
+
+
+def main() -> None:
+    """Write and tell."""
+    order = json.loads(sys.argv[1])
+    spark = _start(order["conf"])
+    _write(spark, order, 1)
+    idle = _largest_worker("VmHWM")
+    started = time.perf_counter()
+    report = _write(spark, order, order["count"])
+    seconds = time.perf_counter() - started
+    reading = {
+        "idle": idle,
+        "peak": _largest_worker("VmHWM"),
+        "charged": report.metrics.buffer_peak,
+        "persisted": report.persisted,
+        "seconds": seconds,
+    }
+    spark.stop()
+    print(json.dumps(reading))
+
+
+if __name__ == "__main__":
+    main()
