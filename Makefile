@@ -14,6 +14,10 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 PIP = -m pip --quiet --disable-pip-version-check --no-input install
 
 .DEFAULT_GOAL := help
+
+# Each worker of Spark's would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks bench-many-partitions memory lint format docs notebooks clean
 
 help: ## list the targets

@@ -19,6 +19,7 @@ from tools.benchmarks.spark.warm import WarmSpark
 from tools.benchmarks.tables import Table
 from tools.benchmarks.topics import fresh_topic, measured_kafka
 from tools.docs.pages import write_block
+from tools.stages import start
 from tools.stages.stages import STAGES
 
 BLOCK = "stages"
@@ -83,9 +84,12 @@ def main() -> None:
     made = table(found, options.records)
     console = Console(width=120)
     console.print(one_line(describe()))
-    console.print(made.rich())
+    workers = start.measure()
+    for each in (made, workers):
+        console.print(each.rich())
     if options.docs:
-        write_block(BLOCK, f"{one_line(describe())}\n\n{made.markdown()}\n")
+        tables = f"{made.markdown()}\n\n{workers.markdown()}"
+        write_block(BLOCK, f"{one_line(describe())}\n\n{tables}\n")
 
 
 if __name__ == "__main__":
