@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,12 +115,11 @@ def _slow_after_a_shuffle(spark: SparkSession) -> DataFrame:
 def _kill_one(victim: str) -> None:
     """End one process, some seconds after the write has begun."""
     time.sleep(4)
-    found = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if victim in " ".join(process.cmdline())
-    ]
-    found[0].kill()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # one that has ended meanwhile
+            if victim in " ".join(process.cmdline()):
+                process.kill()
+                return
 
 
 def _write(frame: DataFrame, options: dict[str, str], topic: str, folder: Path) -> None:
