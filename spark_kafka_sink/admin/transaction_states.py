@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.protocol.transaction_state import TransactionState
 
@@ -24,9 +26,9 @@ class TransactionDescription:
     started_ms: int | None
     """When the transaction began by the coordinator's clock, milliseconds since 1970; None where
     there is none."""
-    topics: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    topics: tuple[tuple[str, Sequence[int]], ...] = ()
     """Topics that this client may describe, each with the numbers of its partitions: those that
-    the transaction has written to."""
+    the transaction has written to. A driver holds those of all tasks at once."""
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -169,8 +169,9 @@ class BatchCommitter:
 
 
 def _transactions(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
-    most = partitions_to_name(len(results))
-    return tuple(each.transaction.naming(most) for each in results if each.transaction is not None)
+    written = [each.transaction for each in results if each.transaction is not None]
+    most = partitions_to_name(len(written))
+    return tuple(each.naming(most) for each in written)
 
 
 def _query_of(results: Sequence[TaskResult]) -> str | None:

@@ -90,7 +90,7 @@ def estimate(workload: Workload, costs: Costs) -> Estimate:
         producer_state_bytes=states_per_broker * costs.producer_state_bytes,
         metadata_bytes=size.slots * metadata / _METADATA_MAX_AGE_S,
         driver_bytes=driver_bytes,
-        commit_memory=driver_bytes + _PYTHON_BYTES,
+        commit_memory=driver_bytes + ending.describe_bytes + _PYTHON_BYTES,
         commit_seconds=size.tasks * costs.merge_seconds.at(*written) + ending.seconds,
         describe_seconds=ending.describe_seconds,
         decision_bytes=ending.decision_bytes,
@@ -108,6 +108,8 @@ class _Ending:
     seconds: float = 0.0
     """Of the driver, all together."""
     describe_seconds: float = 0.0
+    describe_bytes: float = 0.0
+    """Of all descriptions, which the driver holds at once."""
     decision_bytes: float = 0.0
     decision_seconds: float = 0.0
     markers: float = 0.0
@@ -123,6 +125,7 @@ def _ending(size: Workload, costs: Costs) -> _Ending:
     return _Ending(
         seconds=2 * describe + decide + size.tasks * (costs.result_seconds + costs.end_seconds),
         describe_seconds=describe,
+        describe_bytes=size.tasks * costs.describe_bytes.at(size.task_partitions, 0),
         decision_bytes=size.tasks * costs.decision_bytes.at(named, 0),
         decision_seconds=decide,
         markers=markers,

@@ -6,6 +6,7 @@ Source: ``TransactionManager``, ``FenceProducersHandler``, ``DescribeTransaction
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.admin.api_driver import Action, ApiHandler, KeyResult
@@ -230,5 +231,5 @@ def _description(told: Any) -> TransactionDescription:
         epoch=int(told.producer_epoch),
         timeout_ms=round(told.transaction_timeout.total_seconds() * 1000),
         started_ms=started if started > 0 else None,
-        topics=tuple((topic.topic, topic.partitions) for topic in told.topics),
+        topics=tuple((topic.topic, array("i", topic.partitions)) for topic in told.topics),
     )

@@ -79,7 +79,8 @@ class PartitionColumns:
         if not found:
             return cls()
         topics = tuple(sorted({topic for part in found for topic in part.topics}))
-        keys = np.concatenate([part.keys_within(topics) for part in found])
+        places = {topic: place for place, topic in enumerate(topics)}
+        keys = np.concatenate([part.keys_within(topics, places) for part in found])
         names = {name for part in found for name in part.values}
         values = {name: np.concatenate([part.column(name) for part in found]) for name in names}
         return cls._grouped(topics, keys, values)
@@ -117,13 +118,13 @@ class PartitionColumns:
         keys, *values = rows.astype(np.int64, copy=False)
         return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
 
-    def keys_within(self, topics: tuple[str, ...]) -> Column:
+    def keys_within(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
         """The keys with the indices of sorted topics, of which these may be some."""
         if topics == self.topics:
             return self.keys
-        places = np.array([topics.index(topic) for topic in self.topics], np.int64)
+        moved = np.array([places[topic] for topic in self.topics], np.int64)
         numbers = self.keys & ((1 << _TOPIC_SHIFT) - 1)
-        return _numbers((places[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
+        return _numbers((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
 
     def column(self, name: str) -> Column:
         """The n numbers of a field."""

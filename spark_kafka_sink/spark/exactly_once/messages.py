@@ -9,6 +9,7 @@ import numpy as np
 
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, partitions_to_name
 from spark_kafka_sink.report.packed.packed_report import columns_of
+from spark_kafka_sink.report.packed.partition_columns import UNKNOWN
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def of_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction
 
 def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
     """How each task ended, with partitions; as many of them as a decision of all tasks names."""
-    most = partitions_to_name(len(messages))
+    written = sum(each.result.transaction is not None for each in messages)
+    most = partitions_to_name(written)
     return [_result_of(each, most) for each in messages]
 
 
@@ -49,8 +51,12 @@ def _result_of(message: TransactionMessage, most: int) -> TaskResult:
     columns = columns_of(message.report)
     persisted = columns.column("persisted")
     written = np.flatnonzero(persisted)
-    named = written if result.shared is not None else written[:most]
-    unnamed = written[len(named) :]
+    if result.shared is not None:
+        most = len(written)
+    # Where no offset is known, the topic can't tell later how the transaction has ended.
+    unclear = columns.column("last_offset")[written] == UNKNOWN
+    order = written[np.argsort(unclear, kind="stable")]
+    named, unnamed = np.sort(order[:most]), order[most:]
     transaction = replace(
         result.transaction,
         partitions=tuple(_range(part) for part in columns.taken(named).to_reports()),

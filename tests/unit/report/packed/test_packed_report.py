@@ -10,7 +10,13 @@ from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed.broker_columns import COUNTERS, HISTOGRAMS
 from spark_kafka_sink.report.packed.packed_report import PackedReport, merge_reports
-from spark_kafka_sink.report.packed.partition_columns import HIGHEST, LOWEST, SAME, SUMS
+from spark_kafka_sink.report.packed.partition_columns import (
+    HIGHEST,
+    LOWEST,
+    SAME,
+    SUMS,
+    PartitionColumns,
+)
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tests.unit.report.strategies import reports
 
@@ -52,3 +58,27 @@ def test_what_the_driver_wants_of_each_report() -> None:
 
 def _part(partition: int, offset: int | None) -> PartitionReport:
     return PartitionReport(topic="t", partition=partition, first_offset=offset, persisted=1)
+
+
+class _Compared(str):
+    """A topic that counts how often it was compared with another."""
+
+    __slots__ = ()
+    times = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.times += 1
+        return str.__eq__(self, other)
+
+
+def test_topics_are_not_searched_for_one_by_one() -> None:
+    def columns(numbers: range) -> PartitionColumns:
+        names = (_Compared(f"t{number:04}") for number in numbers)
+        reports = [PartitionReport(topic=name, partition=0, persisted=1) for name in names]
+        return PartitionColumns.of(reports)
+
+    parts = [columns(range(1000)), columns(range(1, 1000))]
+    _Compared.times = 0
+    PartitionColumns.merge_all(parts)
+    assert _Compared.times < 10_000

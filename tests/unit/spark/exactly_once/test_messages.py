@@ -15,6 +15,7 @@ from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.spark.exactly_once import messages
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage, results_of
 
 PARTITIONS = 1_000
@@ -86,3 +87,25 @@ def test_where_tasks_share_a_transaction_all_are_named() -> None:
     results = results_of([shared] * 200)
     assert results[0].transaction is not None
     assert results[0].transaction.partitions == RANGES
+
+
+def test_tasks_without_rows_take_no_room_in_the_decision() -> None:
+    nothing = TransactionMessage(DeliveryReport(), EMPTY, "nonce")
+    written, *_ = results_of([TransactionMessage(REPORT, WRITTEN, "nonce"), *[nothing] * 999])
+    assert written.transaction is not None
+    assert written.transaction.partitions == RANGES
+
+
+def test_partitions_whose_markers_can_be_found_are_named_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "partitions_to_name", lambda _: 1)
+    unknown, known = (
+        PartitionReport(topic="t", partition=n, persisted=1, first_offset=at, last_offset=at)
+        for n, at in ((0, None), (1, 7))
+    )
+    report = DeliveryReport(partitions=(unknown, known))
+    (found,) = results_of([TransactionMessage(report, WRITTEN, "nonce")])
+    assert found.transaction is not None
+    assert [each.last_offset for each in found.transaction.partitions] == [7]
+    assert found.transaction.unnamed_partitions == found.transaction.unnamed_records == 1

@@ -13,6 +13,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.packed.packed_report import PackedReport
 from spark_kafka_sink.report.storage import read_report
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once import writers
@@ -137,3 +138,9 @@ def test_an_abort_that_fails_hides_nothing(
     assert _report(tmp_path) == (WriteStatus.FAILED, "")
     assert "micro-batch 7: a newer driver has taken over" in caplog.text
     assert "its transactions could not be ended" in caplog.text
+
+
+def test_an_abort_needs_no_report(writer: ExactlyOnceStreamWriter, committer: Committer) -> None:
+    unreadable = TransactionMessage(PackedReport(b"?", b"?"), EMPTY, "nonce")
+    writer.abort([unreadable, None], 7)
+    assert committer.calls[1:]
