@@ -176,13 +176,13 @@ class Network:
         now = clock()  # what comes from elsewhere is taken first: no answer waits for that
         self._take_addresses(now)
         self._take_login_steps(now)
-        self._expire(now)
         wait = 0.0 if self._done else max(0.0, timeout)
         for key, events in self._selector.select(wait):
             if key.data is None:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events, clock())
+        self._expire(clock())  # last: an answer may lie in the socket since the process was stopped
         done, self._done = self._done, []
         return done
 

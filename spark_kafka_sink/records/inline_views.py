@@ -8,7 +8,7 @@ shifts; the first byte is always the lowest one. Source: the Arrow columnar form
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,9 +38,12 @@ class VarintBytes(NamedTuple):
     largest: int
 
 
-@cache
+@lru_cache(maxsize=1024)
 def constant_bytes(value: bytes) -> VarintBytes:
-    """The same bytes in every row, eight at most; for values of which there are few."""
+    """The same bytes in every row, eight at most.
+
+    Kept for the few values that come again; chunks of one row have others each time.
+    """
     number = np.array([int.from_bytes(value, "little")], np.uint64)
     return VarintBytes(number, np.array([len(value)], np.uint64), len(value))
 

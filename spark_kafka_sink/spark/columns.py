@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -41,24 +42,35 @@ FIRST = RowNumber()
 
 MOST_GATHERED = LARGEST_SLICE
 """Bytes of Arrow batches that are put together at most."""
+SLOW_AFTER = 0.05
+"""Seconds after which an Arrow batch is a slow one: no row is held until the next one comes."""
 
 
 def gather(
-    batches: Iterable[pa.RecordBatch], wanted: Callable[[], int]
+    batches: Iterable[pa.RecordBatch],
+    wanted: Callable[[], int],
+    clock: Callable[[], float] = monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the batches, several together as long as they have fewer than `wanted`."""
+    """The rows of the batches, several together as long as they have fewer than `wanted`.
+
+    Where Spark takes long for a batch, none waits for the one after it. `clock` in seconds.
+    """
     held: list[pa.RecordBatch] = []
     rows = size = 0
+    asked = clock()
     for batch in batches:
+        is_slow = clock() - asked > SLOW_AFTER
         more = batch.nbytes
         if held and size + more > MOST_GATHERED:
             yield _together(held)
             held, rows, size = [], 0, 0
         held.append(batch)
         rows, size = rows + batch.num_rows, size + more
-        if rows >= wanted() or size + more > MOST_GATHERED:  # the next one may be as large
+        # The next one may be as large, or as late.
+        if is_slow or rows >= wanted() or size + more > MOST_GATHERED:
             yield _together(held)
             held, rows, size = [], 0, 0
+        asked = clock()
     if held:
         yield _together(held)
 

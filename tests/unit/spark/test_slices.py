@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.spark.bytes_column import MOST_ROWS, slices
 from spark_kafka_sink.spark.columns import MOST_GATHERED, gather, read_chunks
 from spark_kafka_sink.spark.contract import Contract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -119,3 +122,16 @@ def test_a_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     found = list(gather([small, small, large, small], lambda: 100))
     assert [batch.num_rows for batch in found] == [2, 3, 1]
     assert found[1] is large
+
+
+def test_a_slow_batch_waits_for_no_other() -> None:
+    now = [0.0]
+    batch = pa.RecordBatch.from_pydict({"value": [b"a"] * 500})
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for seconds in (0.0, 0.001, 1.0, 1.0, 0.001, 0.001):
+            now[0] += seconds
+            yield batch
+
+    found = [each.num_rows for each in gather(source(), lambda: 16_384, lambda: now[0])]
+    assert found == [1_500, 500, 1_000]

@@ -1,0 +1,18 @@
+"""Chunks of one row, each with lengths of its own, leave nothing behind for good."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_sink.records.columns import Columns
+from spark_kafka_sink.records.encoder import encode_records
+from spark_kafka_sink.records.inline_views import constant_bytes
+
+
+def test_constants_of_single_rows_are_not_kept_for_ever() -> None:
+    blob = bytes(3_000)
+    for size in range(20, 3_000):
+        key, value = pa.array([blob[: size % 30]]), pa.array([blob[:size]])
+        encode_records(Columns(value=value, key=key), np.array([size % 7], np.int32))
+    assert constant_bytes.cache_info().currsize <= 1_024
