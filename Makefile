@@ -18,7 +18,7 @@ PIP = -m pip --quiet --disable-pip-version-check --no-input install
 # Each worker of Spark's would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks bench-many-partitions memory lint format docs notebooks clean
+.PHONY: help venv install java needs jars demo test test-python durations torture torture-eos torture-commits model fuzz stages scale bench bench-tiny-tasks memory lint format docs notebooks clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -44,9 +44,6 @@ test-python: needs ## the unit tests and the wheel's with another Python: make t
 
 durations: needs install $(VENV)/.kerberos $(VENV41)/.installed jars ## as test, and keep what each file took: shards are balanced by it
 	@$(PY) -m tools.checks.run --durations $(if $(JOBS),--jobs $(JOBS)) $(PHASES)
-
-bench-many-partitions: java install jars ## the same rows into 8, 100 and 1,000 partitions
-	@$(PY) -m tools.benchmarks --only partitions
 
 stages: java install jars ## where the CPU time of a Spark write goes, stage by stage
 	@$(PY) -m tools.stages
