@@ -15,11 +15,7 @@ from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
 from spark_kafka_sink.exactly_once.steps.shared import abort_shared, begin_shared, commit_shared
-from spark_kafka_sink.exactly_once.task_transaction import (
-    TaskOutcome,
-    partitions_to_name,
-    rows_of,
-)
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,9 +165,7 @@ class BatchCommitter:
 
 
 def _transactions(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
-    written = [each.transaction for each in results if each.transaction is not None]
-    most = partitions_to_name(len(written))
-    return tuple(each.naming(most) for each in written)
+    return tuple(each.transaction for each in results if each.transaction is not None)
 
 
 def _query_of(results: Sequence[TaskResult]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -76,18 +76,6 @@ class TaskTransaction:
     def records(self) -> int:
         """Records in all partitions."""
         return sum(each.records for each in self.partitions) + self.unnamed_records
-
-    def naming(self, most: int) -> TaskTransaction:
-        """The same, with so many of its partitions named at most."""
-        rest = self.partitions[most:]
-        if not rest:
-            return self
-        return replace(
-            self,
-            partitions=self.partitions[:most],
-            unnamed_partitions=self.unnamed_partitions + len(rest),
-            unnamed_records=self.unnamed_records + sum(each.records for each in rest),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

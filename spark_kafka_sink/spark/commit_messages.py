@@ -81,12 +81,14 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
 
 
 def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
-    """Those that can be added up; the error says how many could not be."""
+    """Those that can be added up; the error says how many could not be, if any."""
     total, reasons = DeliveryReport(), []
     for report in reports:
         try:
             total = merge_reports((total, report))
         except Exception as error:  # noqa: BLE001 - as above
             reasons.append(f"{type(error).__name__} {error}")
+    if not reasons:
+        return total
     lost = f"{len(reasons)} of {len(reports)} tasks' reports can't be added up: {reasons[0]}"
     return replace(total, error=lost)

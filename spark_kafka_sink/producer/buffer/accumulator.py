@@ -139,7 +139,8 @@ class Accumulator:
         """
         with self.lock:
             self.state.raise_error()
-            now, self._began = self._began or self.state.clock.monotonic(), None
+            now = self.state.clock.monotonic() if self._began is None else self._began
+            self._began = None
             # The sender must learn when the first one has lingered.
             news, self._is_close_missed = self._is_close_missed or not self._open, False
             copied, full = 0, set()

@@ -10,8 +10,14 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.packed.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.commit_messages import DeliveryMessage, committed_report
+from spark_kafka_sink.spark import commit_messages
+from spark_kafka_sink.spark.commit_messages import (
+    DeliveryMessage,
+    committed_report,
+    finished_report,
+)
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -59,3 +65,22 @@ def test_messages_from_tasks_are_small_and_add_up() -> None:
     assert len(data) < 20_000
     assert committed_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
     assert pickle.dumps(pickle.loads(data)) == data
+
+
+def test_reports_that_add_up_one_by_one_name_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where they did not together: the report is whole, and says nothing of a loss."""
+
+    def fails_first(*arguments: Any) -> DeliveryReport:
+        monkeypatch.setattr(commit_messages, "merge_reports", merge_reports)
+        raise MemoryError
+
+    for count in (0, 2):
+        monkeypatch.setattr(commit_messages, "merge_reports", fails_first)
+        assert finished_report([KNOWN] * count) == DeliveryReport(tasks=count)
+
+
+def test_reports_that_do_not_add_up_are_counted() -> None:
+    broken = DeliveryMessage(PackedReport(b"?", b"?"))
+    report = committed_report([KNOWN, broken, KNOWN])
+    assert report.tasks == 2
+    assert report.error.startswith("1 of 3 tasks' reports can't be added up: error ")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +41,8 @@ def test_the_format_of_version_1_stays() -> None:
 
 def test_partitions_that_are_not_named() -> None:
     (task,) = task_transactions(1, partitions=3)
-    record = Record.of(Decided("q", "17", (task.naming(1),)), 1_763_790_000_000)
+    some = replace(task, partitions=task.partitions[:1], unnamed_partitions=2, unnamed_records=20)
+    record = Record.of(Decided("q", "17", (some,)), 1_763_790_000_000)
     text = to_text(record)
     assert '"partitions":{"events":[[0,10,0,9]]},"unnamed":[2,20]' in text
     assert from_text(text) == record

@@ -55,7 +55,10 @@ def test_what_became_of_a_transaction(
 
 def test_partitions_that_the_decision_does_not_name_are_counted() -> None:
     first, second = DECIDED.transactions
-    many = replace(DECIDED, transactions=(first, second.naming(1)))
+    some = replace(
+        second, partitions=second.partitions[:1], unnamed_partitions=1, unnamed_records=10
+    )
+    many = replace(DECIDED, transactions=(first, some))
     details = torn_error(ORDERS, many, (Fate.COMMITTED, Fate.LOST)).details
     assert "  and 1 more partitions: 10 records" in details
 

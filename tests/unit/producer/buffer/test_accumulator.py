@@ -162,17 +162,19 @@ def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Be
     assert len(bench.queued()) == 2
 
 
+@pytest.mark.parametrize("start", [0.0, 1.0])
 def test_records_linger_from_when_they_came_and_not_from_when_they_are_encoded(
-    bench: Bench,
+    start: float,
 ) -> None:
+    bench = Bench(ManualClock(start))
     bench.accumulator.begin()
     bench.clock.advance(0.04)  # type: ignore[attr-defined]
     bench.accumulator.append(
         [EncodedSlice(PLACES[0], b"1234", 1, True, 5, 5)], Charge(4, holders=0), 0
     )
     ((_, batch),) = bench.accumulator.open_batches()
-    assert batch.created == 1.0
-    assert bench.accumulator.next_linger(1.04) == pytest.approx(0.059)
+    assert batch.created == start
+    assert bench.accumulator.next_linger(start + 0.04) == pytest.approx(0.059)
 
 
 @pytest.mark.parametrize(
