@@ -12,6 +12,7 @@ import numpy as np
 
 from spark_kafka_sink.metrics.histogram import Histogram
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics
+from spark_kafka_sink.report.packed.planes import from_planes, to_planes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -119,17 +120,16 @@ class BrokerColumns:
         )
 
     def to_planes(self) -> BrokerPlanes:
-        """As bytes that compress well: first the lowest ones of all numbers, then the next."""
+        """As bytes that compress well."""
         arrays = self.counters, self.totals, self.lows, self.highs, self.cells, self.times
-        numbers = np.concatenate([each.ravel() for each in arrays]).astype("<i8", copy=False)
-        return self.brokers, numbers.view(np.uint8).reshape(-1, 8).T.tobytes()
+        numbers = np.concatenate([each.ravel() for each in arrays])
+        return self.brokers, to_planes(numbers[np.newaxis])
 
     @classmethod
     def from_planes(cls, planes: BrokerPlanes) -> Self:
         """Back from what `to_planes` made."""
         brokers, data = planes
-        octets = np.frombuffer(data, np.uint8).reshape(8, -1)
-        numbers = np.ascontiguousarray(octets.T).view("<i8").ravel().astype(np.int64, copy=False)
+        (numbers,) = from_planes(data, 1)
         counters, histograms = len(brokers) * len(COUNTERS), len(brokers) * len(HISTOGRAMS)
         ends = counters + histograms * np.arange(4)
         buckets = (len(numbers) - int(ends[-1])) // 2

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from spark_kafka_sink.report.packed.planes import from_planes, to_planes
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:
@@ -104,18 +105,15 @@ class PartitionColumns:
         return replace(self, keys=self.keys[rows], values=values)
 
     def to_planes(self) -> Planes:
-        """As bytes that compress well: first the lowest ones of all numbers, then the next."""
+        """As bytes that compress well."""
         rows = np.stack((self.keys, *self.values.values()))
-        octets = rows.astype("<i8", copy=False).view(np.uint8).reshape(len(rows), -1, 8)
-        return self.topics, tuple(self.values), octets.transpose(0, 2, 1).tobytes()
+        return self.topics, tuple(self.values), to_planes(rows)
 
     @classmethod
     def from_planes(cls, planes: Planes) -> Self:
         """Back from what `to_planes` made."""
         topics, names, data = planes
-        octets = np.frombuffer(data, np.uint8).reshape(1 + len(names), 8, -1)
-        rows = np.ascontiguousarray(octets.transpose(0, 2, 1)).view("<i8")[:, :, 0]
-        keys, *values = rows.astype(np.int64, copy=False)
+        keys, *values = from_planes(data, 1 + len(names))
         return cls(topics=topics, keys=keys, values=dict(zip(names, values, strict=True)))
 
     def keys_within(self, topics: tuple[str, ...], places: Mapping[str, int]) -> Column:
