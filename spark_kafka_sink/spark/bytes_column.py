@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_kafka_sink.records.binary_columns import binary_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
 LARGEST_SLICE = 4 << 20
 """Bytes of a slice's columns together: what the producer encodes at once.
@@ -24,17 +27,35 @@ MOST_ROWS = 1 << 17
 
 def slices(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
     """First row and row after the last of slices whose columns are not too large together."""
-    yield from _halved(batch.select(list(columns)), 0)
+    encoded = [each for each in columns if pa.types.is_dictionary(batch.schema.field(each).type)]
+    plain = batch.select([each for each in columns if each not in encoded])
+    ends = [_decoded_ends(cast("Any", batch.column(each))) for each in encoded]
+
+    def size(start: int, stop: int) -> int:
+        decoded = sum(int(each[stop] - each[start]) for each in ends)
+        return plain.slice(start, stop - start).nbytes + decoded
+
+    yield from _halved(size, 0, batch.num_rows)
 
 
-def _halved(batch: pa.RecordBatch, start: int) -> Iterator[tuple[int, int]]:
-    rows = batch.num_rows
-    if rows <= 1 or (rows <= MOST_ROWS and batch.nbytes <= LARGEST_SLICE):
-        yield start, start + rows
+def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    rows = stop - start
+    if rows <= 1 or (rows <= MOST_ROWS and size(start, stop) <= LARGEST_SLICE):
+        yield start, stop
         return
-    half = rows // 2
-    yield from _halved(batch.slice(0, half), start)
-    yield from _halved(batch.slice(half), start + half)
+    half = start + rows // 2
+    yield from _halved(size, start, half)
+    yield from _halved(size, half, stop)
+
+
+def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:
+    """Where each of n rows begins and the last one ends, in bytes, once it is decoded: n + 1.
+
+    A slice of such a column counts its whole dictionary, and a value of it once for many rows.
+    """
+    values = cast("pa.BinaryArray", column.dictionary)
+    lengths = pc.binary_length(values).cast(pa.int64()).take(column.indices)
+    return np.concatenate(([0], np.cumsum(np.asarray(lengths.fill_null(0)))))
 
 
 def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:

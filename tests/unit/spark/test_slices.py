@@ -60,6 +60,27 @@ def test_headers_and_values_count_together_and_unused_columns_do_not() -> None:
     assert list(slices(batch, [0, 1])) == [(0, 2), (2, 4)]
 
 
+def test_a_dictionary_does_not_count_in_each_slice() -> None:
+    values = pa.array([bytes(1_999) + b"%d" % (number % 10) for number in range(5_000)])
+    numbers = pa.array([number % 5_000 for number in range(100_000)], pa.int32())
+    batch = pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(numbers, values)], ["value"])
+    found = list(slices(batch.slice(1), [0]))
+    assert {stop - start for start, stop in found} == {1_562, 1_563}
+    assert (found[0][0], found[-1][1]) == (0, 99_999)
+
+
+def test_a_value_of_a_dictionary_counts_for_each_row_that_has_it() -> None:
+    numbers = pa.array([0, 0, None, 1, 1, None], pa.int8())
+    column = pa.DictionaryArray.from_arrays(numbers, huge(2, 3_000_000))
+    batch = pa.RecordBatch.from_arrays([column, huge(6, 1_500_000)], ["value", "key"])
+    assert list(slices(batch, [0])) == [(0, 1), (1, 3), (3, 4), (4, 6)]
+    assert list(slices(batch, [0, 1])) == [(n, n + 1) for n in range(6)]
+    decoded = [
+        len(part.columns.value or ()) for part in read_chunks(batch, contract(), SystemClock())
+    ]
+    assert decoded == [1, 2, 1, 2]
+
+
 def test_rows_of_a_few_bytes_come_in_slices_too() -> None:
     batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS + 2, pa.binary())], ["value"])
     assert [stop - start for start, stop in slices(batch, [0])] == [MOST_ROWS // 2 + 1] * 2
