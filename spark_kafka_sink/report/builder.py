@@ -17,7 +17,6 @@ from spark_kafka_sink.report.partition_report import PartitionReport
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_kafka_sink.report.delivery_counters import TransactionInfo
     from spark_kafka_sink.report.task_report import TaskInfo
 
 
@@ -202,9 +201,7 @@ class ReportBuilder:
             for (topic, partition, status, error), records in sorted(self._failures.items())
         )
 
-    def build(
-        self, task: TaskInfo, duration_ms: int, transactions: tuple[TransactionInfo, ...] = ()
-    ) -> DeliveryReport:
+    def build(self, task: TaskInfo, duration_ms: int) -> DeliveryReport:
         """The report of one task so far; `duration_ms` is the task's own time."""
         return DeliveryReport(
             tasks=1,
@@ -221,7 +218,6 @@ class ReportBuilder:
             throttle_ms=self._throttle_ms,
             duration_max_ms=duration_ms,
             duration_sum_ms=duration_ms,
-            transactions=transactions,
             metrics=self.meters.build(),
             dry_run=self._dry_run,
             codecs=self._codecs,

@@ -15,7 +15,7 @@ from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.poison_count import PoisonCount
-from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport
+from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,15 +44,6 @@ class WriteStatus(StrEnum):
 
 
 _STATUSES = tuple(WriteStatus)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class TransactionInfo:
-    """A transaction that a task left open for the driver to decide."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +107,9 @@ class DeliveryCounters:
     task_reports: tuple[TaskReport, ...] = ()
     """With report.tasks=all each task, slowest first, at most `TASKS_KEPT`."""
     transactions: tuple[TransactionInfo, ...] = ()
-    """Transactions left open, sorted; none without exactly-once."""
+    """Transactions that tasks wrote in, by id: ten, with report.tasks=all 10,000 at most. What
+    became of them says `transaction_outcome`. Empty where an earlier driver had decided the batch,
+    and without exactly-once."""
     metrics: ProducerMetrics = field(default_factory=ProducerMetrics)
     """How the producers worked; empty in a report of version 1."""
     poison: tuple[PoisonCount, ...] = ()
@@ -200,6 +193,7 @@ class DeliveryCounters:
         reports = list(parts)
         slowest = sorted((task for one in reports for task in one.slowest), reverse=True)
         tasks = sorted((task for one in reports for task in one.task_reports), reverse=True)
+        transactions = sorted(each for one in reports for each in one.transactions)
         return cls(
             status=max(
                 (one.status for one in reports), key=_STATUSES.index, default=WriteStatus.SUCCEEDED
@@ -226,7 +220,7 @@ class DeliveryCounters:
             duration_sum_ms=sum(one.duration_sum_ms for one in reports),
             slowest=tuple(slowest[:SLOWEST_KEPT]),
             task_reports=tuple(tasks[:TASKS_KEPT]),
-            transactions=tuple(sorted(each for one in reports for each in one.transactions)),
+            transactions=tuple(transactions[:TASKS_KEPT]),
             metrics=ProducerMetrics.merge_all(one.metrics for one in reports),
             poison=PoisonCount.merge_all(count for one in reports for count in one.poison),
             codecs=CodecCost.merge_all(cost for one in reports for cost in one.codecs),

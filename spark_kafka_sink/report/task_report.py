@@ -1,4 +1,4 @@
-"""Which task a report is about, and what it did in one line."""
+"""Which task a report is about, what it did in one line, and the transaction it left open."""
 
 from __future__ import annotations
 
@@ -62,3 +62,15 @@ class TaskReport:
 _COUNTS = ("records", "bytes_sent", "retries", "poison")
 COLUMNS = ("duration_ms", *(field.name for field in fields(TaskInfo)), *_COUNTS)
 """Names of what `TaskReport.to_row` gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TransactionInfo:
+    """A transaction that a task left open for the driver to decide."""
+
+    transactional_id: str
+    """Of one attempt of a task; with atomicBatch=true all tasks write in one transaction."""
+    producer_id: int
+    """Which the transaction's batches carry in the log, as they do the epoch."""
+    epoch: int
+    """Of the producer id."""

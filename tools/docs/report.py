@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.export.java_names import Metric, java_metrics
@@ -11,11 +12,12 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, DeliveryCounters
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.poison_count import PoisonCount
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from tools.docs.markdown import attribute_docs, table
 
 _PART = PartitionReport(topic="events", partition=0, persisted=1)
 _TASK = TaskReport(duration_ms=1, task=TaskInfo())
+_TRANSACTION = TransactionInfo(transactional_id="orders", producer_id=1, epoch=0)
 _BROKER = BrokerMetrics(node_id=1, name="kafka:9092")
 _TOPIC = TopicMetrics(topic="events")
 _METRICS = ProducerMetrics(brokers=(_BROKER,), topics=(_TOPIC,), settings=(("buffer.memory", "1"),))
@@ -38,6 +40,7 @@ def render_fields() -> str:
     docs["task_rows"] = docs["task_reports"]
     parts = {
         "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
+        "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
         "poison": (PoisonCount(reason="").to_dict(), attribute_docs(PoisonCount)),
         "codecs": (CodecCost(codec="").to_dict(), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),

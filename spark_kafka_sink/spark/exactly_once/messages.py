@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, partitions_to_name
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.packed.packed_report import columns_of
 from spark_kafka_sink.report.packed.partition_columns import UNKNOWN
+from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
 if TYPE_CHECKING:
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.report.partition_report import PartitionReport
+
+_MOST_REPORTED: Final = {
+    ReportTasks.ALL: TASKS_KEPT,
+    ReportTasks.SLOWEST: SLOWEST_KEPT,
+    ReportTasks.NONE: 0,
+}
 
 
 @dataclass
@@ -41,6 +50,20 @@ def results_of(messages: Sequence[TransactionMessage]) -> list[TaskResult]:
     written = sum(each.result.transaction is not None for each in messages)
     most = partitions_to_name(written)
     return [_result_of(each, most) for each in messages]
+
+
+def transactions_of(
+    results: Sequence[TaskResult], tasks: ReportTasks
+) -> tuple[TransactionInfo, ...]:
+    """Those that the tasks wrote in, each once, by id; as many as a report has lines of tasks."""
+    written = {each.transaction.transaction for each in results if each.transaction is not None}
+    infos = sorted(
+        TransactionInfo(
+            transactional_id=each.transactional_id, producer_id=each.producer_id, epoch=each.epoch
+        )
+        for each in written
+    )
+    return tuple(infos[: _MOST_REPORTED[tasks]])
 
 
 def _result_of(message: TransactionMessage, most: int) -> TaskResult:

@@ -21,7 +21,7 @@ from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.task_transaction import rows_of
 from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
-from spark_kafka_sink.spark.exactly_once.messages import of_tasks, results_of
+from spark_kafka_sink.spark.exactly_once.messages import of_tasks, results_of, transactions_of
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+    from spark_kafka_sink.exactly_once.task_transaction import TaskResult
     from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
     from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -153,7 +155,7 @@ class _DriverSide:
         warn_of_long_transactions(self._publication.name, results, SystemClock().wall_ms())
         outcome = self._committer().commit(self._batch, results)
         told = self._told(outcome, rows_of(results))
-        self._publication.succeed(replace(report, transaction_outcome=told))
+        self._publication.succeed(self._ended(report, outcome, told, results))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = finished_report(messages, self._config.report_tasks)
@@ -163,11 +165,24 @@ class _DriverSide:
             _LOG.warning("%s: %s", self._publication.name, text_of(error))
             self._publication.fail(report, NOT_ENDED)
             return
-        report = replace(report, transaction_outcome=outcome.status.value)
+        results = [each.result for each in of_tasks(messages)]
+        report = self._ended(report, outcome, outcome.status.value, results)
         if outcome.status is CommitStatus.ABORTED:
             self._publication.fail(report, NOT_VISIBLE)
         else:
             self._publication.succeed(report)
+
+    def _ended(
+        self,
+        report: DeliveryReport,
+        outcome: CommitOutcome,
+        told: str,
+        results: Sequence[TaskResult],
+    ) -> DeliveryReport:
+        """With the outcome, and the tasks' transactions where it is theirs."""
+        theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
+        transactions = transactions_of(results, self._config.report_tasks) if theirs else ()
+        return replace(report, transaction_outcome=told, transactions=transactions)
 
     def _told(self, outcome: CommitOutcome, rows: int | None) -> str:
         """The outcome in words; a batchId is written once, also where a later run has other rows.

@@ -37,8 +37,10 @@ def test_a_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster)
     frame = repartition_by_kafka_partition(rows, once.options | ATOMIC)
     report = once.write(frame, batchId="2026-11-20", **ATOMIC)
     assert (report.transaction_outcome, report.tasks) == ("committed", 4)
+    assert len(report.transactions) == 1
     report = once.write(frame, batchId="2026-11-20", **ATOMIC)
     assert (report.transaction_outcome, report.persisted) == ("already written", 0)
+    assert report.transactions == ()
     assert once.read() == list(range(200))
     plain = f"{once.topic}-plain"
     create_topics(real_kafka, [plain])

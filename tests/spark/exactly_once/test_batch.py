@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def test_a_batch_is_committed_as_a_whole(once: ExactlyOnce) -> None:
     report = once.write(once.numbers(0, 300))
     assert (report.transaction_outcome, report.persisted, report.tasks) == ("committed", 300, 3)
+    assert len({each.transactional_id for each in report.transactions}) == 3
     assert once.read() == list(range(300))
 
 

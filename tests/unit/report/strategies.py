@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from spark_kafka_sink.client.cluster import Node
@@ -9,9 +11,8 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.metrics.recorder import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.delivery_counters import TransactionInfo
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
 
 SMALL = st.integers(0, 1000)
 TOPICS = st.sampled_from(["a", "b", "ü"])
@@ -76,7 +77,7 @@ def task_reports(draw: st.DrawFn) -> DeliveryReport:
         getattr(builder, name)(*arguments)
     _measure(draw, builder.meters)
     transactions = tuple(draw(st.lists(TRANSACTIONS, max_size=1)))
-    return builder.build(draw(TASKS), draw(SMALL), transactions)
+    return replace(builder.build(draw(TASKS), draw(SMALL)), transactions=transactions)
 
 
 def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:

@@ -12,16 +12,11 @@ from hypothesis import given, settings
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.builder import BatchDone, ReportBuilder
-from spark_kafka_sink.report.delivery_counters import (
-    SLOWEST_KEPT,
-    TASKS_KEPT,
-    VERSION,
-    WriteStatus,
-)
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, VERSION, WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.poison_count import PoisonCount
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
 from tests.unit.report.strategies import reports
 
 
@@ -121,6 +116,8 @@ def test_a_report_of_version_1_is_read() -> None:
     assert (report.status, report.error, report.written_at) == (WriteStatus.SUCCEEDED, "", "")
     assert report.metrics == ProducerMetrics()
     assert [part.next_ack_seq for part in report.partitions] == [None, None]
+    known = TransactionInfo(transactional_id="x", producer_id=1, epoch=2)
+    assert report.transactions == (known,)
     assert report.merge(one_task(partitions=1)).persisted == 300
 
 
@@ -174,6 +171,16 @@ def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
     assert len(merged.partitions) == 10
     assert [each.task.task_attempt_id for each in merged.slowest] == [7] * SLOWEST_KEPT
     assert len(pickle.dumps(merged)) < 4_000
+
+
+def test_of_very_many_transactions_some_are_kept() -> None:
+    infos = [
+        TransactionInfo(transactional_id=f"{number:05}", producer_id=number, epoch=0)
+        for number in range(TASKS_KEPT + 1)
+    ]
+    some = DeliveryReport(transactions=tuple(infos[1:]))
+    merged = some.merge(DeliveryReport(transactions=tuple(infos[:1])))
+    assert merged.transactions == tuple(infos[:-1])
 
 
 def test_a_report_of_a_thousand_partitions_pickles_small() -> None:

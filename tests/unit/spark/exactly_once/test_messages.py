@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.exactly_once.task_transaction import (
     PartitionRange,
     TaskOutcome,
@@ -16,7 +17,11 @@ from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.spark.exactly_once import messages
-from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage, results_of
+from spark_kafka_sink.spark.exactly_once.messages import (
+    TransactionMessage,
+    results_of,
+    transactions_of,
+)
 
 PARTITIONS = 1_000
 OPEN = OpenTransaction(
@@ -109,3 +114,27 @@ def test_partitions_whose_markers_can_be_found_are_named_first(
     assert found.transaction is not None
     assert [each.last_offset for each in found.transaction.partitions] == [7]
     assert found.transaction.unnamed_partitions == found.transaction.unnamed_records == 1
+
+
+def test_a_report_has_the_transactions_of_as_many_tasks_as_it_has_lines() -> None:
+    tasks = []
+    for number in range(20, 0, -1):
+        transaction = replace(OPEN, transactional_id=f"orders/{number:02}", epoch=number)
+        tasks.append(_in_transaction(transaction))
+    everything = transactions_of([*tasks, EMPTY], ReportTasks.ALL)
+    assert [(each.transactional_id, each.epoch) for each in everything] == [
+        (f"orders/{number:02}", number) for number in range(1, 21)
+    ]
+    assert {each.producer_id for each in everything} == {4_000}
+    assert transactions_of(tasks, ReportTasks.SLOWEST) == everything[:10]
+    assert transactions_of(tasks, ReportTasks.NONE) == ()
+
+
+def test_tasks_that_share_a_transaction_have_one() -> None:
+    tasks = [replace(_in_transaction(OPEN), shared=OPEN)] * 3
+    assert len(transactions_of(tasks, ReportTasks.ALL)) == 1
+
+
+def _in_transaction(transaction: OpenTransaction) -> TaskResult:
+    assert WRITTEN.transaction is not None
+    return replace(WRITTEN, transaction=replace(WRITTEN.transaction, transaction=transaction))

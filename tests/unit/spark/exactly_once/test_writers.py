@@ -10,11 +10,14 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError, FencedError, TransactionError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
-from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
+from spark_kafka_sink.protocol.open_transaction import OpenTransaction
+from spark_kafka_sink.protocol.transaction_version import TransactionVersion
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed.packed_report import PackedReport
 from spark_kafka_sink.report.storage import read_report
+from spark_kafka_sink.report.task_report import TransactionInfo
 from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once import writers
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
@@ -29,6 +32,19 @@ if TYPE_CHECKING:
 
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id="q", batch="7")
 DONE = TransactionMessage(DeliveryReport(tasks=1), EMPTY, "nonce")
+OPEN = OpenTransaction(
+    transactional_id="orders/7", producer_id=5, epoch=3, version=TransactionVersion.V2
+)
+WRITTEN = TransactionMessage(
+    DeliveryReport(tasks=1),
+    TaskResult(
+        outcome=TaskOutcome.WRITTEN,
+        query_id="q",
+        batch="7",
+        transaction=TaskTransaction(transaction=OPEN, started_ms=1_000, timeout_ms=2**40),
+    ),
+    "nonce",
+)
 
 
 @dataclass
@@ -88,6 +104,24 @@ def test_a_commit_is_reported(
     writer.commit([DONE, DONE], 7)
     assert committer.calls == [("stream orders",), ("7", 2)]
     assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("status", CommitStatus)
+def test_the_transactions_of_a_report_are_those_that_ended_as_it_says(
+    writer: ExactlyOnceStreamWriter,
+    committer: Committer,
+    tmp_path: Path,
+    end: str,
+    status: CommitStatus,
+) -> None:
+    committer.answer = status
+    getattr(writer, end)([DONE, WRITTEN], 7)
+    report = DeliveryReport.from_json(read_report(str(tmp_path / "batch-7.json")))
+    theirs = status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
+    expected = [TransactionInfo(transactional_id="orders/7", producer_id=5, epoch=3)]
+    assert list(report.transactions) == (expected if theirs else [])
+    assert report.transaction_outcome == status.value
 
 
 def test_a_commit_that_fails_is_sparks_business(
