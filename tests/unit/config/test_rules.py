@@ -100,6 +100,7 @@ def test_never_becomes_a_time_that_timers_take(value: str) -> None:
         ({"queue.buffering.max.ms": "30"}, 30),
         ({"delivery.timeout.ms": "30300"}, 300),
         ({"delivery.timeout.ms": "30050"}, 50),
+        ({"request.timeout.ms": "2147483647"}, 50),
     ],
 )
 def test_batches_of_a_batch_write_wait_longer_unless_told_otherwise(

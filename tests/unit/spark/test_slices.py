@@ -145,12 +145,26 @@ def test_a_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     assert found[1] is large
 
 
+def test_batches_come_together_as_long_as_one_more_like_the_last_has_room() -> None:
+    asked = []
+    batch = pa.RecordBatch.from_arrays([huge(1, MOST_GATHERED // 4 - 8)], ["value"])
+    assert 4 * batch.nbytes == MOST_GATHERED
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for number in range(6):
+            asked.append(number)
+            yield batch
+
+    found = [(each.num_rows, len(asked)) for each in gather(source(), lambda: 100)]
+    assert found == [(4, 4), (2, 6)], "the fourth is not held until the fifth is there"
+
+
 def test_a_slow_batch_waits_for_no_other() -> None:
     now = [0.0]
     batch = pa.RecordBatch.from_pydict({"value": [b"a"] * 500})
 
     def source() -> Iterator[pa.RecordBatch]:
-        for seconds in (0.0, 0.001, 1.0, 1.0, 0.001, 0.001):
+        for seconds in (0.0, 0.04, 0.06, 1.0, 0.001, 0.04):
             now[0] += seconds
             yield batch
 

@@ -9,69 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.clock import ManualClock, SystemClock
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.metrics.recorder import CloseReason, MetricsRecorder
-from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
-from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, Charge
-from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
-from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.producer.events import ProducerEvents
-from tests.support.harness.offline import config
-from tests.support.harness.world import ManualExecutor
+from spark_kafka_sink.producer.buffer.buffer_pool import Charge
+from tests.unit.producer.buffer.bench import PLACES, Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_kafka_sink.common.clock import Clock
 
 SOON = 5.0
-PLACES = [TopicPartition("t", number) for number in range(20)]
-
-
-class Bench:
-    """An accumulator, and what it calls."""
-
-    def __init__(self, clock: Clock, **options: object) -> None:
-        defaults = {"linger_ms": 100, "batch_size": 1_000, "buffer_memory": 10_000}
-        settings = config(**{**defaults, **options})
-        self.wakes = 0
-        self.clock = clock
-        self.codec = ManualExecutor()
-        self.state = SessionState(clock, self._wake, lambda: None)
-        events = ProducerEvents()
-        self.memory = BufferPool(settings, self.state, events)
-        compressor = Compressor(settings, clock, self._wake, self.codec)
-        self.accumulator = Accumulator(
-            settings, self.state, self.memory, BufferQuotas(), compressor, events
-        )
-
-    def _wake(self) -> None:
-        self.wakes += 1
-
-    def put(self, sizes: dict[int, int], *, opens: bool = True) -> bytes:
-        """A chunk with a slice of so many bytes for each partition."""
-        chunk = bytes(sum(sizes.values()))
-        pieces, at = [], 0
-        for partition, size in sizes.items():
-            view = memoryview(chunk)[at : at + size]
-            pieces.append(EncodedSlice(PLACES[partition], view, 1, opens, 5, 5))
-            at += size
-        self.accumulator.pool.reserve(len(chunk) + 50)
-        self.accumulator.begin()
-        self.accumulator.append(pieces, Charge(len(chunk), holders=0), len(chunk) + 50)
-        return chunk
-
-    def queued(self) -> list[ProducerBatch]:
-        return [batch for queue in self.accumulator.queues.values() for batch in queue]
-
-    def complete_all(self) -> None:
-        for batch in self.accumulator.take_all():
-            self.accumulator.complete(batch)
 
 
 @pytest.fixture
@@ -148,6 +98,16 @@ def test_batches_linger(bench: Bench) -> None:
     assert len(bench.queued()) == 2
 
 
+def test_the_sender_is_woken_for_the_first_open_batch_alone(bench: Bench) -> None:
+    for expected in (1, 1):
+        bench.put({0: 10}, opens=False)
+        assert bench.wakes == expected
+    bench.accumulator.begin()
+    bench.accumulator.close_due(1.05)  # none is due yet
+    bench.accumulator.append([], Charge(0, holders=0), 0)
+    assert bench.wakes == 1
+
+
 def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Bench) -> None:
     bench.put({0: 100})
     wakes = bench.wakes
@@ -158,6 +118,9 @@ def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Be
     assert bench.queued() == []
     bench.accumulator.append([], Charge(0, holders=0), 0)
     assert bench.wakes == wakes + 1
+    bench.accumulator.begin()
+    bench.accumulator.append([], Charge(0, holders=0), 0)
+    assert bench.wakes == wakes + 1  # it knows by now
     bench.accumulator.close_due(1.1)
     assert len(bench.queued()) == 2
 
@@ -204,6 +167,30 @@ def test_open_batches_leave_half_of_the_buffer_to_the_writer(bench: Bench) -> No
     bench.accumulator.close_due(1.0)
     assert [batch.partition for batch in bench.queued()] == PLACES[:5]
     assert {batch.reason for batch in bench.queued()} == {CloseReason.MEMORY}
+
+
+@pytest.mark.parametrize(("more", "left"), [(0, 10), (1, 4)])
+def test_up_to_half_of_the_buffer_batches_stay_open_and_then_a_quarter(
+    bench: Bench, more: int, left: int
+) -> None:
+    for partition in range(10):
+        bench.put({partition: 500})
+    if more:
+        bench.put({9: more}, opens=False)
+    bench.accumulator.close_due(1.0)
+    assert len(bench.accumulator.open_batches()) == left
+
+
+def test_where_closed_batches_take_the_buffer_the_open_ones_stay(bench: Bench) -> None:
+    for partition in range(4):
+        bench.put({partition: 1_000})
+    closed = bench.queued()
+    for partition in range(10, 14):
+        bench.put({partition: 900})
+    bench.accumulator.close_due(1.0)
+    assert bench.memory.used > bench.memory.limit / 2
+    assert bench.queued() == closed
+    assert len(bench.accumulator.open_batches()) == 4
 
 
 def test_an_open_batch_stays_open_while_a_plan_counts_on_it(bench: Bench) -> None:

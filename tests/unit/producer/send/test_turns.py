@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.metrics.recorder import CloseReason
+from spark_kafka_sink.producer.send.drainer import Drained
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
 
@@ -35,3 +37,24 @@ def test_queues_have_their_turn_where_requests_have_room_for_one_batch(
         places = [place for seen in one.cluster.seen for place in seen.batches]
         for start in range(0, len(places), partitions + 1):
             assert len(set(places[start : start + partitions + 1])) == partitions + 1
+
+
+def test_what_finds_no_room_in_a_request_is_overtaken_by_nothing_smaller() -> None:
+    cluster = FakeCluster(topics={"t": 3})
+    with world(cluster, max_request_size=1_000) as one:
+        for partition, size in enumerate((300, 800, 100)):
+            one.send([b"." * size], partition)
+        one.finish()
+    places = [sorted(seen.batches) for seen in cluster.seen]
+    assert places == [[("t", 0)], [("t", 1)], [("t", 2)]]
+
+
+def test_a_request_that_is_closed_takes_nothing_more() -> None:
+    drained = Drained({1: 1_000, 2: 1_000}, 0.0)
+    place = TopicPartition("t", 0)
+    assert drained.fits(place, 1, 900)
+    assert not drained.is_full({1}, 900)
+    drained.close(1)
+    assert not drained.fits(place, 1)
+    assert drained.is_full({1}, 1)
+    assert drained.fits(place, 2, 900)

@@ -1,0 +1,62 @@
+"""An accumulator that a test fills and empties."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.client.topic_partition import TopicPartition
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
+from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool, Charge
+from spark_kafka_sink.producer.buffer.compressor import Compressor
+from spark_kafka_sink.producer.buffer.quotas import BufferQuotas
+from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.events import ProducerEvents
+from tests.support.harness.offline import config
+from tests.support.harness.world import ManualExecutor
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.common.clock import Clock
+
+PLACES = [TopicPartition("t", number) for number in range(20)]
+
+
+class Bench:
+    """An accumulator, and what it calls."""
+
+    def __init__(self, clock: Clock, **options: object) -> None:
+        defaults = {"linger_ms": 100, "batch_size": 1_000, "buffer_memory": 10_000}
+        settings = config(**{**defaults, **options})
+        self.wakes = 0
+        self.clock = clock
+        self.codec = ManualExecutor()
+        self.state = SessionState(clock, self._wake, lambda: None)
+        events = ProducerEvents()
+        self.memory = BufferPool(settings, self.state, events)
+        compressor = Compressor(settings, clock, self._wake, self.codec)
+        self.accumulator = Accumulator(
+            settings, self.state, self.memory, BufferQuotas(), compressor, events
+        )
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def put(self, sizes: dict[int, int], *, opens: bool = True) -> bytes:
+        """A chunk with a slice of so many bytes for each partition."""
+        chunk = bytes(sum(sizes.values()))
+        pieces, at = [], 0
+        for partition, size in sizes.items():
+            view = memoryview(chunk)[at : at + size]
+            pieces.append(EncodedSlice(PLACES[partition], view, 1, opens, 5, 5))
+            at += size
+        self.accumulator.pool.reserve(len(chunk) + 50)
+        self.accumulator.begin()
+        self.accumulator.append(pieces, Charge(len(chunk), holders=0), len(chunk) + 50)
+        return chunk
+
+    def queued(self) -> list[ProducerBatch]:
+        return [batch for queue in self.accumulator.queues.values() for batch in queue]
+
+    def complete_all(self) -> None:
+        for batch in self.accumulator.take_all():
+            self.accumulator.complete(batch)
