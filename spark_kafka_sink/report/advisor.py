@@ -216,8 +216,8 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
 
 
 def _blocked(facts: PipelineFacts) -> Advice | None:
-    """Spark waits for Kafka."""
-    if facts.blocked < 0.2:
+    """Spark waits for Kafka, with a buffer that is large enough."""
+    if facts.blocked < 0.2 or _buffer(facts) is not None:
         return None
     return Advice(
         setting="buffer.memory",
@@ -230,11 +230,13 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
 
 
 def _brokers(facts: PipelineFacts) -> Advice | None:
-    """Closed batches wait much longer than linger, and neither the codec nor a ceiling is why."""
+    """Closed batches wait much longer than linger, and neither codec, ceiling nor size is why."""
     linger = facts.number("linger.ms") / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
-    if facts.compressing >= 0.6 or _ceiling(facts) is not None or facts.throttled >= WORTHWHILE:
+    if facts.compressing >= 0.6 or facts.throttled >= WORTHWHILE:
+        return None
+    if _ceiling(facts) is not None or _small_batches(facts) is not None:
         return None
     return Advice(
         setting="the brokers",
@@ -264,13 +266,14 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     if tasks < TINY_TASKS:
         return None
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy / tasks
-    if size > TINY_BYTES or seconds > TINY_SECONDS:
+    if size > TINY_BYTES or max(seconds, facts.each) > TINY_SECONDS:
         return None
     return Advice(
         setting="the number of tasks",
         direction=Direction.LOWER,
         figure=f"{tasks:,} tasks with {size:,.0f} bytes and {seconds * 1000:,.0f} ms each",
-        sentence="each task costs more than its data; coalesce() before the write",
+        sentence="each task costs more than writing its data; coalesce() before the write, unless "
+        "it takes that many to make the rows",
     )
 
 
@@ -304,7 +307,7 @@ def _measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Small rows, many a second: what Spark spends on measuring its batch shows."""
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
         return None
-    share = facts.report.records * MEASURING / facts.busy
+    share = facts.share(facts.report.records * MEASURING)
     if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
         return None
     return Advice(
@@ -323,7 +326,7 @@ def _short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
     batches = facts.report.records / rows
-    share = batches * HANDING_OVER / facts.busy
+    share = facts.share(batches * HANDING_OVER)
     if share < WORTHWHILE:
         return None
     return Advice(
@@ -341,10 +344,10 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _splits,
     _compression,
     _ceiling,
-    _brokers,
     _buffer,
     _small_batches,
     _linger,
+    _brokers,
     _skew,
     _tiny_tasks,
     _blocked,

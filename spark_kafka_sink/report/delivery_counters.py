@@ -99,7 +99,7 @@ class DeliveryCounters:
     throttle_ms: int = 0
     """Pauses that the brokers asked for, by their quotas."""
     duration_max_ms: int = 0
-    """Time of the slowest task."""
+    """Time of the slowest task, from its first rows on: making those is not in it."""
     duration_sum_ms: int = 0
     """Time of all tasks together."""
     slowest: tuple[TaskReport, ...] = ()

@@ -44,6 +44,20 @@ class PipelineFacts:
         return self.report.duration_sum_ms / 1000
 
     @property
+    def each(self) -> float:
+        """Time of a task if no two ran at once, Spark's part included; 0 where that is unknown."""
+        return self.report.duration_ms / 1000 / max(1, self.report.tasks)
+
+    def share(self, seconds: float) -> float:
+        """The largest share of the time that `seconds` of all tasks together can be.
+
+        The tasks' own time begins with their first rows. Where Spark takes long to make these, the
+        whole write tells.
+        """
+        longest = max(self.busy, self.report.duration_ms / 1000)
+        return seconds / longest if longest else 0.0
+
+    @property
     def batches(self) -> int:
         """Batches acknowledged or sent."""
         return sum(part.batches for part in self.report.partitions)

@@ -112,11 +112,13 @@ class RowValidator:
         route = self._partitioner.assign(chunk.rows, chunk.topics)
         topic, partition = route.target(int(route.targets[row]))
         limit = self._largest
-        name = "max.request.size" if limit == self._config.max_request_size else "buffer.memory"
+        by_size = limit == self._config.max_request_size
+        name = "max.request.size" if by_size else "buffer.memory"
+        also = " (and the topic's max.message.bytes)" if by_size else ""
         return RecordTooLargeError(
             f"{chunk.rows.name(row)} is {int(chunk.sizes[row]) + HEADER_SIZE:,} bytes "
             f"when serialized, more than {name} = {limit:,}",
             topic=topic.name,
             partition=None if partition == UNASSIGNED else partition,
-            hint=f"raise kafka.{name} (and the topic's max.message.bytes), or make the row smaller",
+            hint=f"raise kafka.{name}{also}, or make the row smaller",
         )

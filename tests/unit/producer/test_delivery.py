@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.producer.producer_state import ProducerIdState
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import BatchHeader
@@ -234,3 +235,17 @@ def test_a_topic_made_anew_gets_its_first_batch_alone() -> None:
         values = one.send_batches(5)
         one.finish()
         assert one.cluster.logs["t", 0].values() == values
+
+
+@pytest.mark.parametrize(
+    ("name", "largest", "memory"),
+    [("max.request.size", 3_000, 9_000), ("buffer.memory", 9_000, 3_000)],
+)
+def test_what_is_to_be_raised_for_a_large_row(name: str, largest: int, memory: int) -> None:
+    with (
+        pytest.raises(RecordTooLargeError, match=f"more than {name} = 3,000") as caught,
+        world(batch_size=1_000, max_request_size=largest, buffer_memory=memory) as one,
+    ):
+        one.send([b"." * 5_000])
+    is_the_topics_too = "max.message.bytes" in str(caught.value.hint)
+    assert is_the_topics_too is (name == "max.request.size")

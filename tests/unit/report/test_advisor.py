@@ -149,10 +149,23 @@ def test_a_buffer_too_small_for_its_partitions() -> None:
     assert advise(report(small)) == []
 
 
+def test_what_is_after_a_buffer_that_is_too_small_is_not_blamed() -> None:
+    """A larger buffer would not "help only against bursts" where it is to be raised."""
+    waits: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9, "buffer_wait": 5_000_000}
+    assert only(advise(report({"buffer.memory": "1500000"}, **waits)))[1] is Direction.RAISE
+    assert only(advise(report({"buffer.memory": "2500000"}, **waits)))[1] is Direction.CHECK
+
+
 def test_batches_that_are_full_too_soon() -> None:
     found = advise(report({"batch.size": "16384"}))
     assert only(found) == ("batch.size", Direction.RAISE)
     assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
+
+
+def test_batches_that_queue_for_being_small_are_no_fault_of_the_brokers() -> None:
+    waits = {"queue_latency": times(0.5)}
+    assert only(advise(report({"batch.size": "16384"}, **waits)))[0] == "batch.size"
+    assert only(advise(report({"batch.size": "524288"}, **waits)))[0] == "the brokers"
 
 
 def test_rate_times_linger_far_below_batch_size() -> None:
@@ -213,7 +226,20 @@ def test_tiny_tasks() -> None:
     tiny = report(tasks=1000, partitions=parts(1_000_000, 1_000_000), duration_sum_ms=100_000)
     found = [advice for advice in advise(tiny) if advice.setting == "the number of tasks"]
     assert "1,000 tasks with 2,000 bytes and 100 ms each" in found[0].figure
+    assert "unless it takes that many to make the rows" in found[0].sentence
     assert advise(report(tasks=1000)) == []
+
+
+def test_tasks_that_take_long_to_make_few_rows_are_not_too_many() -> None:
+    """24 tasks of 1.5 s, two at once: their own time begins with their first rows, at the end."""
+    sizes: dict[str, Any] = {
+        "partitions": parts(800, 800),
+        "duration_sum_ms": 2_000,
+        "duration_max_ms": 100,
+    }
+    assert advise(report(tasks=24, duration_ms=18_000, **sizes)) == []
+    quick = advise(report(tasks=24, duration_ms=2_000, **sizes))
+    assert only(quick) == ("the number of tasks", Direction.LOWER)
 
 
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -281,3 +307,13 @@ def test_advice_is_one_line_for_a_human() -> None:
 def test_the_summary_has_it_and_a_healthy_one_does_not() -> None:
     assert "advice          check the brokers' quota" in summarize(report(throttle_ms=2000))
     assert "advice" not in summarize(report())
+
+
+def test_what_the_rows_cost_is_held_against_the_whole_write() -> None:
+    """Rows of a slow source come together at its end: of 20 s a tenth of the last one is little."""
+    for job in (
+        handed_over(300_000, 131, 67_108_864, max_rows=100),
+        handed_over(1_000_000, 131, 67_108_864),
+    ):
+        assert len(advise(replace(job, duration_ms=1_500))) == 1
+        assert advise(replace(job, duration_ms=20_000)) == []
