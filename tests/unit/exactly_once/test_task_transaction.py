@@ -43,6 +43,7 @@ def test_partitions_that_are_not_named_still_count() -> None:
 def test_a_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:
     assert partitions_to_name(10) == 10_000
     assert partitions_to_name(10_000) == 10
+    assert partitions_to_name(0) == partitions_to_name(1) == 100_000
     assert partitions_to_name(10**6) == partitions_to_name(10**6 + 1) == 1
 
 
