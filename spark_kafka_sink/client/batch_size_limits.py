@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_kafka_sink.records.record_batch import HEADER_SIZE
-
 DOUBLED_AFTER = 300.0
 """Seconds after which twice as much is tried, and so on: the limit may have been raised."""
 
@@ -18,6 +16,8 @@ _MOST_DOUBLINGS = 31
 
 def half(size: int) -> int:
     """Bytes of a batch with half of the records of one of `size` bytes, headers included."""
+    from spark_kafka_sink.records.record_batch import HEADER_SIZE  # not where a write is planned
+
     return HEADER_SIZE + (size - HEADER_SIZE + 1) // 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +13,8 @@ CLOSE = 0.8
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The name most like `name`, in whichever case; None when nothing is."""
+    from difflib import get_close_matches  # only for who has mistyped
+
     known = {each.lower(): each for each in sorted(names)}
     found = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
     return known[found[0]] if found else None

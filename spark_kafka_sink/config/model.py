@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.config.builder import build
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import (
     Acks,
@@ -136,6 +135,8 @@ class SinkConfig:
             ConfigError: an option is wrong, missing, unknown or at odds with another; the message
                 has its name, its value, what is allowed, and the nearest name for a typo.
         """
+        from spark_kafka_sink.config.builder import build  # only where options are read
+
         settings = build(options, batch_write=batch_write)
         config = cls(producer=ProducerConfig(**settings.producer), **settings.sink)
         return config._for_dry_run() if config.dry_run else config

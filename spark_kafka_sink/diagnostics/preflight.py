@@ -22,7 +22,6 @@ from spark_kafka_sink.config.enums import Preflight
 from spark_kafka_sink.diagnostics.examination import Intent, connect, create_topic, judge_topics
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.quiet_log import quiet_log
-from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -87,6 +86,10 @@ def examine(intent: Intent) -> list[Finding]:
         left = max(seconds - (client.now() - start), _LEAST_S)
         create_topic(client, config)
         found = judge_topics(client, intent, left)
+        if not config.exactly_once.exactly_once:
+            return found
+        from spark_kafka_sink.diagnostics.transactional_ids import judge_transactional_ids
+
         left = max(seconds - (client.now() - start), _LEAST_S)
         return found + judge_transactional_ids(client, config, left)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
-
-from pyarrow.fs import FileSystem
 
 from spark_kafka_sink.common.credentials import redacted
 from spark_kafka_sink.common.errors import ReportError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _REMOTE = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "mock"})
@@ -66,4 +68,6 @@ class ReportLocation:
 
     def connect(self) -> tuple[FileSystem, str]:
         """The remote file system and the path in it; may take any time, or fail as Arrow does."""
+        from pyarrow.fs import FileSystem  # a local report needs no Arrow
+
         return FileSystem.from_uri(self.path)

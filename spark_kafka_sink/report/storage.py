@@ -10,9 +10,6 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from pyarrow import ArrowException
-from pyarrow.fs import FileSelector, FileType
-
 from spark_kafka_sink.common.credentials import redacted
 from spark_kafka_sink.common.deadline import within
 from spark_kafka_sink.common.errors import ReportError
@@ -87,13 +84,20 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
 def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T:
     try:
         return within(timeout_s, path, call)
-    except (OSError, ArrowException, ValueError) as error:
+    except (OSError, ValueError, _arrow_error()) as error:
         shown = redacted(path)
         # Arrow repeats the URI in its messages, credentials included.
         reason = str(error).replace(path, shown)
         raise ReportError(
             f"the delivery report can't be {what} {shown}: {reason}", hint=_HINT
         ) from error
+
+
+def _arrow_error() -> type[Exception]:
+    """What pyarrow raises; it is loaded for remote file systems alone."""
+    from pyarrow import ArrowException
+
+    return ArrowException
 
 
 def _read(place: ReportLocation) -> bytes:
@@ -109,6 +113,8 @@ def _read_all(place: ReportLocation, shown: str) -> dict[str, str]:
         if not place.local.is_dir():
             return {shown: _text(_read(place))}
         return {str(file): _text(file.read_bytes()) for file in sorted(place.local.glob("*.json"))}
+    from pyarrow.fs import FileSelector, FileType  # see _arrow_error
+
     filesystem, target = place.connect()
     if filesystem.get_file_info(target).type is not FileType.Directory:
         return {shown: _text(_read(place))}

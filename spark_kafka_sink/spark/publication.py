@@ -20,16 +20,21 @@ from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.storage import check_folder, write_report
 from spark_kafka_sink.report.summary import summarize, summary_line
+from spark_kafka_sink.spark.commit_messages import committed_report, finished_report
 from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.stream_reports import micro_batch_path, reports_folder
 from spark_kafka_sink.spark.reports.write_origin import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
 
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+
+    Messages = Sequence[WriterCommitMessage | None]
 
 _LOG = logging.getLogger("spark_kafka_sink")
 STAYS = "the tasks that had finished delivered this, and it stays in Kafka"
@@ -141,6 +146,44 @@ class Publication:
                 lambda: write_report(path, report.to_json()),
             )
         _attempt("last_report() will not find this write", lambda: _keep_for_session(report))
+
+
+def commit_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
+    """All tasks of a batch are done.
+
+    Raises:
+        DeliveryError: see committed_report.
+    """
+    with origin.error_file.kept():
+        report = committed_report(messages, config.report_tasks)
+    Publication.of_write(config, origin).succeed(report)
+
+
+def abort_write(config: SinkConfig, origin: WriteOrigin, messages: Messages) -> None:
+    """A batch has failed: what the tasks that had finished delivered is shown all the same."""
+    report = finished_report(messages, config.report_tasks)
+    Publication.of_write(config, origin).fail(report)
+
+
+def commit_micro_batch(
+    config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
+) -> None:
+    """All tasks of a micro-batch are done.
+
+    Raises:
+        DeliveryError: see committed_report.
+    """
+    with origin.error_file.kept(batch_id):
+        report = committed_report(messages, config.report_tasks)
+    Publication.of_micro_batch(config, batch_id, origin).succeed(report)
+
+
+def abort_micro_batch(
+    config: SinkConfig, origin: WriteOrigin, messages: Messages, batch_id: int
+) -> None:
+    """A micro-batch has failed, as `abort_write`."""
+    report = finished_report(messages, config.report_tasks)
+    Publication.of_micro_batch(config, batch_id, origin).fail(report)
 
 
 def check_report_folder(config: SinkConfig) -> None:

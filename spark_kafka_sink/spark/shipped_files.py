@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from pyspark import SparkFiles
 
 from spark_kafka_sink.config.enums import Preflight
-from spark_kafka_sink.security import preflight
 from spark_kafka_sink.security.shipped_files import located
 from spark_kafka_sink.spark.reports.log_level import only_errors_are_logged
 
@@ -53,6 +52,8 @@ def check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     Raises:
         ConfigError: a key store does not open, or a library is missing.
     """
+    from spark_kafka_sink.security import preflight  # not in tasks, nor where a write is committed
+
     check = preflight.STREAMS.check if of_stream else preflight.check_security
     check(with_shipped_files(config).security)
 

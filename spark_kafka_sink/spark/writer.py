@@ -2,6 +2,9 @@
 
 `write` runs in a task's Python worker, `commit` and `abort` in a Python worker on the driver.
 Delivery is at least once: a task that Spark runs again writes its rows again.
+
+The driver's worker processes load this to plan and to commit. What only tasks need, or only the end
+of a write, is imported there: a session's first write waits for each of these processes to start.
 """
 
 from __future__ import annotations
@@ -15,21 +18,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskInfo
-from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
-from spark_kafka_sink.spark.commit_messages import (
-    DeliveryMessage,
-    committed_report,
-    finished_report,
-)
 from spark_kafka_sink.spark.progress.address import ProgressAddress
 from spark_kafka_sink.spark.progress.task_reporter import TaskReporter
-from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
-from spark_kafka_sink.spark.session_conf import arrow_batch_limits
 from spark_kafka_sink.spark.shipped_files import session_folder, with_shipped_files
 
 if TYPE_CHECKING:
@@ -41,6 +34,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.spark.commit_messages import DeliveryMessage
     from spark_kafka_sink.spark.contract import Contract
 
 _LOADING_TASKS = 2
@@ -66,8 +61,9 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> DeliveryMessage:
         """Write all rows; returns when each is acknowledged, raises if one can't be."""
-        # The driver's worker processes, which only plan and commit, start without it.
         from spark_kafka_sink.producer import session_pool
+        from spark_kafka_sink.report.delivery_report import DeliveryReport
+        from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 
         spare_garbage_collections()
         session: ProducerSession | None = None
@@ -98,6 +94,8 @@ class TaskWriter:
         self, batches: Iterable[pa.RecordBatch], wanted: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """The rows, a chunk of `wanted` rows at a time, or of one Arrow batch if that has more."""
+        from spark_kafka_sink.spark.columns import RowNumber, gather, read_chunks
+
         clock = SystemClock()
         first = RowNumber(0, task_info().partition_id)
         for batch in gather(batches, wanted):
@@ -111,6 +109,9 @@ class TaskWriter:
 
     def session_settings(self) -> SessionSettings:
         """What the session is told beside the producer's configuration."""
+        from spark_kafka_sink.producer.session_settings import SessionSettings
+        from spark_kafka_sink.spark.session_conf import arrow_batch_limits
+
         return SessionSettings(
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
@@ -134,16 +135,15 @@ class KafkaProdWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks are done: show and keep the report of the whole write."""
-        config = self._task.config
-        with self._task.origin.error_file.kept():
-            report = committed_report(messages, config.report_tasks)
-        Publication.of_write(config, self._task.origin).succeed(report)
+        from spark_kafka_sink.spark.publication import commit_write
+
+        commit_write(self._task.config, self._task.origin, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """The write has failed: show what the tasks that had finished delivered all the same."""
-        config = self._task.config
-        report = finished_report(messages, config.report_tasks)
-        Publication.of_write(config, self._task.origin).fail(report)
+        from spark_kafka_sink.spark.publication import abort_write
+
+        abort_write(self._task.config, self._task.origin, messages)
 
 
 class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
@@ -159,16 +159,15 @@ class KafkaProdStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch is done: its report goes to `batch-<id>.json` in the reportPath folder."""
-        config = self._task.config
-        with self._task.origin.error_file.kept(batchId):
-            report = committed_report(messages, config.report_tasks)
-        Publication.of_micro_batch(config, batchId, self._task.origin).succeed(report)
+        from spark_kafka_sink.spark.publication import commit_micro_batch
+
+        commit_micro_batch(self._task.config, self._task.origin, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A micro-batch has failed; Spark will run it again."""
-        config = self._task.config
-        report = finished_report(messages, config.report_tasks)
-        Publication.of_micro_batch(config, batchId, self._task.origin).fail(report)
+        from spark_kafka_sink.spark.publication import abort_micro_batch
+
+        abort_micro_batch(self._task.config, self._task.origin, messages, batchId)
 
 
 def task_info() -> TaskInfo:

@@ -53,13 +53,57 @@ def test_a_plain_write_waits_for_no_cryptography() -> None:
     assert run(code) == "set()\n"
 
 
-def test_workers_that_plan_and_commit_start_without_a_producer() -> None:
-    found = run(
-        "import sys, spark_kafka_sink.spark.datasource, spark_kafka_sink.spark.writer; "
-        "print(sorted(name for name in sys.modules if name.startswith('spark_kafka_sink.') "
-        "and name.split('.')[1] in {'client', 'admin', 'exactly_once'}))"
+PLAN = (
+    "from pyspark.sql.types import StringType, StructField, StructType; "
+    "from pyspark_kafkaprod import DefaultSource; "
+    "options = {'kafka.bootstrap.servers': 'h:1', 'topic': 't', 'preflight': 'off'}; "
+    "schema = StructType([StructField('value', StringType())]); "
+    "writer = DefaultSource(options).writer(schema, False)"
+)
+"""What a worker that plans runs, without the brokers."""
+
+
+def loaded(code: str) -> set[str]:
+    """What a new process has imported by then: packages, and the first two names of ours."""
+    printed = run(f"import sys; {code}; print(*sys.modules)").split()
+    return {
+        ".".join(name.split(".")[: 1 + name.startswith("spark_kafka_sink.")]) for name in printed
+    }
+
+
+def ours(*names: str) -> set[str]:
+    return {f"spark_kafka_sink.{name}" for name in names}
+
+
+PRODUCING = ours("client", "admin", "exactly_once", "producer", "records", "protocol")
+
+
+def test_a_worker_that_looks_up_formats_loads_a_name() -> None:
+    found = loaded("import pyspark_kafkaprod; assert pyspark_kafkaprod.DefaultSource.name()")
+    assert found & (HEAVY | ours("config", "report") | PRODUCING) == {"pyspark"}
+
+
+def test_a_worker_that_plans_starts_without_a_producer_and_without_the_reports_columns() -> None:
+    assert loaded(PLAN) & (HEAVY | PRODUCING | ours("export", "metrics")) == {"pyspark"}
+
+
+def test_a_worker_that_plans_looks_at_the_brokers_without_records_and_transactions() -> None:
+    found = run("import sys, spark_kafka_sink.diagnostics.preflight; print(*sys.modules)").split()
+    assert "spark_kafka_sink.admin.transaction_admin" not in found
+    assert not [name for name in found if name.startswith("spark_kafka_sink.records")]
+    assert "crc32c" not in found
+
+
+def test_a_worker_that_commits_starts_without_arrow_and_the_tables_of_options() -> None:
+    pickled = run(f"import pickle; {PLAN}; print(pickle.dumps(writer).hex())").strip()
+    code = (
+        f"import pickle; writer = pickle.loads(bytes.fromhex('{pickled}')); "
+        "from spark_kafka_sink import DeliveryReport; "
+        "from spark_kafka_sink.spark.commit_messages import DeliveryMessage; "
+        "writer.commit([DeliveryMessage(DeliveryReport())]); "
+        "assert 'spark_kafka_sink.config.options' not in sys.modules"
     )
-    assert found == "[]\n"
+    assert loaded(code) & (HEAVY | PRODUCING) == {"numpy", "pyspark"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink import DeliveryReport
 from tests.support.kafka.jars import ROOT
+from tools.benchmarks.installation import AS_USERS_HAVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ _INSTALLATION = Path(__file__).parent / "installation"
 
 
 def _start(conf: Mapping[str, str]) -> SparkSession:
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (_INSTALLATION, ROOT)))
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (_INSTALLATION, AS_USERS_HAVE, ROOT)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": _HEAP,

@@ -3,59 +3,105 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
+import pyspark
+
 from tests.support.kafka.jars import ROOT
+from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.tables import Table
 
 _ROUNDS = 5
+_WORKER = "pyspark.sql.worker."
+_SINK = "spark_kafka_sink."
+_STEPS = ("Python", "pyspark.daemon", "the worker's module", "pyarrow", "this sink", "pandas")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Modules that a worker loads one after the other, and how many of the four workers do."""
+class Worker:
+    """A kind of worker process: its module, and what it imports after it."""
 
     name: str
-    modules: tuple[str, ...]
-    workers: int
+    module: str
+    sink: tuple[str, ...]
+    """The modules of this package that lead to all others; see tests/unit/test_package.py."""
+    arrow: bool = False
+    pandas: bool = False
+    """pyarrow imports it, where it is installed, when PySpark packs the answer of a task."""
+
+    def steps(self) -> list[tuple[str, ...]]:
+        """Modules by step, in the order of `_STEPS`."""
+        arrow = ("pyarrow",) if self.arrow else ()
+        pandas = ("pandas",) if self.pandas else ()
+        return [(), ("pyspark.daemon",), (self.module,), arrow, self.sink, pandas]
 
 
-STEPS = (
-    Step("Python", (), 4),
-    Step("pyspark, in the daemon of each kind of worker", ("pyspark.daemon",), 4),
-    Step("pyarrow", ("pyspark.sql.worker.write_into_data_source", "pyarrow"), 4),
-    Step("this sink", ("spark_kafka_sink.spark.datasource",), 4),
-    Step("preflight, in the worker that plans", ("spark_kafka_sink.diagnostics.preflight",), 1),
-    Step("its producer, in the worker that writes", ("spark_kafka_sink.producer.session_pool",), 1),
-    Step("pandas, where it is installed, in the worker that writes", ("pandas",), 1),
+WORKERS = (
+    Worker("look-up", f"{_WORKER}lookup_data_sources", ("pyspark_kafkaprod",)),
+    Worker(
+        "plan",
+        f"{_WORKER}write_into_data_source",
+        (
+            f"{_SINK}spark.planning.plan",
+            f"{_SINK}config.builder",
+            f"{_SINK}diagnostics.preflight",
+        ),
+        arrow=True,
+    ),
+    Worker(
+        "task",
+        "pyspark.worker",
+        (f"{_SINK}spark.writer", f"{_SINK}spark.columns", f"{_SINK}producer.session_pool"),
+        arrow=True,
+        pandas=True,
+    ),
+    Worker(
+        "commit",
+        f"{_WORKER}commit_data_source_write",
+        (f"{_SINK}spark.writer", f"{_SINK}config.model", f"{_SINK}spark.publication"),
+    ),
 )
 
 
 def measure() -> Table:
     """CPU milliseconds of each step, after the steps before it in one process; medians."""
-    rounds = [_cpu_s() for _ in range(_ROUNDS)]
-    spent = [median(each) for each in zip(*rounds, strict=True)]
+    by_worker = [_medians([_cpu_s(worker) for _ in range(_ROUNDS)]) for worker in WORKERS]
     return Table(
-        "Workers of a session's first write: looking up the format, planning, writing, committing",
-        ("what is loaded", "CPU ms", "in so many"),
+        "Workers of a session's first write, one after the other: CPU ms of what each loads",
+        ("what is loaded", *(worker.name for worker in WORKERS)),
         [
-            (step.name, f"{cpu_s * 1000:.0f}", str(step.workers))
-            for step, cpu_s in zip(STEPS, spent, strict=True)
+            (name, *(f"{spent[number] * 1000:.0f}" for spent in by_worker))
+            for number, name in enumerate(_STEPS)
         ],
     )
 
 
-def _cpu_s() -> list[float]:
-    """Seconds of each step in a new Python, without what only tests have installed."""
-    lines = ["import sys, time", "sys.modules['hypothesis'] = None", "used = [0.0]"]
-    for step in STEPS:
-        lines += [f"import {module}" for module in step.modules]
+def _medians(rounds: list[list[float]]) -> list[float]:
+    return [median(step) for step in zip(*rounds, strict=True)]
+
+
+def spark_path() -> str:
+    """The PYTHONPATH that Spark gives its workers: archives, which are looked through first."""
+    home = Path(pyspark.__file__).parent
+    archives = sorted((home / "python" / "lib").glob("*.zip"), reverse=True)
+    core = (home / "jars").glob("spark-core_*.jar")
+    return os.pathsep.join(map(str, (*archives, *core, AS_USERS_HAVE, ROOT)))
+
+
+def _cpu_s(worker: Worker) -> list[float]:
+    """Seconds of each step in a new Python."""
+    lines = ["import sys, time", "used = [0.0]"]
+    for modules in worker.steps():
+        lines += [f"import {module}" for module in modules]
         lines.append("used.append(time.process_time())")
-    lines.append("print(used)")
+    lines.append("import json; print(json.dumps(used))")
     child = [sys.executable, "-c", "\n".join(lines)]
-    used = json.loads(subprocess.run(child, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
-    return [after - before for before, after in pairwise(used)]
+    environment = {**os.environ, "PYTHONPATH": spark_path()}
+    done = subprocess.run(child, env=environment, check=True, stdout=subprocess.PIPE)
+    return [after - before for before, after in pairwise(json.loads(done.stdout))]

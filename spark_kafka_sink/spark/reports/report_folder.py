@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Self
 from py4j.protocol import Py4JError
 from pyspark import SparkFiles
 
-from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.storage import read_report, write_report
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 _NAME = ".kafkaprod"
 _BATCH = "batch.json"
@@ -58,6 +57,8 @@ class ReportFolder:
         Raises:
             ReportError: it can't be written.
         """
+        from spark_kafka_sink.report.storage import write_report  # not where a write is planned
+
         name = _file_name(report)
         folder = self.path if name == _BATCH else self.application
         write_report(str(folder / name), report.to_json(compact=True))
@@ -71,6 +72,9 @@ class ReportFolder:
         Raises:
             ReportError: one can't be read.
         """
+        from spark_kafka_sink.report.delivery_report import DeliveryReport
+        from spark_kafka_sink.report.storage import read_report  # as above
+
         folders = {self.path, self.application} if queries else {self.path}
         files = sorted(file for folder in folders for file in folder.glob("*.json"))
         return [DeliveryReport.from_json(read_report(str(file))) for file in files]

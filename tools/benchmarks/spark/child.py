@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
 from tests.support.kafka.jars import ROOT, SPARK_SINK, ensure
+from tools.benchmarks.installation import AS_USERS_HAVE
 from tools.benchmarks.spark import usage
 from tools.benchmarks.spark.contestants import ARROW_BYTES, ARROW_ROWS
 from tools.benchmarks.spark.writers import WRITERS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def start_session(cores: int, more: Mapping[str, str]) -> SparkSession:
     """A local Spark with these settings besides its own."""
-    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (AS_USERS_HAVE, ROOT)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": "2g",
