@@ -50,6 +50,8 @@ class BrokerConnection:
     bytes_out: int = 0
     """Written since somebody last took note and set it back."""
     bytes_in: int = 0
+    watched: int = 0
+    """What the selector waits for on the transport."""
 
     def __post_init__(self) -> None:
         self.connection = self._new_connection()
@@ -160,6 +162,19 @@ class BrokerConnection:
             yield from self.connection.received(data, now)
             self.last_used = now
         self.flush()
+
+    def due(self, patience: float) -> Iterator[float]:
+        """When something here may time out, or be tried again; also what is past already.
+
+        Args:
+            patience: seconds that a request may wait for its response.
+        """
+        if self.connect_by:
+            yield self.connect_by
+        yield self.retry_at
+        yield self.throttled_until
+        if oldest := self.connection.oldest_sent():
+            yield oldest + patience
 
     def take_over(self) -> list[InFlightRequest]:
         """Forget the connection; the requests that will get no answer any more."""

@@ -210,8 +210,10 @@ class Connection:
 
     def oldest_sent(self) -> float | None:
         """When the request was sent that has waited longest for its response, or to be written."""
-        waiting = [queue[0].sent_at for queue in (self.in_flight, self.silent) if queue]
-        return min(waiting, default=None)
+        if not self.silent:
+            return self.in_flight[0].sent_at if self.in_flight else None
+        oldest = self.silent[0].sent_at
+        return min(oldest, self.in_flight[0].sent_at) if self.in_flight else oldest
 
     def _ask_versions(self, version: int, now: float) -> None:
         kind = request_type(ApiKey.API_VERSIONS, version)

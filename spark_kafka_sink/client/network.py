@@ -188,12 +188,9 @@ class Network:
 
     def next_deadline(self, now: float) -> float:
         """Seconds until something here may time out or be tried again."""
-        times = [broker.connect_by for broker in self._brokers.values() if broker.connect_by]
-        times += [broker.retry_at for broker in self._brokers.values() if broker.retry_at > now]
-        times += [broker.throttled_until for broker in self._brokers.values()]
-        oldest = (broker.connection.oldest_sent() for broker in self._brokers.values())
-        times += [sent + self._config.request_timeout_ms / 1000 for sent in oldest if sent]
-        return min((time - now for time in times if time > now), default=1.0)
+        patience = self._config.request_timeout_ms / 1000
+        times = (due for broker in self._brokers.values() for due in broker.due(patience))
+        return min((due - now for due in times if due > now), default=1.0)
 
     def wakeup(self) -> None:
         """End the current or the next `poll` at once."""
@@ -258,7 +255,8 @@ class Network:
 
     def _register(self, broker: BrokerConnection) -> None:
         assert broker.transport is not None
-        self._selector.register(broker.transport, selectors.EVENT_WRITE, broker)
+        broker.watched = selectors.EVENT_WRITE
+        self._selector.register(broker.transport, broker.watched, broker)
 
     def _serve(self, broker: BrokerConnection, events: int, now: float) -> None:
         if broker.transport is None:
@@ -332,8 +330,9 @@ class Network:
             wanted = selectors.EVENT_READ
             if broker.wants_write:
                 wanted |= selectors.EVENT_WRITE
-            if self._selector.get_key(broker.transport).events != wanted:
+            if broker.watched != wanted:
                 self._selector.modify(broker.transport, wanted, broker)
+                broker.watched = wanted
 
     def _expire(self, now: float) -> None:
         patience = self._config.request_timeout_ms / 1000

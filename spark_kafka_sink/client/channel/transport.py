@@ -62,6 +62,8 @@ class TcpTransport:
         family, target = address
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setblocking(False)
+        self._emptied = False
+        """The last read has left nothing, so the next one need not ask the system."""
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if send_buffer >= 0:
@@ -97,10 +99,15 @@ class TcpTransport:
 
     def read(self) -> bytes | None:
         """At most RECEIVE_SIZE bytes."""
+        if self._emptied:
+            self._emptied = False
+            return None
         try:
-            return self._socket.recv(RECEIVE_SIZE)
+            data = self._socket.recv(RECEIVE_SIZE)
         except BlockingIOError:
             return None
+        self._emptied = 0 < len(data) < RECEIVE_SIZE
+        return data
 
     def close(self) -> None:
         """Close the socket; what it still held is lost."""

@@ -32,6 +32,8 @@ and in flight are given the time to make room, as a batch sent early costs as mu
 TIMER_STEP = 0.001
 """Seconds: the sender's waits end at whole milliseconds, later rather than sooner. linger.ms is the
 longest wait, so a batch that would be late for that closes early, by a quarter of it at most."""
+SHORT_LINGER = 0.005
+"""Seconds of linger.ms below which the sender is woken for a first open batch, not to be late."""
 COPY_BELOW = 8
 """A slice under one eighth of its chunk is copied: it must not keep the whole chunk alive."""
 PINNED_FOR = 1.0
@@ -65,6 +67,7 @@ class Accumulator:
         self._events = events
         linger = config.linger_ms / 1000
         self._linger = linger - min(TIMER_STEP, linger / 4)
+        self._lingers_shortly = linger < SHORT_LINGER
         self._full_size = config.batch_size - config.batch_size // 64
         self._batch_records = config.batch_num_messages
         self._compresses = config.compression_type is not Codec.NONE
@@ -141,8 +144,8 @@ class Accumulator:
             self.state.raise_error()
             now = self.state.clock.monotonic() if self._began is None else self._began
             self._began = None
-            # The sender must learn when the first one has lingered.
-            news, self._is_close_missed = self._is_close_missed or not self._open, False
+            news = self._is_close_missed or (self._lingers_shortly and not self._open)
+            self._is_close_missed = False
             copied, full = 0, set()
             for each in slices:
                 batch, closes, size = self._append(each, chunk, now)
@@ -205,7 +208,7 @@ class Accumulator:
         with self.lock:
             oldest = next(iter(self._open.values()), None)
             if oldest is None:
-                return 1.0
+                return 1.0 if self._lingers_shortly else self._linger
             lingers = max(0.0, oldest.created + self._linger - now)
             return lingers if self.pool.waiting_since is None else min(lingers, SHORT_AFTER)
 

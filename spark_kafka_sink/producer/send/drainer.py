@@ -36,6 +36,7 @@ class Drained:
     """The next request of each broker, and what was found out while they were put together.
 
     `room` is the bytes that each broker's request may still have, 0 where none can be sent now.
+    `unready`: brokers that something waits for and that take no request before they are connected.
     `more`: something is left that may go with a request after these. `stale`: a partition has no
     leader, or a broker tells of a topic that was replaced. `epoch_bumps`: partitions that send
     nothing until they have a new epoch. `unavailable`: brokers that owe an
@@ -45,6 +46,7 @@ class Drained:
 
     room: dict[int, int]
     now: float
+    unready: Collection[int] = ()
     unavailable: frozenset[int] = frozenset()
     requests: dict[int, list[DrainedBatch]] = field(default_factory=dict)
     more: bool = False
@@ -102,9 +104,15 @@ class Drainer:
     def drain(self, now: float) -> Drained:
         """Take the batches of the next request to each broker that can take one."""
         cluster = self._metadata.cluster
-        waiting = [(queue, self._led(cluster, queue.topic)) for queue in self._waiting()]
-        room = {leader: self._room(leader, now) for leader in _leaders(waiting)}
-        drained = Drained(room, now, self._unavailable_brokers(now))
+        unavailable = self._unavailable_brokers(now)
+        queues = self._waiting()
+        if not queues:
+            return Drained({}, now, unavailable=unavailable)
+        waiting = [(queue, self._led(cluster, queue.topic)) for queue in queues]
+        leaders = _leaders(waiting)
+        ready = {leader for leader in leaders if self._network.is_ready(cluster.nodes[leader], now)}
+        room = {leader: self._room(leader, now) if leader in ready else 0 for leader in leaders}
+        drained = Drained(room, now, leaders - ready, unavailable)
         with self._accumulator.lock:
             for queue, led in waiting:
                 is_unassigned = queue.partition == UNASSIGNED
@@ -142,10 +150,9 @@ class Drainer:
         return led
 
     def _room(self, node_id: int, now: float) -> int:
-        """Bytes that a request to this broker may have now; 0 while it can't take one."""
-        node = self._metadata.cluster.nodes[node_id]
+        """Bytes that a request to this broker, which is ready, may have now; 0 for none."""
         in_flight = self._network.in_flight(node_id)
-        if in_flight >= self._config.max_in_flight or not self._network.is_ready(node, now):
+        if in_flight >= self._config.max_in_flight:
             return 0
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0

@@ -76,7 +76,8 @@ class Sender:
         self._responses = ResponseHandler(context, self._completion)
         self._statistics = Statistics(context)
         self._connect_attempts: dict[int, int] = {}
-        """Failed attempts to connect to each broker that the metadata was asked about since."""
+        """Failed attempts to connect to each broker since something was last sent there, as far as
+        the metadata was asked about them."""
         self._expiry_due = 0.0
         self._metadata_seen = 0
 
@@ -159,7 +160,7 @@ class Sender:
         if self._transactions is not None and drained.new_partitions:
             self._transactions.want(drained.new_partitions)
             self._advance_transaction(self._transactions, now)
-        for node_id in drained.room:
+        for node_id in drained.unready:
             self._connect(node_id, now)
 
     def _connect(self, node_id: int, now: float) -> None:
@@ -181,6 +182,7 @@ class Sender:
                 self._events.sequence_assigned(batch)
             batch.attempts += 1
             batch.sent_at = now
+        self._connect_attempts.pop(node_id, None)
         connection = self._network.broker(node_id).connection
         try:
             request = produce_request(
@@ -330,19 +332,20 @@ class Sender:
         """Seconds that the poll may wait at most."""
         if self._completion.failure is not None:
             return _FAILED_WAIT
-        waits = [
+        wait = min(
             _LONGEST_WAIT,
             max(self._accumulator.next_linger(now), 0.001),
             self._network.next_deadline(now),
             self._metadata.wait(now),
-        ]
+        )
         if self._transactions is not None:
-            waits.append(self._transactions.wait(now))
+            wait = min(wait, self._transactions.wait(now))
         elif self._config.enable_idempotence:
-            waits.append(self._producer_id.wait(now))
-        in_flight = self._context.in_flight.values()
-        waits += [batches.retry_at - now for batches in in_flight if batches.retry_at > now]
-        return max(0.0, min(waits))
+            wait = min(wait, self._producer_id.wait(now))
+        for batches in self._context.in_flight.values():
+            if now < batches.retry_at < now + wait:
+                wait = batches.retry_at - now
+        return max(0.0, wait)
 
 
 def _crash(error: BaseException) -> DeliveryError:

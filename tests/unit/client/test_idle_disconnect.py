@@ -34,6 +34,24 @@ def test_an_idle_disconnect_is_no_failure_and_no_log_line(
         assert (one.report().retries, dict(one.report().errors)) == (0, {})
 
 
+def test_the_metadata_is_asked_for_after_each_time_that_a_leader_has_gone() -> None:
+    """It may be the leader no more, however often it was one that came back."""
+    cluster = FakeCluster(nodes=2, topics={"t": 1})
+    with world(cluster) as one:
+        one.send_batches(1)
+        one.finish()
+        for _ in range(3):
+            asked = one.client.metadata.requests
+            cluster.stop(1)
+            cluster.alive.add(1)
+            one.steps(100)
+            one.send_batches(1)
+            one.finish()
+            one.steps(50)
+            assert one.client.metadata.requests > asked
+        assert one.report().retries == 0
+
+
 def test_the_debug_log_tells_idle_from_lost(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, debug="broker") as one:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from random import Random
+from select import select
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.channel.resolver import resolve
-from spark_kafka_sink.client.channel.transport import TcpTransport
+from spark_kafka_sink.client.channel.transport import RECEIVE_SIZE, TcpTransport
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.client.cluster import Node
 from spark_kafka_sink.client.network import Network
@@ -235,9 +236,21 @@ def test_a_tcp_transport_moves_bytes() -> None:
         assert peer.recv(10) == b"abcd"
         peer.sendall(b"answer")
         assert wait_for(transport) == b"answer"
+        peer.sendall(b"more")
+        wait_readable(transport)
+        assert transport.read() is None  # nobody reads on where less came than was asked for
+        assert transport.read() == b"more"
+        peer.sendall(bytes(2 * RECEIVE_SIZE))
+        received = 0
+        while received < 2 * RECEIVE_SIZE:
+            received += len(wait_for(transport))
         peer.close()
         assert wait_for(transport) == b""
         transport.close()
+
+
+def wait_readable(transport: TcpTransport) -> None:
+    assert select([transport], [], [], 10)[0]
 
 
 def wait_for(transport: TcpTransport) -> bytes:

@@ -98,14 +98,25 @@ def test_batches_linger(bench: Bench) -> None:
     assert len(bench.queued()) == 2
 
 
-def test_the_sender_is_woken_for_the_first_open_batch_alone(bench: Bench) -> None:
+def test_the_sender_is_woken_for_the_first_open_batch_alone() -> None:
+    bench = Bench(ManualClock(seconds=1.0), linger_ms=4)
     for expected in (1, 1):
         bench.put({0: 10}, opens=False)
         assert bench.wakes == expected
     bench.accumulator.begin()
-    bench.accumulator.close_due(1.05)  # none is due yet
+    bench.accumulator.close_due(1.0)  # none is due yet
     bench.accumulator.append([], Charge(0, holders=0), 0)
     assert bench.wakes == 1
+
+
+@pytest.mark.parametrize(("linger_ms", "wakes"), [(0, 1), (4, 1), (5, 0), (1_000, 0)])
+def test_the_sender_is_told_of_an_open_batch_only_where_it_would_learn_of_it_late(
+    linger_ms: int, wakes: int
+) -> None:
+    bench = Bench(ManualClock(seconds=1.0), linger_ms=linger_ms)
+    assert bench.accumulator.next_linger(1.0) <= (1.0 if wakes else linger_ms / 1000)
+    bench.put({0: 100})
+    assert bench.wakes == wakes
 
 
 def test_a_batch_that_falls_due_during_an_append_is_closed_right_after(bench: Bench) -> None:
