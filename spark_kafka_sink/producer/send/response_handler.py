@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.client.backoff import full_jitter
 from spark_kafka_sink.client.batch_size_limits import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completion import status_of
@@ -47,8 +48,8 @@ _OUTCOMES = {
     Action.FAIL: BatchOutcome.FAILED,
     Action.FATAL: BatchOutcome.FAILED,
 }
-_NO_ERROR = error_name(ErrorCode.none)
-_COMPLETE = Action.COMPLETE.name
+_TAKEN = Decision(Action.COMPLETE, DeliveryStatus.PERSISTED)
+"""For nearly all batches: there is nothing to be decided."""
 _CLIENT_THROTTLES = 6
 """Version of Produce: before, the broker has waited itself when it answers (KIP-219)."""
 
@@ -114,13 +115,12 @@ class ResponseHandler:
         completion: Completion,
         now: float,
     ) -> None:
-        if response.code == ErrorCode.none:
-            self._acknowledge(batches, batch, response, completion, now)
-            return
-        decision = decide(response.code, self._facts(batches, batch, now))
+        decision = _TAKEN
+        if response.code != ErrorCode.none:
+            decision = decide(response.code, self._facts(batches, batch, now))
+            if is_unclear(response.code):
+                batches.mark_ambiguous(batch)
         self._log(batch, response, completion, decision.action)
-        if is_unclear(response.code):
-            batches.mark_ambiguous(batch)
         match decision.action:
             case Action.COMPLETE:
                 self._completion.acknowledge(batches, batch, response)
@@ -134,20 +134,6 @@ class ResponseHandler:
                 self._fail_or_set_aside(batches, batch, response, decision)
         if outcome := _OUTCOMES.get(decision.action):
             self._record_outcome(batch, outcome, completion, response, now)
-
-    def _acknowledge(
-        self,
-        batches: InFlightBatches,
-        batch: ProducerBatch,
-        response: PartitionResponse,
-        completion: Completion,
-        now: float,
-    ) -> None:
-        """The broker took the batch, as it does with nearly all: nothing is to be decided."""
-        self._events.answered(batch, completion, _NO_ERROR, _COMPLETE, response.base_offset)
-        self._completion.acknowledge(batches, batch, response)
-        node_id, outcome = completion.node.node_id, BatchOutcome.DELIVERED
-        self._breakers.record(batch.partition, node_id, outcome, _NO_ERROR, now)
 
     def _facts(self, batches: InFlightBatches, batch: ProducerBatch, now: float) -> Facts:
         return Facts(
