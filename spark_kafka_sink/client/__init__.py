@@ -5,5 +5,5 @@ connection.py (one connection's protocol, without I/O), broker_connection.py (bo
 broker), dialer.py (begins connections), network.py (all brokers behind one selector), with
 backoff.py, connection_metrics.py and outages.py; cluster.py (the snapshot) and
 metadata.py, which keeps it fresh, with rebootstrap.py, removed_partitions.py and
-batch_size_limits.py; client.py holds it all and runs the thread.
+size_limits.py; client.py holds it all and runs the thread.
 """

@@ -12,11 +12,11 @@ from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.client.batch_size_limits import BatchSizeLimits
 from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.client.metadata import Metadata
 from spark_kafka_sink.client.network import Network
 from spark_kafka_sink.client.outages import no_backlog
+from spark_kafka_sink.client.size_limits import BatchSizeLimits, RequestSizeLimit
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.debug_log import Debug, new_id
 from spark_kafka_sink.common.errors import DeliveryError, text_of
@@ -92,6 +92,7 @@ class Client:
         """Loops to change to; the thread sets the event when it has."""
 
         # Sender thread only; the task's where that has not begun or has ended.
+        self.request_size_limit = RequestSizeLimit(config.largest_request, config.max_request_size)
         self.late: deque[Completion] = deque()
         """What completed between tasks: a loop may still have been waiting for it."""
         self._loop: Loop | None = None

@@ -32,7 +32,7 @@ from spark_kafka_sink.config.option import PREFIX
 from spark_kafka_sink.config.options import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.parser import parse_values, wrong_value
 from spark_kafka_sink.config.profiles import load_profile
-from spark_kafka_sink.config.rules import apply_rules, longest_linger
+from spark_kafka_sink.config.rules import apply_rules, largest_request, longest_linger
 from spark_kafka_sink.config.security.builder import build_security
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.config.topics.creation import TopicCreation
@@ -120,6 +120,7 @@ def _producer_fields(
     }
     return plain | {
         "acks": Acks.named(values["acks"]),
+        "largest_request": largest_request(values, frozenset(given)),
         "metadata_recovery_strategy": RecoveryStrategy(values["metadata.recovery.strategy"]),
         "compression_type": codec,
         "compression_level": _level(values, codec, own),

@@ -50,7 +50,9 @@ class ProducerConfig:
     compression_level: int | None
     """Level for the chosen codec; None where it has none."""
     max_request_size: int
-    """Bytes."""
+    """Bytes of a record, its batch's header included."""
+    largest_request: int
+    """Bytes of a Produce request of several batches."""
     max_in_flight: int
     """Requests under way per connection."""
     request_timeout_ms: int

@@ -20,7 +20,11 @@ IDEMPOTENCE = "enable.idempotence"
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 MAX_IN_FLIGHT_IDEMPOTENT = 5
 MAX_MS = 2**31 - 1
+MAX_REQUEST_SIZE = "max.request.size"
 BATCH_WRITE_LINGER_MS = 1000
+LARGEST_REQUEST = 4 << 20
+"""Bytes. What a request takes to be put together and answered is shared by its batches; above this
+nothing more is won, and as much stays in the buffer until the answer."""
 
 
 def apply_rules(values: Values, given: frozenset[str]) -> Changes:
@@ -100,6 +104,15 @@ def longest_linger(values: Values) -> int:
     linger: int = values["linger.ms"]
     allowed: int = values["delivery.timeout.ms"] - values["request.timeout.ms"]
     return max(linger, min(BATCH_WRITE_LINGER_MS, allowed))
+
+
+def largest_request(values: Values, given: frozenset[str]) -> int:
+    """Bytes of a request of several batches: max.request.size, as in Java, where it is given.
+
+    Its default is what brokers take of one batch; of a request they take more.
+    """
+    largest_record: int = values[MAX_REQUEST_SIZE]
+    return largest_record if MAX_REQUEST_SIZE in given else max(largest_record, LARGEST_REQUEST)
 
 
 def _backoff(values: Values, given: frozenset[str]) -> Changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.config.rules import LARGEST_REQUEST
 from spark_kafka_sink.exactly_once.task_transaction import partitions_to_name
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ _COORDINATOR_APPENDS: Final = 3
 the decision of its end, and that it has ended."""
 _BATCH_HEADER: Final = 61
 _BATCH_SIZE: Final = 1 << 20
-_REQUEST_SIZE: Final = 1 << 20
-"""max.request.size."""
 _PYTHON_BYTES: Final = 150_000_000
 """A Python process with this package, Arrow and PySpark."""
 
@@ -67,7 +66,9 @@ def estimate(workload: Workload, costs: Costs) -> Estimate:
     size = workload
     written = size.task_partitions, size.worker_connections
     batches = size.task_partitions * max(1.0, _payload(size) / size.task_partitions / _BATCH_SIZE)
-    requests = max(size.task_brokers, _payload(size) / _REQUEST_SIZE)
+    # A request has one batch of a partition at most.
+    room = min(LARGEST_REQUEST, _BATCH_SIZE * size.task_partitions / size.task_brokers)
+    requests = max(size.task_brokers, _payload(size) / room)
     states = (
         size.task_partitions * size.tasks
         if size.exactly_once

@@ -158,7 +158,7 @@ class Drainer:
             return 0
         if self._breakers.is_probing(node_id, now):
             return _ONE_BATCH_ONLY
-        return self._config.max_request_size
+        return self._client.request_size_limit.at(now)
 
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
         """Brokers that have owed an answer for partitioner.availability.timeout.ms.

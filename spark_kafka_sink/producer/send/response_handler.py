@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.client.backoff import full_jitter
-from spark_kafka_sink.client.batch_size_limits import half
 from spark_kafka_sink.client.cluster import NO_LEADER, Node
+from spark_kafka_sink.client.size_limits import half
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.circuit_breaker import BatchOutcome
@@ -80,6 +80,8 @@ class ResponseHandler:
         if response is not None:
             self._learn_nodes(response)
             answers, default = response.partitions, _MISSING
+        else:
+            self._client.request_size_limit.lost(sum(batch.size for _, batch in drained), now)
         has_ids = completion.request.version >= TOPIC_IDS
         for batches, batch in drained:
             if batch in batches.in_flight:  # else it has expired meanwhile

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.client.batch_size_limits import DOUBLED_AFTER, BatchSizeLimits, half
+from spark_kafka_sink.client.size_limits import DOUBLED_AFTER, BatchSizeLimits, half
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError

@@ -1,7 +1,9 @@
-"""How large a batch each topic takes, as its brokers' refusals have taught.
+"""How large the batches of each topic, and all requests, may be, as the brokers have taught.
 
 No client may have to ask for max.message.bytes, and where it is below batch.size every batch would
 be refused and split. So what was refused is remembered, in uncompressed bytes, and planned for.
+A request that is too large gets no answer: Kafka's brokers take 100 MiB (socket.request.max.bytes)
+and others less, who just close the connection.
 """
 
 from __future__ import annotations
@@ -54,3 +56,28 @@ class BatchSizeLimits:
         ceiling = min(half(size), self.of(topic, now) or size)
         self._known[topic] = _Ceiling(ceiling, now)
         return ceiling
+
+
+class RequestSizeLimit:
+    """How large a Produce request of several batches may be; one client's, sender thread only.
+
+    Args:
+        largest: bytes.
+        safe: bytes that every broker takes; what is above them may be why a request was lost.
+    """
+
+    def __init__(self, largest: int, safe: int) -> None:
+        self._largest = largest
+        self._safe = min(safe, largest)
+        self._lost_at: float | None = None
+
+    def at(self, now: float) -> int:
+        """Most bytes of the batches of a request."""
+        if self._lost_at is None or now - self._lost_at >= DOUBLED_AFTER:
+            return self._largest
+        return self._safe
+
+    def lost(self, size: int, now: float) -> None:
+        """The connection ended while a request of this size was unanswered."""
+        if size > self._safe:
+            self._lost_at = now

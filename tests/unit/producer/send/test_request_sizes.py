@@ -1,0 +1,78 @@
+"""How large requests of several batches get, and what is done where a broker takes less."""
+
+from __future__ import annotations
+
+from spark_kafka_sink.client.size_limits import DOUBLED_AFTER, RequestSizeLimit
+from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.offline import config
+from tests.support.harness.world import World, world
+
+KIB = 1 << 10
+MIB = 1 << 20
+PARTITIONS = 8
+
+
+def sizes(one: World) -> list[int]:
+    """Bytes of the batches of each request that a broker has seen."""
+    return [sum(map(len, seen.batches.values())) for seen in one.cluster.seen]
+
+
+def send_to_all(one: World, size: int) -> None:
+    """One batch to each partition."""
+    one.cluster.seen.clear()
+    for partition in range(PARTITIONS):
+        one.send([b"." * size], partition)
+
+
+def test_requests_are_larger_than_records_may_be() -> None:
+    producer = config()
+    assert (producer.max_request_size, producer.largest_request) == (MIB, 4 * MIB)
+    with world(FakeCluster(topics={"t": PARTITIONS}), batch_size=MIB, linger_ms=1_000) as one:
+        send_to_all(one, 900 * KIB)
+        one.finish()
+        assert max(sizes(one)) > 3 * MIB
+        assert max(sizes(one)) <= 4 * MIB
+
+
+def test_max_request_size_limits_both_where_it_is_set() -> None:
+    for size in (1_000, MIB, 16 * MIB):
+        producer = config(max_request_size=size)
+        assert (producer.max_request_size, producer.largest_request) == (size, size)
+
+
+def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
+    cluster = FakeCluster(topics={"t": PARTITIONS})
+    with world(cluster, batch_size=MIB, linger_ms=1_000, buffer_memory=64 * MIB) as one:
+        cluster.faults.append(Fault(lose=True))
+        send_to_all(one, 900 * KIB)
+        one.finish()
+        lost, *later = sizes(one)
+        assert lost > 3 * MIB
+        assert max(later) <= MIB
+        send_to_all(one, 900 * KIB)
+        one.finish()
+        assert max(sizes(one)) <= MIB
+
+        one.clock.advance(DOUBLED_AFTER)
+        send_to_all(one, 900 * KIB)
+        one.finish()
+        assert max(sizes(one)) > 3 * MIB
+        one.check_accounts()
+
+
+def test_what_is_lost_teaches_nothing_where_it_was_small() -> None:
+    limit = RequestSizeLimit(largest=4 * MIB, safe=MIB)
+    limit.lost(MIB, 10.0)
+    assert limit.at(10.0) == 4 * MIB
+    limit.lost(MIB + 1, 10.0)
+    assert limit.at(10.0) == MIB
+    assert limit.at(10.0 + DOUBLED_AFTER - 1) == MIB
+    limit.lost(2 * MIB, 300.0)
+    assert limit.at(10.0 + DOUBLED_AFTER) == MIB
+    assert limit.at(300.0 + DOUBLED_AFTER) == 4 * MIB
+
+
+def test_a_limit_that_was_set_is_never_raised() -> None:
+    limit = RequestSizeLimit(largest=1_000, safe=2_000)
+    limit.lost(3_000, 1.0)
+    assert limit.at(1.0) == 1_000
