@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.credentials import is_redacted
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.quantity import unit_of
 from spark_kafka_sink.common.shown import NOT_SHOWN, shown
 from spark_kafka_sink.common.similarity import did_you_mean
 from spark_kafka_sink.config.addresses import parse_addresses
@@ -54,12 +55,19 @@ def parse_values(table: Iterable[Option], given: Mapping[str, str], prefix: str)
     }
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number, as Java reads one."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def wrong_value(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
     """The error for a value that is not allowed."""
     value = shown(text)
     if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN)):
         value, hint = NOT_SHOWN, None
-    return ConfigError(f"option {key} is {value}; allowed: {option.allowed}", hint=hint)
+    unit = unit_of(key) if option.is_number else None
+    allowed = option.allowed if unit is None else f"{option.allowed}, in {unit.words}"
+    return ConfigError(f"option {key} is {value}; allowed: {allowed}", hint=hint)
 
 
 def _choice(option: Option, text: str, key: str) -> str:
@@ -70,9 +78,12 @@ def _choice(option: Option, text: str, key: str) -> str:
 
 
 def _number(option: Option, text: str, key: str) -> int:
-    if not _NUMBER.fullmatch(text) or not option.accepts(int(text)):
-        raise wrong_value(option, text, key)
-    return int(text)
+    if is_number(text) and option.accepts(int(text)):
+        return int(text)
+    unit = unit_of(key)
+    meant = None if unit is None else unit.number(text)
+    hint = None if unit is None or meant is None or not option.accepts(meant) else unit.hint(text)
+    raise wrong_value(option, text, key, hint)
 
 
 def _flag(option: Option, text: str, key: str) -> bool:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.shown import shown_name
+from spark_kafka_sink.common.quantity import unit_of
+from spark_kafka_sink.common.shown import shown, shown_name
 from spark_kafka_sink.common.similarity import CLOSE, nearest
 from spark_kafka_sink.config.option import Importance, Kind, Option
+from spark_kafka_sink.config.parser import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,16 +106,17 @@ class TopicCreation:
         """From the typed sink options and those given, which hold the topic's settings.
 
         Raises:
-            ConfigError: something is said of a topic that is not to be created, or no topic is
-                named.
+            ConfigError: something is said of a topic that is not to be created, no topic is
+                named, or a duration or size of the topic's settings is no number.
         """
         configs = {
             name.removeprefix(CONFIG_PREFIX): value.strip()
             for name, value in given.items()
             if name.startswith(CONFIG_PREFIX)
         }
-        for name in configs:
+        for name, value in configs.items():
             _refuse_typo(name)
+            _refuse_unit(name, value)
         about = [name for name in (PARTITIONS, REPLICATION) if values[name]]
         about += [f"{CONFIG_PREFIX}{name}" for name in configs]
         if not values[CREATE]:
@@ -148,4 +151,19 @@ def _refuse_typo(name: str) -> None:
         raise ConfigError(
             f"unknown option {CONFIG_PREFIX}{shown_name(name)}",
             hint=f"Did you mean {CONFIG_PREFIX}{meant}?",
+        )
+
+
+def _refuse_unit(name: str, value: str) -> None:
+    """A duration or size of Kafka's settings is a plain number; the brokers say only that.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    unit = unit_of(name) if name in TOPIC_SETTINGS else None
+    if unit is not None and not is_number(value):
+        raise ConfigError(
+            f"option {CONFIG_PREFIX}{name} is {shown(value)}; allowed: a whole number, in "
+            f"{unit.words}",
+            hint=unit.hint(value),
         )

@@ -290,6 +290,28 @@ def test_a_wrong_value_names_option_value_and_what_is_allowed(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "ends"),
+    [
+        ("kafka.linger.ms", "5s", ", in milliseconds. Write 5000 for 5s."),
+        ("kafka.linger.ms", "soon", ", in milliseconds"),
+        ("kafka.linger.ms", "-1", ", in milliseconds"),
+        ("kafka.request.timeout.ms", "100 days", ", in milliseconds"),
+        ("kafka.buffer.memory", "64MB", "Write 67108864 for 64MB: sizes are powers of 1,024"),
+        ("kafka.queue.buffering.max.kbytes", "64MB", "in units of 1,024 bytes. Write 65536"),
+        ("rateLimit.bytesPerSecond", "1g", "in bytes a second. Write 1073741824 for 1g"),
+        ("errors.breaker.windowMs", "30s", "in milliseconds. Write 30000 for 30s."),
+        ("kafka.retries", "5s", "allowed: 0 to 2147483647"),
+    ],
+)
+def test_a_number_with_a_unit_is_told_in_the_unit_that_is_wanted(
+    name: str, value: str, ends: str
+) -> None:
+    text = failure({name: value})
+    assert ends in text
+    assert text.endswith(ends) or "Write" in ends
+
+
+@pytest.mark.parametrize(
     ("java_class", "hint"),
     [
         ("org.apache.kafka.clients.producer.internals.DefaultPartitioner", "Leave the option out"),

@@ -59,3 +59,34 @@ def test_a_setting_that_resembles_one_is_a_typo_and_a_vendors_own_is_not() -> No
     with pytest.raises(ConfigError, match=r"Did you mean topic\.config\.retention\.ms\?"):
         parsed(topic="t", topic__create="true", topic__config__retentionms="5")
     assert parsed(topic="t", topic__create="true", topic__config__confluent__value__schema="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says", "hint"),
+    [
+        ("retention.ms", "1h", "a whole number, in milliseconds", "Write 3600000 for 1h."),
+        (
+            "segment.bytes",
+            "64MB",
+            "a whole number, in bytes",
+            "Write 67108864 for 64MB: sizes are powers of 1,024, as in Spark.",
+        ),
+        ("retention.ms", "soon", "a whole number, in milliseconds", None),
+    ],
+)
+def test_a_setting_of_the_topic_with_a_unit_is_told_the_number(
+    name: str, text: str, says: str, hint: str | None
+) -> None:
+    options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
+    with pytest.raises(ConfigError) as caught:
+        parsed(**options)
+    assert caught.value.args[0] == f"option topic.config.{name} is {text!r}; allowed: {says}"
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("retention.ms", "-1"), ("vendor.tier.ms", "1h"), ("cleanup.policy", "x")]
+)
+def test_what_only_the_brokers_can_judge_is_left_to_them(name: str, text: str) -> None:
+    options = {"topic": "t", "topic.create": "true", f"topic.config.{name}": text}
+    assert parsed(**options).configs == ((name, text),)
