@@ -150,10 +150,9 @@ class Doctor:
         topic = self.intent.config.topic
         if topic is None:
             yield Finding.note(Step.TOPIC, "none is named: add --topic to look at one")
-            return
         found = judge_topics(client, self.intent, self.seconds)
         yield from found
-        if any(each.severity is Severity.ERROR for each in found):
+        if topic is None or any(each.severity is Severity.ERROR for each in found):
             return
         exists = any(each.step is Step.PERMISSIONS for each in found)
         if self.produce is Produce.RECORD:

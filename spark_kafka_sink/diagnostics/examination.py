@@ -150,7 +150,7 @@ def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
     producer = intent.config.producer
     missing = facts.code == ErrorCode.unknown_topic_or_partition
     if missing and intent.config.dry_run and facts.name not in dict(intent.config.assumed_topics):
-        return [missing_in_dry_run(facts.name)]
+        return [missing_in_dry_run(facts)]
     found = [judge_topic(facts, producer)]
     if facts.name == intent.config.topic:
         found += judge_partitions(facts, intent.config.topic_creation.partitions)
@@ -196,6 +196,7 @@ def _ask(
                 code=told.code,
                 description=told.value,
                 settings=settings.value,
+                of_dead_letters=name == intent.config.dead_letters.dead_letter_topic,
                 creation=(
                     _creation(client, name, by_sink, deadline)
                     if missing and may_be_created

@@ -44,7 +44,7 @@ class TopicFacts:
     """What was found out about one topic.
 
     `description` is there with `code` 0, `settings` where this client may see them, and `creation`
-    where the topic is not there and may be created.
+    where the topic is not there and may be created. `of_dead_letters`: it takes dead letters alone.
     """
 
     name: str
@@ -52,6 +52,12 @@ class TopicFacts:
     description: TopicDescription | None = None
     settings: Mapping[str, str | None] | None = None
     creation: Creation | None = None
+    of_dead_letters: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the topic is called in a sentence."""
+        return f"dead letter topic {self.name}" if self.of_dead_letters else f"topic {self.name}"
 
     @property
     def exists(self) -> bool:
@@ -120,15 +126,18 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
     return [Finding.warning(Step.TOPIC, error)]
 
 
-def missing_in_dry_run(name: str) -> Finding:
+def missing_in_dry_run(facts: TopicFacts) -> Finding:
     """A topic that does not exist, and is not created either."""
+    why = "without its partitions nobody knows what would go where"
+    how = "topic.create=true and topic.partitions, which a dry run goes by"
+    hint = f"correct the name, create the topic, or set {how}"
+    if facts.of_dead_letters:
+        why, hint = "the first row for it ends the run", "correct the name, or create the topic"
     error = UnknownTopicError(
-        f"topic {name} does not exist, and a dry run creates none: without its partitions nobody "
-        "knows what would go where",
-        topic=name,
+        f"{facts.title} does not exist, and a dry run creates none: {why}",
+        topic=facts.name,
         error=error_name(ErrorCode.unknown_topic_or_partition),
-        hint="correct the name, create the topic, or set topic.create=true and topic.partitions, "
-        "which a dry run goes by",
+        hint=hint,
     )
     return Finding.failure(Step.TOPIC, error)
 
@@ -155,25 +164,21 @@ def _leaders(facts: TopicFacts) -> Finding:
 def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     name, creation = facts.name, facts.creation
     absent = error_name(ErrorCode.unknown_topic_or_partition)
-    server = config.bootstrap_servers[0]
-    make = (
-        "correct the name, or create the topic: topic.create=true, or kafka-topics "
-        f"--bootstrap-server {server} --create --topic {name}"
-    )
+    make = _how_to_make(facts, config)
     why = None
     if creation is None:
         why = "kafka.allow.auto.create.topics is false"
     elif creation.auto_create is False and not creation.by_sink:
         why = "the brokers create none by themselves (auto.create.topics.enable=false)"
     if why is not None:
-        text = f"topic {name} does not exist, and {why}"
+        text = f"{facts.title} does not exist, and {why}"
         error = UnknownTopicError(text, topic=name, error=absent, hint=make)
         return Finding.failure(Step.TOPIC, error)
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
         guide = guide_of(config)
         denied = AuthorizationError(
-            f"topic {name} does not exist, and Create on it is denied to {guide.principal}",
+            f"{facts.title} does not exist, and Create on it is denied to {guide.principal}",
             topic=name,
             error=error_name(creation.code),
             hint=f"{make}, or {guide.grant(Acl(Operation.CREATE, ResourceType.TOPIC, name))}",
@@ -181,7 +186,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.failure(Step.PERMISSIONS, denied)
     if creation.code:
         refused = ConfigError(
-            f"topic {name} does not exist, and can't be created"
+            f"{facts.title} does not exist, and can't be created"
             + (f": {creation.message}" if creation.message else ""),
             topic=name,
             error=error_name(creation.code),
@@ -192,10 +197,21 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if creation.by_sink:
         return Finding.note(Step.TOPIC, f"{name} does not exist yet: the write creates it")
     if creation.auto_create is None:
-        text = f"topic {name} does not exist, and whether the brokers create it can't be seen"
+        text = f"{facts.title} does not exist, and whether the brokers create it can't be seen"
         error = UnknownTopicError(text, topic=name, error=absent, hint=make)
         return Finding.warning(Step.TOPIC, error)
     return Finding.note(Step.TOPIC, f"{name} does not exist yet: the brokers create it")
+
+
+def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
+    server, name = config.bootstrap_servers[0], facts.name
+    tool = f"kafka-topics --bootstrap-server {server} --create --topic {name}"
+    if facts.of_dead_letters:
+        return (
+            f"correct the name, or create the topic, which topic.create=true does not: {tool}. "
+            "The first row for it fails its task otherwise"
+        )
+    return f"correct the name, or create the topic: topic.create=true, or {tool}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.examination import Intent, connect
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.preflight import examine
@@ -42,6 +43,23 @@ def test_what_is_found_out_before_a_write() -> None:
         assert problems(found(servers, topic="gone")) == [(Step.TOPIC, Severity.ERROR, False)]
         letters = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "gone"}
         assert problems(found_with(servers, letters)) == [(Step.TOPIC, Severity.WARNING, False)]
+
+
+@pytest.mark.parametrize("dry_run", ["true", "false"])
+@pytest.mark.parametrize("topic", [{"topic": "t"}, {}], ids=["named", "column"])
+def test_a_dead_letter_topic_that_is_missing_is_told_as_what_it_is(
+    topic: dict[str, str], dry_run: str
+) -> None:
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "gone"}
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        named = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "dryRun": dry_run}
+        intent = Intent(config=SinkConfig.parse({**named, **letters, **topic}), has_key=True)
+        for findings in (examine(intent), list(Doctor(intent=intent).examine())):
+            (missing,) = (each for each in findings if each.severity is Severity.WARNING)
+            assert missing.text.startswith("dead letter topic gone does not exist")
+            assert "topic.create=true does not" in (missing.hint or "") or dry_run == "true"
+            assert "or set topic.create" not in (missing.hint or "")
+            assert "first row for it" in f"{missing.text}. {missing.hint}"
 
 
 @pytest.mark.parametrize("operation", ["Write", "Describe"])
