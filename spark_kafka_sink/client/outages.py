@@ -84,8 +84,8 @@ class Outages:
 class OutageLog:
     """What the log says of brokers that are away.
 
-    A bootstrap server and the broker at the same address are two: only for the latter does
-    anything wait.
+    A bootstrap server and the broker at the same address are two: for the former only what needs
+    the metadata waits.
     """
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.client.metadata import Metadata
     from spark_kafka_sink.client.topic_partition import TopicPartition
+    from spark_kafka_sink.config.model import ProducerConfig
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.context import SessionContext
@@ -59,24 +60,43 @@ class SendContext:
     def backlog(self, node_id: int, now: float) -> str:
         """How many batches wait for a broker, for how long, and until when; "" if none do.
 
-        Counted when asked for, which is rare.
+        A bootstrap server, whose id is negative, is waited for by what knows nothing of its topic
+        yet, and needs any of them. Counted when asked for, which is rare.
         """
-        cluster = self.metadata.cluster
+        cluster, config = self.metadata.cluster, self.session.config
+        if node_id < 0:
+            waiting = self._queued(lambda partition: partition.topic not in cluster.topics)
+            return _waiting(waiting, "the metadata of their topics", _first_of(config), now)
         waiting = [
             batch
             for topic_partition, batches in self.in_flight.items()
             for batch in (*batches.in_flight, *batches.retry_queue)
             if node_id in (batches.leader, cluster.leader(*topic_partition))
         ]
+        waiting += self._queued(lambda partition: cluster.leader(*partition) == node_id)
+        ends = f"delivery.timeout.ms = {config.delivery_timeout_ms}"
+        return _waiting(waiting, "it", ends, now)
+
+    def _queued(self, wanted: Callable[[TopicPartition], bool]) -> list[ProducerBatch]:
         with self.accumulator.lock:
-            for topic_partition, queue in self.accumulator.queues.items():
-                if cluster.leader(*topic_partition) == node_id:
-                    waiting.extend(queue)
-        if not waiting:
-            return ""
-        age = now - min(batch.created for batch in waiting)
-        records = sum(batch.records for batch in waiting)
-        return (
-            f"; {records:,} records in {len(waiting):,} batches wait for it, some for {age:.1f} s: "
-            f"they fail after delivery.timeout.ms = {self.session.config.delivery_timeout_ms}"
-        )
+            queues = self.accumulator.queues.items()
+            return [batch for partition, queue in queues if wanted(partition) for batch in queue]
+
+
+def _first_of(config: ProducerConfig) -> str:
+    """What ends batches whose topic does not come: the writer's patience, or their own age."""
+    if config.delivery_timeout_ms < config.max_block_ms:
+        return f"delivery.timeout.ms = {config.delivery_timeout_ms}"
+    return f"max.block.ms = {config.max_block_ms}"
+
+
+def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) -> str:
+    """`timeout`: what ends the wait, and its milliseconds."""
+    if not batches:
+        return ""
+    age = now - min(batch.created for batch in batches)
+    records = sum(batch.records for batch in batches)
+    return (
+        f"; {records:,} records in {len(batches):,} batches wait for {what}, some for {age:.1f} s: "
+        f"they fail after {timeout}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -95,6 +96,48 @@ def test_a_broker_is_told_beside_the_bootstrap_server_at_its_address(
         told = lines(log)
     assert any(line.startswith("Kafka bootstrap server 127.0.0.1:40001: no conn") for line in told)
     assert any(line.startswith(f"{BROKER}: no connection") for line in told)
+
+
+@pytest.mark.parametrize(
+    ("delivery_timeout_ms", "ends"),
+    [(120_000, "max.block.ms = 60000"), (40_000, "delivery.timeout.ms = 40000")],
+)
+def test_every_bootstrap_server_is_waited_for_by_what_needs_the_metadata(
+    log: pytest.LogCaptureFixture, delivery_timeout_ms: int, ends: str
+) -> None:
+    servers = "127.0.0.1:40000,127.0.0.1:40001"
+    with world(
+        FakeCluster(), bootstrap_servers=servers, delivery_timeout_ms=delivery_timeout_ms
+    ) as one:
+        one.cluster.stop(1)
+        one.send_batches(2, partition=None)
+        one.steps(20, 0.1)
+        told = lines(log)
+    assert {line.split(":")[0] for line in told} == {"Kafka bootstrap server 127.0.0.1"}
+    assert len(told) == 2
+    assert all(
+        "6 records in 2 batches wait for the metadata of their topics, some for 0." in line
+        and line.endswith(f"they fail after {ends}")
+        for line in told
+    )
+
+
+def test_no_bootstrap_server_is_waited_for_by_a_partition_without_a_leader(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    with world(delivery_timeout_ms=900_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.stop(1)
+        metadata = one.client.metadata
+        metadata.cluster = replace(metadata.cluster, nodes={})
+        one.send_batches(2)
+        metadata.refresh()
+        one.steps(20, 0.1)
+        told = lines(log)
+    about = [line for line in told if line.startswith("Kafka bootstrap server")]
+    assert about
+    assert not any("wait for" in line for line in about)
 
 
 def test_a_whole_cluster_that_is_away_is_no_flood(log: pytest.LogCaptureFixture) -> None:
