@@ -41,10 +41,15 @@ def register(spark: SparkSession | ConnectSession) -> None:
         spark: a session, classic or of Spark Connect, where threads need nothing.
 
     Raises:
-        ConfigError: `--py-files` has shipped the package as a wheel.
+        ConfigError: `--py-files` has shipped the package as a wheel, or the session is stopped.
         PySparkException: Spark refuses the data source.
     """
     refuse_wheel(__file__)
+    if _is_stopped(spark):
+        raise ConfigError(
+            "the Spark session is stopped",
+            hint="Make another with SparkSession.builder.getOrCreate(), and register that.",
+        )
     if isinstance(spark, SparkSession):
         spark.createDataFrame([], "value binary")  # makes the session active in this thread
     with _lock:
@@ -56,6 +61,19 @@ def register(spark: SparkSession | ConnectSession) -> None:
             if error.getCondition() != _FOUND_BY_SPARK:
                 raise
         _known.add(spark)
+
+
+def _is_stopped(spark: SparkSession | ConnectSession) -> bool:
+    """Whether `stop` was called, here or in the JVM, or the JVM has gone."""
+    if not isinstance(spark, SparkSession):
+        return spark.is_stopped
+    from py4j.protocol import Py4JNetworkError  # a client of Spark Connect may lack it
+
+    context = spark.sparkContext._jsc  # noqa: SLF001 SparkSession.builder asks the same
+    try:
+        return context is None or context.sc().isStopped()
+    except (Py4JNetworkError, OSError):
+        return True
 
 
 def refuse_wheel(path: str) -> None:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
 from spark_kafka_sink.spark.driver.registration import refuse_wheel
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
 class Session:
     """A session of Spark Connect, as far as it is asked; `refusal` is what registering raises."""
 
-    def __init__(self, refusal: str | None = None) -> None:
+    def __init__(self, refusal: str | None = None, *, is_stopped: bool = False) -> None:
         self.refusal = refusal
+        self.is_stopped = is_stopped
         self.registered: list[type] = []
 
     @property
@@ -48,6 +55,33 @@ def test_another_refusal_is_raised_each_time() -> None:
         with pytest.raises(PySparkException, match="no"):
             register(session)
     assert len(session.registered) == 2
+
+
+def classic(jvm: object) -> SparkSession:
+    """A classic session whose context has this for its JVM's."""
+    session = object.__new__(SparkSession)
+    session._sc = cast("SparkContext", SimpleNamespace(_jsc=jvm))
+    return session
+
+
+class Gone:
+    """The context of a JVM that has ended."""
+
+    def sc(self) -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+
+STOPPED_THERE = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+
+
+@pytest.mark.parametrize(
+    "session",
+    [Session(is_stopped=True), classic(None), classic(STOPPED_THERE), classic(Gone())],
+    ids=["connect", "classic", "in the JVM", "without JVM"],
+)
+def test_a_stopped_session_is_said_to_be_stopped(session: Any) -> None:
+    with pytest.raises(ConfigError, match=r"session is stopped\. Make another with SparkSession"):
+        register(session)
 
 
 def test_a_wheel_on_the_python_path_is_refused() -> None:
