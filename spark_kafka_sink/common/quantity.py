@@ -1,4 +1,4 @@
-"""Durations and sizes that somebody has given with a unit, where a plain number is wanted."""
+"""Sizes for people to read, and durations and sizes that people have given with a unit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+KB: Final = 1_000
+MB: Final = 1_000_000
 
 _TIMES: Final = {
     1: ("ms", "msec", "millis", "millisecond", "milliseconds"),
@@ -89,3 +92,12 @@ def unit_of(option: str) -> Unit | None:
     if option.endswith("bytesPerSecond"):
         return Unit.BYTES_PER_SECOND
     return Unit.BYTES if option.endswith(_SIZE_NAMES) else None
+
+
+def size_text(size: float) -> str:
+    """Bytes in B, kB (10^3) or MB (10^6), the same in every text; "12 B", "3.4 kB", "5.0 MB"."""
+    if round(size) < KB:
+        return f"{size:,.0f} B"
+    if round(size / KB, 1) < KB:
+        return f"{size / KB:,.1f} kB"
+    return f"{size / MB:,.1f} MB"

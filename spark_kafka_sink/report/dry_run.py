@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.size_text import size_text
+from spark_kafka_sink.common.quantity import size_text
 from spark_kafka_sink.report.pipeline import PipelineFacts
 
 if TYPE_CHECKING:

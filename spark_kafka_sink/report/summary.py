@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.size_text import size_text
+from spark_kafka_sink.common.quantity import size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.dry_run import dry_run_rows, dry_run_title

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.size_text import size_text
+from spark_kafka_sink.common.quantity import size_text
 from spark_kafka_sink.spark.progress.task_progress import WaitsFor
 
 if TYPE_CHECKING:
