@@ -68,6 +68,11 @@ class BrokerConnection:
         return self.is_ready and not (connection.in_flight or connection.out or connection.silent)
 
     @property
+    def is_writing(self) -> bool:
+        """The socket has yet to take bytes of a request."""
+        return bool(self.connection.out)
+
+    @property
     def cipher(self) -> str:
         """What encrypts the connection; "" for nothing."""
         return self.transport.cipher if self.transport is not None else ""

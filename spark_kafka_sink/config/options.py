@@ -136,8 +136,8 @@ _BATCHING = (
     _int(
         "max.request.size",
         1_048_576,
-        "Largest record, in bytes. If set, also the largest request of several batches, which has "
-        "4 MiB otherwise; one batch goes alone whatever its size.",
+        "Largest record, in bytes, and largest request of several batches, 4 MiB if this is not "
+        "set and enable.idempotence is true; one batch goes alone whatever its size.",
     ),
 )
 

@@ -109,10 +109,14 @@ def longest_linger(values: Values) -> int:
 def largest_request(values: Values, given: frozenset[str]) -> int:
     """Bytes of a request of several batches: max.request.size, as in Java, where it is given.
 
-    Its default is what brokers take of one batch; of a request they take more.
+    Its default is what brokers take of one batch; of a request they take more. One that takes less
+    is found out by a request that is lost with what was sent before it, which costs nothing where
+    no broker takes a batch twice: without idempotence it would be repeated, or be gone.
     """
     largest_record: int = values[MAX_REQUEST_SIZE]
-    return largest_record if MAX_REQUEST_SIZE in given else max(largest_record, LARGEST_REQUEST)
+    if MAX_REQUEST_SIZE in given or not values[IDEMPOTENCE]:
+        return largest_record
+    return max(largest_record, LARGEST_REQUEST)
 
 
 def _backoff(values: Values, given: frozenset[str]) -> Changes:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _ONE_BATCH_ONLY = 1
 """Bytes of room for a broker that is tried again: the first batch has any size, and ends it."""
 
+_SLOW = 0.1
+"""The part of request.timeout.ms that a broker owes an answer for when requests become smaller."""
+
 
 @dataclass(slots=True)
 class Drained:
@@ -97,6 +100,7 @@ class Drainer:
         self._breakers = session.breakers
         self._in_flight = context.in_flight
         self._transactions = session.transactions
+        self._slow_after = session.config.request_timeout_ms / 1000 * _SLOW
         self._known: Cluster | None = None
         self._led_by: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, as the snapshot `_known` has them."""
@@ -152,13 +156,20 @@ class Drainer:
     def _room(self, node_id: int, now: float) -> int:
         """Bytes that a request to this broker, which is ready, may have now; 0 for none."""
         in_flight = self._network.in_flight(node_id)
-        if in_flight >= self._config.max_in_flight:
-            return 0
+        if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
+            return 0  # request.timeout.ms begins here: nothing waits for the socket meanwhile
         if not self._breakers.may_send(node_id, in_flight > 0, now):
             return 0
         if self._breakers.is_probing(node_id, now):
             return _ONE_BATCH_ONLY
+        if self._is_slow(node_id, now):
+            return self._config.max_request_size
         return self._client.request_size_limit.at(now)
+
+    def _is_slow(self, node_id: int, now: float) -> bool:
+        """A broker takes its time: larger requests would be too late the sooner."""
+        since = self._network.waits_since(node_id)
+        return since is not None and now - since > self._slow_after
 
     def _unavailable_brokers(self, now: float) -> frozenset[int]:
         """Brokers that have owed an answer for partitioner.availability.timeout.ms.

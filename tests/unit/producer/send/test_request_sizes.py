@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spark_kafka_sink.client.size_limits import DOUBLED_AFTER, RequestSizeLimit
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
@@ -38,6 +40,48 @@ def test_max_request_size_limits_both_where_it_is_set() -> None:
     for size in (1_000, MIB, 16 * MIB):
         producer = config(max_request_size=size)
         assert (producer.max_request_size, producer.largest_request) == (size, size)
+
+
+@pytest.mark.parametrize(
+    "options", [{"acks": 0}, {"acks": 1}, {"retries": 0}, {"enable_idempotence": "false"}]
+)
+def test_what_may_be_lost_or_repeated_is_not_risked(options: dict[str, object]) -> None:
+    assert config(**options).largest_request == MIB
+    assert config(**options, max_request_size=2 * MIB).largest_request == 2 * MIB
+
+
+def test_a_broker_that_owes_an_answer_for_long_gets_smaller_requests() -> None:
+    cluster = FakeCluster(topics={"t": PARTITIONS})
+    with world(cluster, batch_size=900 * KIB, request_timeout_ms=30_000) as one:
+        send_to_all(one, 1_000)
+        one.finish()
+        for owed, largest in ((2.9, 4 * MIB), (3.1, MIB)):
+            cluster.faults.append(Fault(hold=True))
+            one.send([b"."], 0)
+            one.run(lambda: one.client.network.in_flight(1) == 1)
+            one.clock.advance(owed)
+            send_to_all(one, 900 * KIB)
+            one.steps(20, tick=0.001)
+            assert largest - MIB < max(sizes(one)) <= largest
+            cluster.release()
+            one.finish()
+        one.check_accounts()
+
+
+def test_the_time_of_a_request_begins_when_the_socket_takes_it() -> None:
+    """Five of them would be too late together, and none of them is alone."""
+    with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.room[1] = 0
+        one.send_batches(5)
+        state = one.session._accumulator.state
+        while state.incomplete:
+            assert one.client.network.in_flight(1) <= 2
+            one.cluster.room[1] += 100  # 2 KB a second, of batches of nearly 1 KB
+            one.step(0.05)
+        assert one.report().retries == 0
+        one.check_accounts()
 
 
 def test_a_broker_that_closes_the_connection_gets_smaller_requests() -> None:
