@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -24,6 +24,9 @@ from spark_kafka_sink.protocol.produce.response_reader import (
 )
 from spark_kafka_sink.protocol.produce.response_writer import plain_produce_response
 from spark_kafka_sink.protocol.versions import ApiKey, response_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INT64 = st.integers(-1, 2**63 - 1)
 TIMES = st.none() | st.integers(0, 2**41).map(
@@ -155,3 +158,47 @@ def test_what_says_more_is_left_to_the_schema(more: dict[str, Any]) -> None:
     asked = {"responses": [plain], "node_endpoints": [endpoint]}
     assert plain_produce_response(10, asked) is None
     assert plain_produce_response(10, {"responses": [plain]}) is not None
+
+
+def outcome(read: Callable[[memoryview], ProduceResponse], frame: bytes) -> object:
+    """What is read, or that the frame is broken."""
+    try:
+        return read(memoryview(frame))
+    except ProtocolError:
+        return ProtocolError
+
+
+@pytest.mark.parametrize("version", [3, 5, 8, 9, 13])
+def test_what_is_not_plain_is_what_the_codec_says_it_is(version: int) -> None:
+    """Every byte of an answer is replaced, so that each length, mark and time is wrong once."""
+    time = datetime.fromtimestamp(1_700_000_000, UTC)
+    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": time}
+    topics = [
+        {"name": name, "topic_id": UUID(int=5 + number), "partition_responses": [one]}
+        for number, name in enumerate(("t", "u"))
+    ]
+    kind = response_type(ApiKey.PRODUCE, version)
+    frame = bytes(frame_of(kind, {"responses": topics}))
+    broken = 0
+    for at in range(4, len(frame)):
+        for value in (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF):
+            other = frame[:at] + bytes([value]) + frame[at + 1 :]
+            expected = outcome(lambda view: from_message(read_response(kind, view)[1]), other)
+            assert outcome(produce_response_reader(version), other) == expected, (at, value)
+            broken += expected is ProtocolError
+    assert broken
+
+
+@pytest.mark.parametrize(("time_ms", "is_read"), [(253_402_300_799_999, True), (-2, False)])
+def test_times_end_with_the_year_9999(time_ms: int, is_read: bool) -> None:
+    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
+    topic = {"name": "t", "partition_responses": [one]}
+    frame = bytes(frame_of(response_type(ApiKey.PRODUCE, 8), {"responses": [topic]}))
+    never = (7).to_bytes(8, "big") + b"\xff" * 8
+    assert frame.count(never) == 1
+    for given_ms, reads in ((time_ms, is_read), (253_402_300_800_000, False)):
+        other = frame.replace(never, never[:8] + given_ms.to_bytes(8, "big", signed=True))
+        found = outcome(produce_response_reader(8), other)
+        assert isinstance(found, ProduceResponse) == reads
+        if isinstance(found, ProduceResponse):
+            assert found.partitions["t", 1].append_time == given_ms

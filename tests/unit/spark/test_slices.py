@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.spark.bytes_column import MOST_ROWS, slices
+from spark_kafka_sink.spark.bytes_column import LARGEST_SLICE, MOST_ROWS, slices
 from spark_kafka_sink.spark.columns import MOST_GATHERED, gather, read_chunks
 from spark_kafka_sink.spark.contract import Contract
 
@@ -170,3 +170,12 @@ def test_a_slow_batch_waits_for_no_other() -> None:
 
     found = [each.num_rows for each in gather(source(), lambda: 16_384, lambda: now[0])]
     assert found == [1_500, 500, 1_000]
+
+
+@pytest.mark.parametrize(("more", "count"), [(0, 1), (1, 2)])
+def test_a_slice_may_be_as_large_as_the_largest(more: int, count: int) -> None:
+    offsets = 2 * 4  # as Arrow counts them
+    value = b"." * (LARGEST_SLICE - offsets - 1 + more)
+    batch = pa.RecordBatch.from_arrays([pa.array([value, b"."], pa.binary())], ["value"])
+    assert batch.nbytes == LARGEST_SLICE + more
+    assert len(list(slices(batch, [0]))) == count

@@ -192,6 +192,16 @@ def test_up_to_half_of_the_buffer_batches_stay_open_and_then_a_quarter(
     assert len(bench.accumulator.open_batches()) == left
 
 
+def test_what_is_closed_beside_half_of_the_buffer_closes_nothing(bench: Bench) -> None:
+    bench.put({10: 1_000})
+    closed = bench.queued()
+    for partition in range(10):
+        bench.put({partition: 500})
+    bench.accumulator.close_due(1.0)
+    assert bench.memory.used == 6_000
+    assert bench.queued() == closed
+
+
 def test_where_closed_batches_take_the_buffer_the_open_ones_stay(bench: Bench) -> None:
     for partition in range(4):
         bench.put({partition: 1_000})
