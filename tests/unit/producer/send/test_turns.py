@@ -49,10 +49,25 @@ def test_what_finds_no_room_in_a_request_is_overtaken_by_nothing_smaller() -> No
     assert places == [[("t", 0)], [("t", 1)], [("t", 2)]]
 
 
+def test_what_found_no_room_goes_with_the_next_request_of_the_same_turn() -> None:
+    cluster = FakeCluster(topics={"other": 1, "t": 1})
+    with world(cluster, max_request_size=1_000) as one:
+        for _ in range(2):  # a partition's first batch goes alone
+            one.finish()
+            one.send_batches(1, 0, "other")
+            one.send_batches(1, None)
+        one.step()
+        assert one.client.network.in_flight(1) == 2
+        one.finish()
+
+
 def test_a_request_that_is_closed_takes_nothing_more() -> None:
     drained = Drained({1: 1_000, 2: 1_000}, 0.0)
     place = TopicPartition("t", 0)
-    assert drained.fits(place, 1, 900)
+    assert drained.fits(place, 1, 1_001)  # the first may have any size
+    drained.requests[1] = []
+    assert drained.fits(place, 1, 1_000)
+    assert not drained.fits(place, 1, 1_001)
     assert not drained.is_full({1}, 900)
     drained.close(1)
     assert not drained.fits(place, 1)
