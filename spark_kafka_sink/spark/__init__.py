@@ -8,6 +8,7 @@ deliveryGuarantee=exactly-once.
 """
 
 from spark_kafka_sink.common.pyspark_release import missing, refuse_older
+from spark_kafka_sink.spark.reports.log_lines import install as _show_origin
 
 try:
     from pyspark import __version__ as _version
@@ -16,3 +17,4 @@ except ModuleNotFoundError as _error:
         raise
     raise missing() from None
 refuse_older(_version)
+_show_origin()

@@ -1,0 +1,63 @@
+"""The sink's lines where nobody has set up logging."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+WARN = (
+    "import logging, spark_kafka_sink.spark as s\n"
+    "log = logging.getLogger('spark_kafka_sink.config.names')\n"
+    "{}\n"
+    "log.warning('Option %s is unknown', 'x')\n"
+    "log.info('not shown')\n"
+)
+MINE = (
+    "log.addHandler(logging.StreamHandler())\n"
+    "log.handlers[0].setFormatter(logging.Formatter('mine %(message)s'))"
+)
+
+
+def printed(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stderr
+
+
+def test_a_line_says_when_how_bad_and_from_whom() -> None:
+    line = (
+        r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN spark_kafka_sink\.config\.names: Option x is unknown"
+    )
+    assert re.fullmatch(line + "\n", printed(WARN.format("")))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "logging.basicConfig(format='mine %(message)s')",
+        MINE,
+    ],
+    ids=["root", "one logger"],
+)
+def test_logging_that_is_set_up_is_left_alone(own: str) -> None:
+    assert printed(WARN.format(own)) == "mine Option x is unknown\n"
+
+
+def test_a_logger_that_is_cut_off_stays_silent() -> None:
+    own = "log.propagate = False; log.addHandler(logging.NullHandler())"
+    assert printed(WARN.format(own)) == ""
+
+
+def test_lines_of_debug_are_printed_once() -> None:
+    code = (
+        "import spark_kafka_sink.spark\n"
+        "from spark_kafka_sink.common.debug_log import Context, Debug\n"
+        "Debug([Context.MSG]).msg('send', partition='t-0')\n"
+    )
+    (line,) = printed(code).splitlines()
+    event = r"DEBUG spark_kafka_sink\.debug\.msg: send partition=t-0"
+    assert re.fullmatch(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d\.\d{{3}} {event}", line)
