@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
+
+_PACKAGE: Final = "spark-kafka-sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +76,36 @@ def import_extra(extra: str, module: str, user: str) -> Any:
 def _missing(extra: str, user: str, libraries: str) -> ConfigError:
     return ConfigError(
         f"{user} needs a library that is not installed: {libraries}",
-        hint=f"Install it on {EXTRAS[extra].place}: pip install 'spark-kafka-sink[{extra}]'.",
+        hint=f"Install it on {EXTRAS[extra].place}: {install_command(extra)}.",
     )
+
+
+def install_command(extra: str) -> str:
+    """How to install the package with an extra, from where it was installed from.
+
+    By pip's record of that (``direct_url.json``, PEP 610): a folder or a wheel that is still there
+    by its path, a wheel that is not by its name; an index, and what pip has not installed, by the
+    package's name.
+    """
+    import json  # none of these where nothing is missing: workers import this module
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    named = f"pip install '{_PACKAGE}[{extra}]'"
+    try:
+        told = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return f"{named} (docs/install.md)"
+    url = urlsplit(told.get("url", ""))
+    if url.scheme != "file":
+        return named
+    path, option = (
+        Path(unquote(url.path)),
+        "-e " if told.get("dir_info", {}).get("editable") else "",
+    )
+    if not path.exists() and path.suffix != ".whl":
+        return f"{named} (docs/install.md)"
+    place = path if path.exists() else path.name
+    return f"pip install {option}{shlex.quote(f'{place}[{extra}]')}"

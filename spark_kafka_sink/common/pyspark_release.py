@@ -14,10 +14,12 @@ OLDEST: Final = (4, 1)
 
 def missing() -> ModuleNotFoundError:
     """What is raised where there is none."""
+    from spark_kafka_sink.common.extras import install_command  # seldom needed
+
     return ModuleNotFoundError(
         "this part of spark_kafka_sink needs PySpark, which this Python does not find: "
-        "pip install 'spark-kafka-sink[spark]', or start it by the spark-submit or the pyspark of "
-        "the Spark that you have",
+        f"{install_command('spark')}, or start it by the spark-submit or the pyspark of the Spark "
+        "that you have",
         name="pyspark",
     )
 

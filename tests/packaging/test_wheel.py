@@ -132,15 +132,15 @@ def test_what_it_says_of_itself(wheel: Path) -> None:
     assert {"spark", "cli"} < set(said.get_all("Provides-Extra", []))
 
 
-def test_without_spark(environment: Environment) -> None:
-    assert "pip install 'spark-kafka-sink[spark]'" in environment.run("python", "-c", NO_SPARK)
+def test_without_spark(wheel: Path, environment: Environment) -> None:
+    assert f"pip install '{wheel}[spark]'" in environment.run("python", "-c", NO_SPARK)
 
 
 def test_the_command_line_and_its_extra(wheel: Path, environment: Environment) -> None:
     kafkaprod = str(environment.bin / "kafkaprod")
     done = subprocess.run([kafkaprod], capture_output=True, text=True, check=False, env=bare())
     assert done.returncode == 1
-    assert "pip install 'spark-kafka-sink[cli]'" in done.stderr
+    assert f"pip install '{wheel}[cli]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     environment.link(required(wheel, "cli"))
     assert "doctor" in environment.run("kafkaprod", "--help")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ def _prepare(location: RedisLocation) -> tuple[Any, Any]:
     except ImportError as error:
         raise ConfigError(
             "the storage in Redis needs the Python package redis",
-            hint="Install it with: pip install 'spark-kafka-sink[redis]'.",
+            hint=f"Install it with: {install_command('redis')}.",
         ) from error
     seconds = location.timeout_ms / 1000
     settings = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
+from spark_kafka_sink.common.extras import install_command
 
 _UNSIGNED: Final = "none"
 _SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
@@ -84,7 +85,7 @@ class JwksValidator:
             from joserfc.jwt import JWTClaimsRegistry, decode
         except ImportError as error:
             raise ConfigError(
-                "a JwksValidator needs joserfc", hint="pip install 'spark-kafka-sink[oauth]'"
+                "a JwksValidator needs joserfc", hint=install_command("oauth")
             ) from error
         keys = self.keys() if callable(self.keys) else self.keys
         wanted = {"iss": self.issuer, "aud": self.audience}

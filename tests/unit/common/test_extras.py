@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,7 +13,7 @@ import pytest
 
 from spark_kafka_sink.cli.entry import run
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.extras import EXTRAS, import_extra, require_extra
+from spark_kafka_sink.common.extras import EXTRAS, import_extra, install_command, require_extra
 from spark_kafka_sink.common.pyspark_release import refuse_older
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 
@@ -70,7 +72,7 @@ def test_without_pyspark_there_is_a_sentence(imported: str) -> None:
     code = f"try:\n    from {imported}\nexcept ImportError as error:\n    print(error)"
     told = run_without_extras(code)
     assert "needs PySpark, which this Python does not find" in told
-    assert "pip install 'spark-kafka-sink[spark]'" in told
+    assert install_command("spark") in told
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.10.1", "5.0.0.dev1", "unknown"])
@@ -92,13 +94,13 @@ def test_the_command_line_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) ->
     assert told.startswith(
         "kafkaprod: the command line needs a library that is not installed: typer"
     )
-    assert "pip install 'spark-kafka-sink[cli]'" in told
+    assert install_command("cli") in told
 
 
 def test_pandas_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(
-        ConfigError, match=r"to_pandas\(\) needs .*: pandas.* 'spark-kafka-sink\[plots\]'"
+        ConfigError, match=rf"to_pandas\(\) needs .*: pandas.*{re.escape(install_command('plots'))}"
     ):
         DeliveryReport().to_pandas()
 
@@ -111,3 +113,38 @@ def test_only_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_module_of_an_extra() -> None:
     assert import_extra("plots", "matplotlib.figure", "the test").Figure
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'spark-kafka-sink[cli]'"),
+        ({"url": "https://x.test/a.whl"}, "pip install 'spark-kafka-sink[cli]'"),
+        (
+            {"url": "file:///gone/checkout", "dir_info": {}},
+            "pip install 'spark-kafka-sink[cli]' (docs/install.md)",
+        ),
+        ({"url": "file:///gone/s-0.1.0.whl"}, "pip install 's-0.1.0.whl[cli]'"),
+        ({"url": "file://{here}/a%20folder", "dir_info": {}}, "pip install '{here}/a folder[cli]'"),
+        (
+            {"url": "file://{here}/a%20folder", "dir_info": {"editable": True}},
+            "pip install -e '{here}/a folder[cli]'",
+        ),
+    ],
+    ids=["index", "web", "folder gone", "wheel gone", "folder", "editable"],
+)
+def test_an_extra_is_installed_from_where_the_package_came_from(
+    origin: dict[str, object] | None,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "a folder").mkdir()
+    told = tmp_path / "spark_kafka_sink-0.1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Name: spark-kafka-sink\nVersion: 0.1.0\n")
+    if origin is not None:
+        record = json.dumps(origin).replace("{here}", str(tmp_path))
+        (told / "direct_url.json").write_text(record)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert install_command("cli") == command.replace("{here}", str(tmp_path))

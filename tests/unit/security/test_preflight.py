@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import install_command
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.security.preflight import StreamPreflight, check_security
 from tests.support.certificates import CertificateAuthority
@@ -93,7 +94,7 @@ def test_a_library_that_is_missing_is_named(
     file.write_text(jaas)
     told = failure("SASL_PLAINTEXT", options)
     assert "kafka.sasl.mechanism needs a library" in told
-    assert f"pip install 'spark-kafka-sink[{extra}]'" in told
+    assert install_command(extra) in told
 
 
 def settings(store: Path) -> SecurityConfig:

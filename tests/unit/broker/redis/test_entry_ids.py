@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -13,6 +14,7 @@ from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.redis.entry_ids import EntryIds
 from spark_kafka_sink.broker.redis.location import RedisLocation
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import install_command
 
 QUICK = settings(max_examples=200, deadline=None, database=None)
 BITS = st.integers(1, 20)
@@ -110,5 +112,5 @@ def test_a_folder_and_a_redis_are_too_much() -> None:
 
 def test_without_redis_py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ConfigError, match=r"spark-kafka-sink\[redis\]"):
+    with pytest.raises(ConfigError, match=re.escape(install_command("redis"))):
         EmbeddedBroker(storage="redis://127.0.0.1").start()

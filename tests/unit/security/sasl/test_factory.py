@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.extras import install_command
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.model import (
     JaasLogin,
@@ -31,7 +33,7 @@ def test_a_missing_library_names_the_extra(
     mechanism: Mechanism, login: Any, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ConfigError, match=rf"pip install 'spark-kafka-sink\[{extra}\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_command(extra))):
         exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
 
 
