@@ -1,4 +1,4 @@
-"""Sizes for people to read, and durations and sizes that people have given with a unit."""
+"""Sizes and counts for people to read; durations and sizes that people have given with a unit."""
 
 from __future__ import annotations
 
@@ -101,3 +101,12 @@ def size_text(size: float) -> str:
     if round(size / KB, 1) < KB:
         return f"{size / KB:,.1f} kB"
     return f"{size / MB:,.1f} MB"
+
+
+def plural(count: float, one: str, many: str = "") -> str:
+    """A count and what it counts: "1 retry", "2,000 retries".
+
+    A count that is no whole number is rounded. `many` is `one` with an s, unless it is given.
+    """
+    text = f"{count:,.0f}"
+    return f"{text} {one if text == '1' else many or one + 's'}"

@@ -8,25 +8,34 @@ partitions, and so on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS, PipelineFacts
+from spark_kafka_sink.common.quantity import plural
+from spark_kafka_sink.report.advice.advice import MB, WORTHWHILE, Advice, Direction
+from spark_kafka_sink.report.advice.arrow_batches import (
+    measured_arrow_batches,
+    short_arrow_batches,
+    unbounded_arrow_batches,
+)
+from spark_kafka_sink.report.pipeline import PipelineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
-MB = 1_000_000
+__all__ = ["Advice", "advise"]
+
 FEW_BATCHES = 20
 """Fewer batches than this say nothing about a setting."""
-WORTHWHILE = 0.05
-"""A share of the time below which nothing is advised."""
 SMALL_BATCH = 32 * 1024
 SMALL_LIMIT = 128 * 1024
+TINY_LIMIT = 4 * 1024
+SMALL_BUFFER = 2 * SMALL_LIMIT
+SHORT_LINGER_MS = 5
+"""Kafka's default: a shorter time is somebody's choice."""
+MANY_FULL = 0.8
 LONGEST_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
@@ -37,39 +46,6 @@ QUICK = 10.0
 """Nanoseconds of CPU a byte, 100 MB/s, that a codec may cost to be advised."""
 MUCH = 1.1
 """Times the bytes that are not worth another codec."""
-UNMEASURED = 2**31 - 1
-"""The value of Spark's maxBytesPerBatch with which it does not measure its batches."""
-SAFE_ARROW_BATCH = 64 * 1024 * 1024
-"""Spark's own bound, in bytes."""
-MEASURING = 0.09e-6
-"""JVM seconds a row: 0.27 us instead of 0.18, 100-byte rows on Spark 4.1 and 4.3."""
-SHORT_ARROW_BATCH = 1_000
-"""Rows of an Arrow batch above which its own cost is too small to tell."""
-HANDING_OVER = 40e-6
-"""CPU seconds that a batch costs the worker by itself: rows of 100 bytes need 0.5 us each in
-batches of 10,000 and 0.9 in batches of 100."""
-
-
-class Direction(StrEnum):
-    """What to do with a setting."""
-
-    RAISE = "raise"
-    LOWER = "lower"
-    CHECK = "check"
-    SET = "set"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """One piece of advice; `figure` is what it rests on, `sentence` what to make of it."""
-
-    setting: str
-    direction: Direction
-    figure: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
 
 
 def advise(report: DeliveryCounters) -> list[Advice]:
@@ -93,15 +69,41 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
 
 
 def _retries(facts: PipelineFacts) -> Advice | None:
+    """Where partitions are new, and their leaders are not ready, no broker is ill."""
     retries = facts.report.retries
     if retries < 3 or retries < 0.05 * facts.batches:
         return None
+    if _are_new(facts):
+        return _new_partitions(facts)
     name, times = max(facts.report.errors, key=lambda pair: pair[1], default=("an error", 0))
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
-        figure=f"{retries:,} retries for {facts.batches:,} batches, {name} {times:,} times",
+        figure=f"{_retried(facts)}, {name} {plural(times, 'time')}",
         sentence="many batches went out more than once",
+    )
+
+
+def _retried(facts: PipelineFacts) -> str:
+    retries, batches = facts.report.retries, facts.batches
+    return f"{plural(retries, 'retry', 'retries')} for {plural(batches, 'batch', 'batches')}"
+
+
+def _are_new(facts: PipelineFacts) -> bool:
+    """Most partitions were empty, and their missing leaders are why most batches went again."""
+    most = facts.new_partitions > len(facts.report.partitions) / 2
+    return most and facts.without_leader >= max(3, 0.8 * facts.report.retries)
+
+
+def _new_partitions(facts: PipelineFacts) -> Advice:
+    return Advice(
+        setting="when the topics are made",
+        direction=Direction.CHECK,
+        figure=f"{_retried(facts)}, {plural(facts.without_leader, 'time')} for a leader that was "
+        f"not ready; {facts.new_partitions:,} of "
+        f"{plural(len(facts.report.partitions), 'partition')} began at offset 0",
+        sentence="the brokers were still making these partitions, and nothing is wrong with them; "
+        "topics that are made a while before the write spare it the waiting",
     )
 
 
@@ -142,7 +144,7 @@ def _codec(facts: PipelineFacts) -> Advice | None:
         setting=f"kafka.compression.type={best.codec}",
         direction=Direction.SET,
         figure=f"{best.codec} makes {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to 1, of "
-        f"{now.batches:,} batches that were tried",
+        f"{plural(now.batches, 'batch that was tried', 'batches that were tried')}",
         sentence=effect,
     )
 
@@ -154,28 +156,30 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
         return None
     in_flight = facts.number("max.in.flight.requests.per.connection")
-    leaders = f"{facts.leaders} broker" + "s" * (facts.leaders != 1)
     return Advice(
         setting="batch.size" if in_flight >= 5 else "max.in.flight.requests.per.connection",
         direction=Direction.RAISE,
-        figure=f"{in_flight} requests of {facts.request:,.0f} bytes to {leaders} in "
-        f"{facts.quick_round_trip * 1000:,.1f} ms make at most {facts.ceiling / MB:,.2f} MB/s, "
-        f"and a task sent {facts.rate / MB:,.2f}",
+        figure=f"{plural(in_flight, 'request')} of {plural(facts.request, 'byte')} to "
+        f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms make "
+        f"at most {facts.ceiling / MB:,.2f} MB/s, and a task sent {facts.rate / MB:,.2f}",
         sentence="broker-bound: the round trip is the limit, and more must go with each one",
     )
 
 
 def _small_batches(facts: PipelineFacts) -> Advice | None:
-    """Batches are full too soon."""
+    """Batches are full too soon; of a few KiB also those that the next row has no room in."""
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
     if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT:
         return None
-    if full < 0.8 * facts.metrics.closed:
+    as_good_as_full = limit <= TINY_LIMIT and facts.batch > limit / 2
+    if full < MANY_FULL * facts.metrics.closed and not as_good_as_full:
         return None
     return Advice(
         setting="batch.size",
         direction=Direction.RAISE,
-        figure=f"{full:,} of {facts.metrics.closed:,} batches were full at {limit:,} bytes",
+        figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} full at "
+        f"{plural(limit, 'byte')}, "
+        f"{facts.batch:,.0f} bytes in each",
         sentence="the data comes faster than such batches hold; fewer, larger ones cost less",
     )
 
@@ -184,6 +188,13 @@ def _linger(facts: PipelineFacts) -> Advice | None:
     """Rate x linger is far below batch.size: time runs out before batches are full."""
     limit, linger = facts.number("batch.size"), facts.number("linger.ms")
     lingered = facts.metrics.closed_linger
+    if _next_is_linger(facts):
+        return Advice(
+            setting="linger.ms",
+            direction=Direction.RAISE,
+            figure=f"{plural(facts.lingered_bytes, 'byte')} came to a partition in {linger} ms",
+            sentence="larger batches would leave almost empty after so short a time",
+        )
     if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
         return None
     if facts.batch > min(limit / 2, SMALL_BATCH):
@@ -194,23 +205,39 @@ def _linger(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="linger.ms",
         direction=Direction.RAISE,
-        figure=f"{lingered:,} of {facts.metrics.closed:,} batches left after {linger} ms with "
-        f"{facts.batch:,.0f} of {limit:,} bytes",
+        figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} left after "
+        f"{linger} ms with {facts.batch:,.0f} of {plural(limit, 'byte')}",
         sentence=f"batches leave almost empty; about {wanted:,.0f} ms would fill them better",
     )
 
 
+def _next_is_linger(facts: PipelineFacts) -> bool:
+    """Batches are to be larger, which so short a linger.ms does not allow."""
+    is_short = facts.number("linger.ms") < SHORT_LINGER_MS
+    return is_short and facts.lingered_bytes < SMALL_BATCH and _small_batches(facts) is not None
+
+
 def _buffer(facts: PipelineFacts) -> Advice | None:
-    """Open batches of all partitions do not fit into the buffer together."""
+    """Open batches of all partitions do not fit into the buffer together, or next to nothing."""
     memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
     partitions, early = len(facts.report.partitions), facts.metrics.closed_memory
+    if memory < SMALL_BUFFER and facts.blocked >= 0.2:
+        return Advice(
+            setting="buffer.memory",
+            direction=Direction.RAISE,
+            figure=f"write() waited for room {facts.blocked:.0%} of the time, "
+            f"{plural(facts.metrics.buffer_waits, 'time')}; buffer.memory is {memory:,}",
+            sentence="so few bytes are under way that each round trip is waited for; Kafka's "
+            "default is 33,554,432",
+        )
     if batch * partitions <= memory or not (early or facts.metrics.buffer_waits):
         return None
     return Advice(
         setting="buffer.memory",
         direction=Direction.RAISE,
-        figure=f"{partitions:,} partitions x batch.size {batch:,} = {batch * partitions:,} bytes, "
-        f"buffer.memory is {memory:,}; {early:,} batches were closed early for room",
+        figure=f"{plural(partitions, 'partition')} x batch.size {batch:,} = "
+        f"{batch * partitions:,} bytes, buffer.memory is {memory:,}; "
+        f"{plural(early, 'batch', 'batches')} closed early for room",
         sentence="not every partition can have a full batch; raise it, or lower batch.size",
     )
 
@@ -223,7 +250,8 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
         setting="buffer.memory",
         direction=Direction.CHECK,
         figure=f"write() waited for room {facts.blocked:.0%} of the time, "
-        f"{facts.metrics.buffer_waits:,} times; a request took {facts.round_trip * 1000:,.1f} ms",
+        f"{plural(facts.metrics.buffer_waits, 'time')}; a request took "
+        f"{facts.round_trip * 1000:,.1f} ms",
         sentence="what comes after the buffer is the limit, not Spark; "
         "a larger buffer helps only against bursts",
     )
@@ -236,7 +264,7 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.compressing >= 0.6 or facts.throttled >= WORTHWHILE:
         return None
-    if _ceiling(facts) is not None or _small_batches(facts) is not None:
+    if _ceiling(facts) is not None or _small_batches(facts) is not None or _are_new(facts):
         return None
     return Advice(
         setting="the brokers",
@@ -271,7 +299,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the number of tasks",
         direction=Direction.LOWER,
-        figure=f"{tasks:,} tasks with {size:,.0f} bytes and {seconds * 1000:,.0f} ms each",
+        figure=f"{tasks:,} tasks with {plural(size, 'byte')} and {seconds * 1000:,.0f} ms each",
         sentence="each task costs more than writing its data; coalesce() before the write, unless "
         "it takes that many to make the rows",
     )
@@ -284,61 +312,14 @@ def _splits(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="batch.size",
         direction=Direction.LOWER,
-        figure=f"{splits:,} batches were refused for their size, {facts.batches:,} were taken",
+        figure=f"refused for their size: {plural(splits, 'batch', 'batches')}; "
+        f"taken: {facts.batches:,}",
         sentence="it is above what the topic takes (max.message.bytes), so data is sent twice",
     )
 
 
-def _unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Nothing but their number bounds the rows that Spark gathers, and they are large."""
-    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch <= SAFE_ARROW_BATCH:
-        return None
-    return Advice(
-        setting=ARROW_BYTES,
-        direction=Direction.LOWER,
-        figure=f"{facts.arrow_rows:,.0f} rows of {facts.row:,.0f} bytes make a batch of "
-        f"{facts.arrow_batch / MB:,.0f} MB, which Spark holds twice while it grows",
-        sentence="such rows can end an executor's JVM; 4m, as in conf/spark-defaults.conf, "
-        "bounds the batch",
-    )
-
-
-def _measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Small rows, many a second: what Spark spends on measuring its batch shows."""
-    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
-        return None
-    share = facts.share(facts.report.records * MEASURING)
-    if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
-        return None
-    return Advice(
-        setting=ARROW_BYTES,
-        direction=Direction.RAISE,
-        figure=f"rows of {facts.row:,.0f} bytes, {facts.report.records / facts.busy:,.0f} a second "
-        f"in a task, each measured: about {share:.0%} of the time",
-        sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
-        "its batch after every row; only for rows as small as these",
-    )
-
-
-def _short_arrow_batches(facts: PipelineFacts) -> Advice | None:
-    """Spark hands over a few rows at a time, and each batch costs the worker some Python."""
-    rows = facts.number(ARROW_RECORDS)
-    if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
-        return None
-    batches = facts.report.records / rows
-    share = facts.share(batches * HANDING_OVER)
-    if share < WORTHWHILE:
-        return None
-    return Advice(
-        setting=ARROW_RECORDS,
-        direction=Direction.RAISE,
-        figure=f"{batches:,.0f} Arrow batches of {rows:,} rows, about {share:.0%} of the time",
-        sentence="10,000, Spark's default and in conf/spark-defaults.conf, costs less a row",
-    )
-
-
 _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
-    _unbounded_arrow_batches,
+    unbounded_arrow_batches,
     _throttling,
     _retries,
     _splits,
@@ -351,18 +332,18 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _skew,
     _tiny_tasks,
     _blocked,
-    _measured_arrow_batches,
-    _short_arrow_batches,
+    measured_arrow_batches,
+    short_arrow_batches,
 )
 
 _DRY_RUN_RULES = (
-    _unbounded_arrow_batches,
+    unbounded_arrow_batches,
     _codec,
     _small_batches,
     _linger,
     _skew,
     _tiny_tasks,
-    _measured_arrow_batches,
-    _short_arrow_batches,
+    measured_arrow_batches,
+    short_arrow_batches,
 )
 """Those that rest on nothing that brokers have answered."""

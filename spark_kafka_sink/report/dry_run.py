@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quantity import size_text
+from spark_kafka_sink.common.quantity import plural, size_text
 from spark_kafka_sink.report.pipeline import PipelineFacts
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _batches(report: DeliveryCounters) -> str:
     )
     closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
     records = report.as_intended / report.batches
-    return f"mean {size_text(facts.batch)}{fill}, {records:,.0f} records; closed {closed}"
+    return f"mean {size_text(facts.batch)}{fill}, {plural(records, 'record')}; closed {closed}"
 
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quantity import size_text
+from spark_kafka_sink.common.quantity import plural, size_text
 from spark_kafka_sink.report.dry_run import PARTITION_COLUMNS, partition_rows
 from spark_kafka_sink.report.summary import summary_rows, title
 
@@ -48,9 +48,9 @@ def _partitions(report: DeliveryCounters) -> str:
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(map(_cells, rows))
     more = len(parts) - PARTITIONS_SHOWN
-    rest = f"<p>and {more:,} more partitions</p>" if more > 0 else ""
+    rest = f"<p>and {plural(more, 'more partition')}</p>" if more > 0 else ""
     return (
-        f"<details><summary>{len(parts):,} partitions</summary>"
+        f"<details><summary>{plural(len(parts), 'partition')}</summary>"
         f"<table><tr>{head}</tr>{body}</table>{rest}</details>"
     )
 

@@ -16,6 +16,12 @@ MICROS = 1_000_000
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """How Spark cuts the batches that it hands over: in a report of a Spark task, as plain numbers."""
+_WITHOUT_LEADER = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+)
+"""What brokers say of a partition that they are still making."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,23 @@ class PipelineFacts:
     def row(self) -> float:
         """A row's bytes in Kafka, uncompressed."""
         return self.report.bytes_uncompressed / max(1, self.report.records)
+
+    @property
+    def new_partitions(self) -> int:
+        """Partitions that got their first records ever, or since they were emptied."""
+        return sum(part.first_offset == 0 for part in self.report.partitions)
+
+    @property
+    def without_leader(self) -> int:
+        """Errors of brokers that do not lead the partition, or do not know it."""
+        errors = dict(self.report.errors)
+        return sum(errors.get(name, 0) for name in _WITHOUT_LEADER)
+
+    @property
+    def lingered_bytes(self) -> float:
+        """What comes to a partition's batch of one task within linger.ms."""
+        rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
+        return rate / max(1, len(self.report.partitions)) * self.number("linger.ms") / 1000
 
     @property
     def arrow_rows(self) -> float:

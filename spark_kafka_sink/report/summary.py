@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.quantity import size_text
+from spark_kafka_sink.common.quantity import plural, size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.dry_run import dry_run_rows, dry_run_title
@@ -44,7 +44,7 @@ def summary_line(report: DeliveryCounters) -> str:
     """The same in one line: what became of the rows, how large, how fast, and what went wrong."""
     parts = [_statuses(report), *_poison_sums(report), _size(report), _time(report, None)]
     counts = ((report.retries, "retry", "retries"), (report.splits, "split batch", "split batches"))
-    parts += [_plural(count, *words) for count, *words in counts if count]
+    parts += [plural(count, *words) for count, *words in counts if count]
     if report.throttle_ms:
         parts.append(f"throttled {report.throttle_ms:,} ms")
     return "; ".join(parts)
@@ -92,7 +92,7 @@ def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _poison_sums(report: DeliveryCounters) -> list[str]:
-    letters = [_plural(report.dead_lettered, "dead letter")] if report.dead_lettered else []
+    letters = [plural(report.dead_lettered, "dead letter")] if report.dead_lettered else []
     return letters + ([f"{report.dropped:,} dropped"] if report.dropped else [])
 
 
@@ -112,12 +112,10 @@ def _statuses(report: DeliveryCounters) -> str:
 
 def _poison(report: DeliveryCounters) -> list[tuple[str, str]]:
     """One line a reason; there are a handful of reasons."""
+    letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [
-        (
-            "poison rows",
-            f"{count.reason}: {count.dead_lettered:,} dead letters, {count.dropped:,} dropped",
-        )
-        for count in report.poison
+        ("poison rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
+        for count, text in zip(report.poison, letters, strict=True)
     ]
 
 
@@ -132,8 +130,8 @@ def _spread(report: DeliveryCounters) -> str:
     topics = {part.topic for part in report.partitions}
     batches = sum(part.batches for part in report.partitions)
     return (
-        f"{_plural(len(topics), 'topic')}, {_partitions(report, report.partitions)}, "
-        f"{_plural(batches, 'batch', 'batches')}, {_plural(report.tasks, 'task')}"
+        f"{plural(len(topics), 'topic')}, {_partitions(report, report.partitions)}, "
+        f"{plural(batches, 'batch', 'batches')}, {plural(report.tasks, 'task')}"
     )
 
 
@@ -142,7 +140,7 @@ def _partitions(report: DeliveryCounters, parts: Sequence[PartitionReport]) -> s
     known, seen = report.metrics.topic_partitions, Counter(part.topic for part in parts)
     whole = sum(max(count, known.get(topic, 0)) for topic, count in seen.items())
     of = "" if whole == len(parts) else f"{len(parts):,} of "
-    return of + _plural(whole, "partition")
+    return of + plural(whole, "partition")
 
 
 def _time(report: DeliveryCounters, given_ms: int | None) -> str:
@@ -174,14 +172,14 @@ def _latency(histogram: Histogram) -> str:
 
 def _trouble(report: DeliveryCounters) -> str:
     parts = [
-        _plural(report.retries, "retry", "retries"),
-        _plural(report.splits, "split batch", "split batches"),
+        plural(report.retries, "retry", "retries"),
+        plural(report.splits, "split batch", "split batches"),
         f"throttled {report.throttle_ms:,} ms",
-        _plural(report.retried_tasks, "task on a later attempt", "tasks on a later attempt"),
+        plural(report.retried_tasks, "task on a later attempt", "tasks on a later attempt"),
     ]
     worst = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
     named = [f"{name} {times:,}" for name, times in worst[:ERRORS_SHOWN]]
-    more = [f"{len(worst) - ERRORS_SHOWN:,} other errors"] if len(worst) > ERRORS_SHOWN else []
+    more = [plural(len(worst) - ERRORS_SHOWN, "other error")] if len(worst) > ERRORS_SHOWN else []
     return ", ".join(parts + named + more)
 
 
@@ -193,14 +191,14 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
     rows = [("topic", f"{topic}: {_topic(report, parts)}") for topic, parts in order[:TOPICS_SHOWN]]
     if len(order) > TOPICS_SHOWN:
-        rows.append(("", f"and {len(order) - TOPICS_SHOWN:,} more topics"))
+        rows.append(("", f"and {plural(len(order) - TOPICS_SHOWN, 'more topic')}"))
     return rows
 
 
 def _topic(report: DeliveryCounters, parts: list[PartitionReport]) -> str:
     delivered = sum(part.as_intended for part in parts)
     lost = f", {_lost(parts):,} not known to be delivered" if _lost(parts) else ""
-    spread = f"{_plural(delivered, 'record')} in {_partitions(report, parts)}"
+    spread = f"{plural(delivered, 'record')} in {_partitions(report, parts)}"
     return f"{spread}{lost}{_offsets(parts)}"
 
 
@@ -216,7 +214,3 @@ def _records(parts: Sequence[PartitionReport]) -> int:
 
 def _lost(parts: Sequence[PartitionReport]) -> int:
     return _records(parts) - sum(part.as_intended for part in parts)
-
-
-def _plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_kafka_sink.common.delivery_status import place_name
-from spark_kafka_sink.common.quantity import size_text
+from spark_kafka_sink.common.quantity import plural, size_text
 from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.dry_run import (
     PARTITION_COLUMNS,
@@ -150,7 +150,8 @@ def _codecs(report: DeliveryReport) -> Table:
     one = report.codecs[0]
     table = Table(
         title="Codecs",
-        caption=f"{one.batches:,} batches of {size_text(one.bytes_uncompressed)} were tried",
+        caption=f"{plural(one.batches, 'batch', 'batches')} of {size_text(one.bytes_uncompressed)} "
+        f"{'was' if one.batches == 1 else 'were'} tried",
     )
     table.add_column("codec")
     for name in ("ratio", "bytes to be sent", "CPU us a record", "CPU ns a byte"):
@@ -184,7 +185,7 @@ def _latency(times: Histogram) -> str:
 def _partitions(report: DeliveryReport) -> Table:
     chosen = sorted(report.partitions, key=lambda p: (_delivered(p), p.key))[:MAX_PARTITIONS]
     left_out = len(report.partitions) - len(chosen)
-    caption = f"and {left_out:,} more partitions" if left_out else None
+    caption = f"and {plural(left_out, 'more partition')}" if left_out else None
     table = Table(title="Partitions", caption=caption)
     table.add_column("partition", overflow="fold")
     rows = [_partition_cells(part) for part in chosen]
@@ -219,7 +220,7 @@ def _partition_cells(part: PartitionReport) -> dict[str, str]:
 def _dry_run_partitions(report: DeliveryReport) -> Table:
     rows = partition_rows(report)
     left_out = len(rows) - MAX_PARTITIONS
-    caption = f"and {left_out:,} more partitions" if left_out > 0 else None
+    caption = f"and {plural(left_out, 'more partition')}" if left_out > 0 else None
     table = Table(title="Partitions, the largest first", caption=caption)
     for name in PARTITION_COLUMNS:
         justify: JustifyMethod = "left" if name == "partition" else "right"

@@ -16,7 +16,8 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.advisor import Advice, Direction, advise
+from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.task_report import TaskInfo
 from tests.integration.support.producing import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
@@ -84,7 +85,7 @@ def test_one_small_request_at_a_time_over_a_long_way(broker: EmbeddedBroker) -> 
     found = said(report)
     advice = found["max.in.flight.requests.per.connection", Direction.RAISE]
     assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
-    assert "1 requests of" in advice.figure
+    assert "1 request of" in advice.figure
 
 
 def test_small_batches_over_a_long_way(broker: EmbeddedBroker) -> None:

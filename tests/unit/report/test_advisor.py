@@ -10,7 +10,8 @@ import pytest
 
 from spark_kafka_sink.metrics.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.metrics.producer_metrics import BrokerMetrics, ProducerMetrics, TopicMetrics
-from spark_kafka_sink.report.advisor import Advice, Direction, advise
+from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advisor import advise
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.summary import summarize
@@ -159,7 +160,7 @@ def test_what_is_after_a_buffer_that_is_too_small_is_not_blamed() -> None:
 def test_batches_that_are_full_too_soon() -> None:
     found = advise(report({"batch.size": "16384"}))
     assert only(found) == ("batch.size", Direction.RAISE)
-    assert "200 of 200 batches were full at 16,384 bytes" in found[0].figure
+    assert "200 of 200 batches full at 16,384 bytes" in found[0].figure
 
 
 def test_batches_that_queue_for_being_small_are_no_fault_of_the_brokers() -> None:
@@ -281,9 +282,9 @@ def test_rows_that_need_no_other_hand_over(rows: int, row_bytes: int, max_bytes:
 def test_few_rows_in_each_batch_from_spark() -> None:
     found = advise(handed_over(300_000, 131, 67_108_864, max_rows=100))
     assert only(found) == (ARROW_ROWS, Direction.RAISE)
-    assert "3,000 Arrow batches of 100 rows, about 12% of the time" in found[0].figure
+    assert "3,000 Arrow batches of 100 rows, about 21% of the time" in found[0].figure
     assert "conf/spark-defaults.conf" in found[0].sentence
-    assert advise(handed_over(100_000, 131, 67_108_864, max_rows=100)) == []
+    assert advise(handed_over(70_000, 131, 67_108_864, max_rows=100)) == []
     assert advise(handed_over(300_000, 131, 67_108_864, max_rows=1_000)) == []
     assert advise(handed_over(50, 131, 67_108_864, max_rows=100)) == []
 
@@ -317,3 +318,50 @@ def test_what_the_rows_cost_is_held_against_the_whole_write() -> None:
     ):
         assert len(advise(replace(job, duration_ms=1_500))) == 1
         assert advise(replace(job, duration_ms=20_000)) == []
+
+
+def test_one_row_in_each_batch_from_spark() -> None:
+    """15,000 rows a second or less: what each batch costs is most of the time."""
+    found = advise(handed_over(12_000, 131, 67_108_864, max_rows=1))
+    assert only(found) == (ARROW_ROWS, Direction.RAISE)
+    assert "12,000 Arrow batches of 1 row, about 84% of the time" in found[0].figure
+    assert only(advise(handed_over(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
+    quick = advise(handed_over(20_000, 131, 67_108_864, max_rows=1))
+    assert "about 100% of the time" in quick[0].figure
+
+
+def test_everything_that_is_too_small_is_named() -> None:
+    """linger.ms, batch.size and buffer.memory, each of which would be the next limit."""
+    tiny: dict[str, Any] = {
+        "partitions": parts(50_000, 50_000),
+        "closed_full": 40,
+        "closed_linger": 150,
+        "closed_memory": 10,
+        "buffer_wait": 5_000_000,
+        "buffer_waits": 1,
+    }
+    settings = {"linger.ms": "1", "batch.size": "600", "buffer.memory": "3000"}
+    found = advise(report(settings, **tiny))
+    names = {advice.setting: advice for advice in found}
+    assert set(names) == {"linger.ms", "batch.size", "buffer.memory"}
+    assert {advice.direction for advice in found} == {Direction.RAISE}
+    assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].figure
+    assert "40 of 200 batches full at 600 bytes, 500 bytes in each" in names["batch.size"].figure
+    assert "5 bytes came to a partition in 1 ms" in names["linger.ms"].figure
+    usual = advise(report({**settings, "linger.ms": "5"}, **tiny))
+    assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
+
+
+def test_leaders_that_are_not_ready_yet_are_no_ill_brokers() -> None:
+    errors = (("NOT_LEADER_OR_FOLLOWER", 150), ("REQUEST_TIMED_OUT", 1))
+    first = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
+    waits: dict[str, Any] = {"retries": 151, "errors": errors, "queue_latency": times(0.5)}
+    found = advise(report(partitions=first, **waits))
+    assert only(found) == ("when the topics are made", Direction.CHECK)
+    assert "151 retries for 200 batches, 150 times for a leader" in found[0].figure
+    assert "2 of 2 partitions began at offset 0" in found[0].figure
+    later = tuple(replace(part, first_offset=7) for part in first)
+    old = advise(report(partitions=later, **waits))
+    assert {advice.setting for advice in old} == {"the brokers"}
+    other = advise(report(partitions=first, **{**waits, "errors": (("REQUEST_TIMED_OUT", 151),)}))
+    assert {advice.setting for advice in other} == {"the brokers"}

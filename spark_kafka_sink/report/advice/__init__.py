@@ -1,0 +1,1 @@
+"""Advice, and the rules on how Spark hands its rows over."""
