@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
@@ -62,7 +63,7 @@ def held_back_table(partitions: Sequence[HeldBack]) -> Table:
 
 def records_table(records: Mapping[str, Record]) -> Table:
     """The latest word of the decision log on each scope."""
-    table = Table(title=f"Decision log: {len(records)} scopes")
+    table = Table(title=f"Decision log: {plural(len(records), 'scope')}")
     for name in ("scope", "latest batch", "it is", "query", "since"):
         table.add_column(name, overflow="fold")
     for name in ("transactions", "records"):
@@ -104,7 +105,7 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
 
 def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     """What the decision says of one transaction, and its partitions say of how it has ended."""
-    table = Table(title=f"{task.transactional_id}: {task.records:,} records")
+    table = Table(title=f"{task.transactional_id}: {plural(task.records, 'record')}")
     table.add_column("partition")
     for name in ("records", "first offset", "last offset"):
         table.add_column(name, justify="right")

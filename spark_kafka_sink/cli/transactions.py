@@ -20,6 +20,7 @@ from spark_kafka_sink.cli.transaction_tables import (
     transactions_table,
 )
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, TransactionError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.demo.run import BOOTSTRAP
@@ -108,11 +109,11 @@ def commit(
     with _operator(where) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
     for each in finished:
-        lost = f"; {each.lost} of them are lost" if each.lost else ""
-        typer.echo(
-            f"{each.scope}: batch {each.batch} is committed, {each.transactions:,} transactions "
-            f"with {each.records:,} records{lost}"
+        lost = f"; lost of them: {each.lost}" if each.lost else ""
+        written = (
+            f"{plural(each.transactions, 'transaction')} with {plural(each.records, 'record')}"
         )
+        typer.echo(f"{each.scope}: batch {each.batch} is committed, {written}{lost}")
     if not finished:
         typer.echo("Nothing is decided that is not done.")
 

@@ -12,6 +12,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.quantity import plural
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -78,7 +80,7 @@ class Outages:
     def omitted_note(self) -> str:
         """How many lines were left out since this was last asked, as the end of a line."""
         count, self.omitted = self.omitted, 0
-        return f" ({count} lines about others were left out)" if count else ""
+        return f" ({plural(count, 'line')} about others left out)" if count else ""
 
 
 class OutageLog:
@@ -107,12 +109,14 @@ class OutageLog:
             return
         if lost:
             oldest = now - min(flight.sent_at for flight in lost)
-            what = f"the connection broke with {_count(len(lost), 'request')} under way, "
+            what = f"the connection broke with {plural(len(lost), 'request')} under way, "
             what += f"the oldest for {oldest:.1f} s"
         elif outage.times == 1:
             what = "no connection"
         else:
-            what = f"no connection for {now - outage.since:.1f} s, {outage.times} failures"
+            what = (
+                f"no connection for {now - outage.since:.1f} s, {plural(outage.times, 'failure')}"
+            )
         plan = f"connecting again in {delay:.2f} s, and as long as somebody waits for it"
         self._say(broker, f"{what}: {reason}; {plan}", now)
 
@@ -122,7 +126,7 @@ class OutageLog:
             return
         if self._outages.observe(_silence(broker), now) is None:
             return
-        waiting = _count(len(broker.connection.in_flight), "request")
+        waiting = plural(len(broker.connection.in_flight), "request")
         what = f"no answer for {now - oldest:.1f} s, {waiting} under way"
         plan = f"the connection is given up after request.timeout.ms = {patience * 1000:.0f}"
         self._say(broker, f"{what}; {plan}", now)
@@ -133,7 +137,7 @@ class OutageLog:
             return
         silence = self._outages.end(_silence(broker))
         if (outage := self._outages.end(_key(broker))) is not None:
-            failures = _count(outage.times, "failure")
+            failures = plural(outage.times, "failure")
             length = now - outage.since
             _LOG.warning("%s: back after %.1f s and %s", _name(broker), length, failures)
         elif silence is not None:
@@ -163,7 +167,3 @@ def _name(broker: BrokerConnection) -> str:
     if broker.address is None or broker.address[1][0] == node.host.strip("[]"):
         return f"{what} {node}"
     return f"{what} {node} ({broker.address[1][0]})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

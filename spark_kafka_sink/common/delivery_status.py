@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
+from spark_kafka_sink.common.quantity import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -88,7 +90,7 @@ def describe_statuses(statuses: Iterable[PartitionStatus]) -> str:
         return ""
     lines = [_totals(entries), *(f"  {entry}" for entry in entries[:MAX_LINES])]
     if len(entries) > MAX_LINES:
-        lines.append(f"  and {len(entries) - MAX_LINES:,} more partitions")
+        lines.append(f"  and {plural(len(entries) - MAX_LINES, 'more partition')}")
     return "\n".join(lines)
 
 

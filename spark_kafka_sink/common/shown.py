@@ -10,6 +10,7 @@ import re
 from enum import StrEnum
 
 from spark_kafka_sink.common.foreign_text import quoted
+from spark_kafka_sink.common.quantity import plural
 
 LONGEST = 100
 """Characters of a value or a name that an error repeats; one that is longer is described."""
@@ -57,7 +58,7 @@ def secret_kind(text: str) -> SecretKind | None:
 def described(text: str) -> str:
     """A text by its length and kind alone, as "a text of 1,704 characters"."""
     kind = secret_kind(text)
-    length = f"a text of {len(text):,} characters"
+    length = f"a text of {plural(len(text), 'character')}"
     return length if kind is None else f"{length} that looks like {kind.value}"
 
 

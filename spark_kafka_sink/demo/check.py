@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.quantity import plural
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -47,7 +49,7 @@ def _count(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
 ) -> Finding:
     wanted = sum(len(rows) for rows in source.values())
-    text = f"{received.count:,} records read back, of {wanted:,} flights"
+    text = f"{plural(received.count, 'record')} read back, of {plural(wanted, 'flight')}"
     return Finding(received.count == wanted == sum(sizes.values()), text)
 
 
@@ -59,11 +61,12 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Find
         if wanted != found:
             missing += (Counter(wanted) - Counter(found)).total()
             extra += (Counter(found) - Counter(wanted)).total()
-    if missing or extra or received.strange:
+    strange = extra + received.strange
+    if missing or strange:
         return Finding(
             False,
-            f"{missing:,} flights did not come back, {extra + received.strange:,} records "
-            "are no flight of the source",
+            f"{plural(missing, 'flight')} did not come back, {plural(strange, 'record')} "
+            f"{'is' if strange == 1 else 'are'} no flight of the source",
         )
     return Finding(True, "every JSON document equals its flight, under the right key")
 
@@ -72,12 +75,15 @@ def _order(source: Mapping[str | None, list[Row]], received: Received) -> Findin
     keys = source.keys() - {None}
     wrong = [key for key in keys if received.rows.get(key) != source[key]]
     if wrong:
-        return Finding(False, f"{len(wrong):,} of {len(keys):,} keys are not in their order")
-    return Finding(True, f"{len(keys):,} tail numbers, the flights of each in their order")
+        return Finding(
+            False,
+            f"out of order: {len(wrong):,} of {plural(len(keys), 'key')}",
+        )
+    return Finding(True, f"{plural(len(keys), 'tail number')}, the flights of each in their order")
 
 
 def _places(received: Received) -> Finding:
     torn = [key for key, where in received.partitions.items() if key and len(where) > 1]
     if torn:
-        return Finding(False, f"{len(torn):,} keys are in more than one partition")
+        return Finding(False, f"{plural(len(torn), 'key')} in more than one partition")
     return Finding(True, "each tail number is in one partition")

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.extras import require_extra
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.model import ProducerConfig
 from spark_kafka_sink.config.security.model import SecurityProtocol
 from spark_kafka_sink.demo.check import check, check_report
@@ -135,7 +136,7 @@ class _Demo:
         kind = "Kafka" if self._options.bootstrap_servers else "embedded"
         with self._step("broker") as done:
             partitions = topic.create(self._options.partitions)
-            done(f"{kind} at {servers}, topic {topic.name}, {partitions} partitions")
+            done(f"{kind} at {servers}, topic {topic.name}, {plural(partitions, 'partition')}")
 
     def _spark(self, stack: ExitStack) -> DataFrame:
         from spark_kafka_sink.demo.spark_job import flights_as_records, quiet_spark
@@ -159,7 +160,7 @@ class _Demo:
                     write_records(records, kafka, topic.name, self._report)
             except PySparkException as error:
                 raise DeliveryError(f"Spark failed to write:\n{self._story(error)}") from error
-            done(f"with format('kafkaprod'); {topic.count():,} records in the log")
+            done(f"with format('kafkaprod'); {plural(topic.count(), 'record')} in the log")
 
     def _story(self, problem: Exception) -> str:
         """Spark's error and the end of its log, without the JVM's stack traces."""
@@ -172,7 +173,8 @@ class _Demo:
 
         with self._step("read") as done, self._bar("read", len(flights)) as show:
             received = topic.read(flights.columns, show)
-            done(f"{received.count:,} records with confluent-kafka {confluent_kafka.__version__}")
+            version = confluent_kafka.__version__
+            done(f"{plural(received.count, 'record')} with confluent-kafka {version}")
         return received
 
     @contextmanager

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
+from spark_kafka_sink.common.quantity import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -161,7 +162,9 @@ class DemoTopic:
                 last = time.monotonic()
             on_progress(received.count)
             if time.monotonic() - last > STALLED_S:
-                raise self._stopped(f"{received.count:,} of {wanted:,} records read, then nothing")
+                raise self._stopped(
+                    f"{received.count:,} of {plural(wanted, 'record')} read, then nothing"
+                )
         return received
 
     def _stopped(self, why: str) -> BrokerUnavailableError:

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TlsError,
 )
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def judge_unreachable(findings: list[Finding], servers: int) -> Finding:
     else:
         reasons = "; ".join(finding.text for finding in findings)
         error = BrokerUnavailableError(
-            f"none of {servers} bootstrap servers can be used: {reasons}",
+            f"none of {plural(servers, 'bootstrap server')} can be used: {reasons}",
             hint=_HINTS[first.step],
         )
     return Finding.failure(first.step, error, local=local)
@@ -117,8 +118,8 @@ def judge_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
         return Finding.ok(Step.BROKERS, f"{which} can be reached at the address that it announces")
     told = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
     error = BrokerUnavailableError(
-        f"{len(failures)} of {brokers} brokers can't be reached at the address that they "
-        f"announce. {told}",
+        f"{len(failures)} of {plural(brokers, 'broker')} can't be reached at the address that "
+        f"{'it announces' if len(failures) == 1 else 'they announce'}. {told}",
         hint="Set advertised.listeners on the brokers to what clients can reach, or make these "
         "names and ports reachable from here and from the executors",
     )

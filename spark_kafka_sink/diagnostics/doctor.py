@@ -10,6 +10,7 @@ from spark_kafka_sink.admin.blocking_client import BlockingClient
 from spark_kafka_sink.admin.call import Call
 from spark_kafka_sink.admin.handlers.body import write
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.diagnostics.connecting import (
     judge_brokers,
     judge_connection,
@@ -112,7 +113,7 @@ class Doctor:
                 yield failure
                 return
             nodes = client.cluster.nodes
-            count = "1 broker" if len(nodes) == 1 else f"{len(nodes)} brokers"
+            count = plural(len(nodes), "broker")
             yield Finding.ok(Step.METADATA, f"{count} of cluster {client.cluster.cluster_id}")
             brokers = self._examine_brokers(client)
             yield brokers

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import (
     ConfigError,
     RecordTooLargeError,
 )
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.protocol.error_codes import ErrorCode, error_name
@@ -98,9 +99,10 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         yield Finding.warning(
             _STEP,
             BrokerUnavailableError(
-                f"a partition of topic {name} has {facts.in_sync} of {facts.replicas} replicas in "
-                f"sync, and {MIN_IN_SYNC}={least}: its leader takes no batch with acks=all until "
-                "more have caught up",
+                f"a partition of topic {name} has {facts.in_sync} of "
+                f"{plural(facts.replicas, 'replica')} in sync, and "
+                f"{MIN_IN_SYNC}={least}: its leader takes no batch with acks=all until more "
+                "have caught up",
                 topic=name,
                 error=code,
                 hint="See which brokers are down or behind",

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.errors import (
     ConfigError,
     UnknownTopicError,
 )
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.diagnostics.finding import Finding, Step
 from spark_kafka_sink.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
 from spark_kafka_sink.security.acl import Acl, AclGuide, Operation, ResourceType
@@ -117,7 +118,7 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
     if not facts.exists or wanted in {None, found}:
         return []
     error = ConfigError(
-        f"topic {facts.name} exists already, with {_count(found, 'partition')}, and stays as it "
+        f"topic {facts.name} exists already, with {plural(found, 'partition')}, and stays as it "
         f"is: topic.partitions={wanted} has no effect",
         topic=facts.name,
         hint=f"Set topic.partitions={found} or leave it out, or change the topic: kafka-topics "
@@ -148,16 +149,16 @@ def _leaders(facts: TopicFacts) -> Finding:
     leaderless = [one.index for one in partitions if one.leader == NO_LEADER]
     if leaderless:
         error = BrokerUnavailableError(
-            f"{len(leaderless)} of {len(partitions)} partitions of topic {name} have no leader, "
-            f"the first is {leaderless[0]}",
+            f"no leader for {len(leaderless)} of {plural(len(partitions), 'partition')} of topic "
+            f"{name}, the first is {leaderless[0]}",
             topic=name,
             error=error_name(ErrorCode.leader_not_available),
             hint="See which brokers are down; records for these partitions wait for "
             "kafka.delivery.timeout.ms",
         )
         return Finding.warning(Step.TOPIC, error)
-    replicas = _count(facts.replicas, "replica")
-    text = f"{name}: {_count(len(partitions), 'partition')}, {replicas}"
+    replicas = plural(facts.replicas, "replica")
+    text = f"{name}: {plural(len(partitions), 'partition')}, {replicas}"
     return Finding.ok(Step.TOPIC, text if facts.in_sync else name)
 
 
@@ -212,7 +213,3 @@ def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
             "The first row for it fails its task otherwise"
         )
     return f"correct the name, or create the topic: topic.create=true, or {tool}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

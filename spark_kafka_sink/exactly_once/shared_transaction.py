@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.records.record_batch import next_sequence
 
@@ -94,8 +95,8 @@ def check_producers(
         return
     more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     raise TransactionError(
-        f"{len(wrong)} of {len(owners)} partitions do not hold what their tasks have written, so "
-        f"that nothing is committed: {'; '.join(wrong[:_SHOWN])}{more}",
+        f"{len(wrong)} of {plural(len(owners), 'partition')} without all that tasks have written "
+        f"there, so that nothing is committed: {'; '.join(wrong[:_SHOWN])}{more}",
         hint=_AGAIN,
     )
 
@@ -109,8 +110,8 @@ def all_skipped(results: Sequence[TaskResult]) -> bool:
     skipped = sum(each.outcome is TaskOutcome.SKIPPED for each in results)
     if 0 < skipped < len(results):
         raise TransactionError(
-            f"{skipped} of {len(results)} tasks have skipped the batch as written, and the others "
-            "have not: nothing of it is committed",
+            f"{skipped} of {len(results)} tasks skipped the batch as written, and the others did "
+            "not: nothing of it is committed",
             hint=_AGAIN,
         )
     return skipped > 0
@@ -123,7 +124,7 @@ def _problem(
     name = f"{written.topic}-{written.partition}"
     known = next((each for each in producers if each.producer_id == shared.producer_id), None)
     if known is None:
-        return f"{name} has none of {written.records:,} records"
+        return f"{name} has none of {plural(written.records, 'record')}"
     if known.epoch != shared.epoch:
         return f"{name} has epoch {known.epoch} of the producer, not {shared.epoch}"
     if known.transaction_start is None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.common.quantity import plural
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,7 +50,7 @@ class PartitionRange:
             where = "offsets unknown"
         else:
             where = f"offsets {self.first_offset} to {self.last_offset}"
-        return f"{self.topic}-{self.partition}: {self.records:,} records, {where}"
+        return f"{self.topic}-{self.partition}: {plural(self.records, 'record')}, {where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

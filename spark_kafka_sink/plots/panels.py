@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.delivery_status import place_name
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.plots.style import (
     BAD,
     GOOD,
@@ -121,7 +122,7 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
     """Bytes of batches as sent, and the limit that batch.size is for them before compression."""
     limit = int(dict(report.metrics.settings).get("batch.size", 0)) / 1000
     sizes, edges = report.metrics.batch_size, []
-    title = f"{report.batches:,} batches"
+    title = plural(report.batches, "batch", "batches")
     if sizes.count:
         stairs(
             axes, sizes, unit=1000, label="to be sent" if report.dry_run else "as sent", color=GOOD

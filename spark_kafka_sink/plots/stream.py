@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.plots.style import (
     BAD,
     GOOD,
@@ -78,8 +79,8 @@ def _title(reports: Sequence[DeliveryReport]) -> str:
     name = next((each.query_name for each in reports if each.query_name), "")
     persisted = sum(each.persisted for each in reports)
     failed = [str(each.batch_id) for each in reports if each.error]
-    parts = [f"{len(reports):,} micro-batches{f' of {name}' if name else ''}"]
-    parts.append(f"{persisted:,} records persisted")
+    parts = [plural(len(reports), "micro-batch", "micro-batches") + (f" of {name}" if name else "")]
+    parts.append(f"{plural(persisted, 'record')} persisted")
     if failed:
         parts.append(f"failed: {', '.join(failed)}")
     return "; ".join(parts)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib import pyplot as plt
 
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.plots.panels import (
     plot_batch_fill,
     plot_closing,
@@ -46,15 +47,15 @@ def _title(report: DeliveryReport) -> str:
     seconds = (report.duration_ms or report.duration_max_ms) / 1000
     rate = f", {report.as_intended / seconds:,.0f} a second" if seconds else ""
     word = "that would be written" if report.dry_run else "persisted"
-    parts = [f"{report.as_intended:,} records {word}, in {seconds:,.1f} s{rate}"]
+    parts = [f"{plural(report.as_intended, 'record')} {word}, in {seconds:,.1f} s{rate}"]
     if report.dry_run:
         parts.insert(0, "Dry run, nothing was sent")
     if lost := report.records - report.as_intended:
         parts.append(f"{lost:,} not known to be delivered")
-    if report.dead_lettered:
-        parts.append(f"{report.dead_lettered:,} of them dead letters")
+    if letters := report.dead_lettered:
+        parts.append(f"{letters:,} of them {'a dead letter' if letters == 1 else 'dead letters'}")
     if report.dropped:
-        parts.append(f"{report.dropped:,} rows dropped")
+        parts.append(f"{plural(report.dropped, 'row')} dropped")
     if report.error:
         parts.append(report.status.value)
     return "; ".join(parts)

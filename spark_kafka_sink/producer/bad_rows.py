@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.producer.row_errors import RowError
 from spark_kafka_sink.producer.rows import row_name
 from spark_kafka_sink.protocol.error_codes import ErrorCode
@@ -99,7 +100,7 @@ class BadRows:
                 for error, count in self._counts.most_common()
             )
         raise DeliveryError(
-            f"{bad:,} of {rows:,} rows of the task can't be written, "
+            f"{bad:,} of {plural(rows, 'row')} of the task can't be written, "
             f"errors.maxRatio is {self.policy.max_ratio}: {reasons}",
             hint="correct the rows or the topics, or raise errors.maxRatio; dead letters of the "
             "last rows may not have been written",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.enums import ReportTasks
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed.packed_report import AnyReport, PackedReport, merge_reports
@@ -47,7 +48,7 @@ def committed_report(
     if unknown:
         kinds = sorted({type(message).__name__ for message in unknown})
         raise DeliveryError(
-            f"{len(unknown)} of {len(messages)} partitions have no delivery report "
+            f"no delivery report for {len(unknown)} of {plural(len(messages), 'partition')} "
             f"({', '.join(kinds)}): their rows were not written, and nothing is committed",
             hint=CONTINUOUS_HINT,
         )

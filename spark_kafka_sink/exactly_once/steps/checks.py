@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def check_alive(
         return
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise TransactionError(
-        f"{len(found)} of {len(transactions)} transactions can't be committed safely, so that "
-        f"nothing of the batch is decided: {'; '.join(found[:_SHOWN])}{more}",
+        f"{len(found)} of {plural(len(transactions), 'transaction')} can't be committed "
+        f"safely, so that nothing of the batch is decided: {'; '.join(found[:_SHOWN])}{more}",
         hint="Nothing is lost: the batch can run again. If tasks take longer than "
         "transaction.timeout.ms, raise it, and transaction.max.timeout.ms of the brokers with it, "
         "or make the batches smaller",

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.steps.markers import settled
@@ -91,5 +92,7 @@ def _descriptions(driver: Driver, names: list[str]) -> Mapping[str, TransactionD
     try:
         return driver.describe(names, driver.client.deadline(REPORT_SECONDS)) or {}
     except KafkaProdError as error:
-        _LOG.warning("what became of %d transactions can't be asked: %s", len(names), error)
+        _LOG.warning(
+            "what became of %s can't be asked: %s", plural(len(names), "transaction"), error
+        )
         return {}

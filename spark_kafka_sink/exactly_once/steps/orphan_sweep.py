@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.end_outcome import is_ended
 from spark_kafka_sink.exactly_once.orphans import Candidate, is_orphan
 from spark_kafka_sink.exactly_once.transactional_id import parse_task_id, tasks_pattern
@@ -37,7 +38,9 @@ def abort_ours(driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collec
         try:
             return _ended(driver.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
-            _LOG.warning("%d transactions are left to time out: %s", len(transactions), error)
+            _LOG.warning(
+                "left to time out: %s: %s", plural(len(transactions), "transaction"), error
+            )
             return 0
 
 
@@ -92,8 +95,8 @@ def _ended(codes: Mapping[str, int]) -> int:
     if open_still:
         name, error = next(iter(open_still.items()))
         _LOG.warning(
-            "%d transactions could not be aborted and are left to time out, such as %s: %s",
-            len(open_still),
+            "%s could not be aborted, and will time out, such as %s: %s",
+            plural(len(open_still), "transaction"),
             name,
             error,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.log_state import Done, Nothing
 from spark_kafka_sink.exactly_once.protocol import Refusal
 from spark_kafka_sink.exactly_once.transactional_id import driver_id
@@ -47,7 +48,7 @@ def refusal_error(
         else f"the decision log has batch {state.batch} of query {state.query}"
     )
     if caller.rows is not None and isinstance(state, Done) and state.rows is not None:
-        known += f" with {state.rows:,} rows, now there are {caller.rows:,}"
+        known += f" with {plural(state.rows, 'row')}, now there are {caller.rows:,}"
     return TransactionError(
         f"batch {caller.batch} of query {caller.query} is refused: {refusal.value} ({scope}: "
         f"{known})",

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.protocol import takes_over
 from spark_kafka_sink.exactly_once.steps.finish import commit_all
@@ -46,11 +47,10 @@ def roll_forward(
         FencedError: a newer driver has taken over.
     """
     _LOG.warning(
-        "batch %s of %s was decided by a driver that did not finish it: its %d transactions are "
-        "committed now",
+        "batch %s of %s was decided by a driver that did not finish it: committing %s now",
         decided.batch,
         driver.scope,
-        len(decided.transactions),
+        plural(len(decided.transactions), "transaction"),
     )
     fates = known or commit_all(driver, decided)
     driver.restart()

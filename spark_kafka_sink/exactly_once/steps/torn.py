@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import TornTransactionError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome
 from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.scope import ScopeKind
@@ -69,10 +70,10 @@ def torn_error(
     lines = list(_lines(decided, fates))
     shown = lines[:_SHOWN]
     if len(lines) > _SHOWN:
-        shown.append(f"and {len(lines) - _SHOWN} more lines, which the decision log has")
+        shown.append(f"and {plural(len(lines) - _SHOWN, 'more line')}, which the decision log has")
     return TornTransactionError(
-        f"batch {decided.batch} of {scope} is torn: {len(lost)} of {len(fates)} transactions that "
-        f"were decided are not committed, and can't be any more",
+        f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
+        f"{plural(len(fates), 'decided transaction')} can't be committed any more",
         details=tuple(shown),
         hint=f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST}. {_go_on(scope)}{_AGAIN}",
     )
@@ -112,13 +113,13 @@ def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
     """One for each partition of each transaction, those that are not committed first."""
     pairs = sorted(zip(fates, decided.transactions, strict=True), key=_committed_last)
     for fate, task in pairs:
-        yield f"{fate.value}: {task.transactional_id}, {task.records:,} records"
+        yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
         if fate is not Fate.COMMITTED:
             yield from (f"  {each}" for each in task.partitions)
             if task.unnamed_partitions:
                 yield (
-                    f"  and {task.unnamed_partitions:,} more partitions: "
-                    f"{task.unnamed_records:,} records"
+                    f"  and {plural(task.unnamed_partitions, 'more partition')}: "
+                    f"{plural(task.unnamed_records, 'record')}"
                 )
 
 

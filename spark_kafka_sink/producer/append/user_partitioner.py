@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.client.topic_partition import UNASSIGNED
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.common.quantity import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +54,8 @@ class UserPartitioner:
         partitions = self._as_numpy(answer, topic)
         if partitions.shape != (len(value),):
             raise self._wrong(
-                f"returned shape {partitions.shape} for {len(value)} rows; it must return one "
-                "partition per row",
+                f"returned shape {partitions.shape} for {plural(len(value), 'row')}; it must "
+                "return one partition per row",
                 topic,
             )
         wrong = (partitions < UNASSIGNED) | (partitions >= topic.partition_count)

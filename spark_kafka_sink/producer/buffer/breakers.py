@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.buffer.circuit_breaker import (
     BatchOutcome,
@@ -135,9 +136,10 @@ class CircuitBreakers:
         tally, config = self._job.tally(now), self._config
         errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
         return DeliveryError(
-            f"the job's circuit breaker opened: of {tally.total} answers in {config.window:g} s, "
-            f"{tally.retried} were errors to be retried ({tally.retry_percent:.0f} %) and "
-            f"{tally.failed} failures for good; errors so far: {errors}",
+            f"the job's circuit breaker opened: of {plural(tally.total, 'answer')} in "
+            f"{config.window:g} s, {plural(tally.retried, 'error')} to be retried "
+            f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'failure')} for good; "
+            f"errors so far: {errors}",
             hint="find out what the brokers complain of before the write is run again; "
             "errors.breaker.job.retryPercent "
             f"({config.job.retry_percent or 'off'}) and errors.breaker.job.failures "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.protocol.error_codes import (
     AUTHORIZATION_FAILED,
     ClientErrorCode,
@@ -78,7 +79,7 @@ def batch_error(
     hint = _HINTS.get(code, "see Kafka's documentation of this error")
     error_class = AuthorizationError if denied else DeliveryError
     return error_class(
-        f"a batch of {batch.records:,} records ({batch.size:,} bytes) failed for good"
+        f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed for good"
         + (" and may be in the log from an earlier attempt" if batch.ambiguous else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=topic,
@@ -130,7 +131,8 @@ def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryErr
     """A batch waits for a partition that is gone: its topic was made anew with `remaining` ones."""
     return DeliveryError(
         f"the topic was deleted and made anew while rows were being written to it, and has "
-        f"partitions 0 to {remaining - 1} now: the one of these {batch.records:,} records is gone",
+        f"partitions 0 to {remaining - 1} now: the one of {plural(batch.records, 'record')} is "
+        "gone",
         topic=batch.partition.topic,
         partition=batch.partition.partition,
         hint="run the write again, for the partitions that there are now; what the old topic had "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.producer.send.in_flight import InFlightBatches
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _waiting(batches: list[ProducerBatch], what: str, timeout: str, now: float) 
     age = now - min(batch.created for batch in batches)
     records = sum(batch.records for batch in batches)
     return (
-        f"; {records:,} records in {len(batches):,} batches wait for {what}, some for {age:.1f} s: "
-        f"they fail after {timeout}"
+        f"; waiting for {what}: {plural(records, 'record')} in "
+        f"{plural(len(batches), 'batch', 'batches')}, for up to {age:.1f} s; they fail after "
+        f"{timeout}"
     )

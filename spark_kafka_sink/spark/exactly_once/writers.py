@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import TransactionError, text_of
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope import Scope
@@ -148,8 +149,8 @@ class _DriverSide:
         results = results_of(of_tasks(messages))
         if len(results) != len(messages):
             raise TransactionError(
-                f"{len(messages) - len(results)} of {len(messages)} tasks have written without a "
-                "transaction, and nothing is committed",
+                f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
+                "a transaction, and nothing is committed",
                 hint="Install the same version of this package on all executors.",
             )
         warn_of_long_transactions(self._publication.name, results, SystemClock().wall_ms())
@@ -193,13 +194,13 @@ class _DriverSide:
         if outcome.rows is None or rows is None or outcome.rows == rows:
             return status
         _LOG.warning(
-            "%s has %d rows now, and was written with %d: they stay as they are, and nothing is "
+            "%s has %s now, and was written with %d: they stay as they are, and nothing is "
             "written. Other rows need another batchId",
             self._publication.name,
-            rows,
+            plural(rows, "row"),
             outcome.rows,
         )
-        return f"{status}, with {outcome.rows} rows where this run has {rows}"
+        return f"{status}, with {plural(outcome.rows, 'row')} where this run has {rows}"
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> CommitOutcome:
         """Abort what is open, and again once no task that was killed can still write."""

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.quantity import size_text
+from spark_kafka_sink.common.quantity import plural, size_text
 from spark_kafka_sink.spark.progress.task_progress import WaitsFor
 
 if TYPE_CHECKING:
@@ -62,13 +62,15 @@ class WriteProgress:
         if self.would_be_written:
             word = "would be written"
         tasks = f"{self.running:,} running, {self.ended:,} ended"
-        text = f"{records:,} records {word}, {self.rate:,.0f}/s, {size_text(self.bytes_sent)}"
+        text = (
+            f"{plural(records, 'record')} {word}, {self.rate:,.0f}/s, {size_text(self.bytes_sent)}"
+        )
         waits = [
             f"{count:,} wait{'s' if count == 1 else ''} for {what}"
             for what, count in self.waits_for.items()
             if count and what is not WaitsFor.NOTHING
         ]
-        again = [f"{self.retries:,} batches sent again"] if self.retries else []
+        again = [f"{plural(self.retries, 'batch', 'batches')} sent again"] if self.retries else []
         return "; ".join([f"{self.seconds:,.0f} s: {text}", f"tasks: {tasks}", *waits, *again])
 
 

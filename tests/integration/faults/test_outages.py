@@ -53,6 +53,6 @@ def test_stderr_tells_of_a_dead_leader_and_of_its_return(
     about = [line for line in told.splitlines() if f"broker 1 at {node.address}" in line]
     assert about, told
     assert "Connection refused" in about[0]
-    assert "1 records in 1 batches wait for it" in about[0]
+    assert "waiting for it: 1 record in 1 batch, for up to" in about[0]
     assert "back after" in about[-1]
     assert len(told.splitlines()) <= 6

@@ -77,7 +77,7 @@ def test_all_tasks_are_of_one_planning() -> None:
 def test_a_batch_is_skipped_by_all_tasks_or_none() -> None:
     assert all_skipped([SKIPPED, SKIPPED])
     assert not all_skipped([result(WRITTEN), result()])
-    with pytest.raises(TransactionError, match="1 of 2 tasks have skipped"):
+    with pytest.raises(TransactionError, match="1 of 2 tasks skipped"):
         all_skipped([SKIPPED, result()])
 
 
@@ -109,6 +109,6 @@ def test_an_offset_that_no_leader_has_told_fails_the_batch() -> None:
 def test_what_a_leader_does_not_have_fails_the_batch(known: ActiveProducer, said: str) -> None:
     owners = {PLACE: WRITTEN, TopicPartition("events", 2): replace(WRITTEN, partition=2)}
     told = {PLACE: (known,), TopicPartition("events", 2): (KNOWN,)}
-    with pytest.raises(TransactionError, match="1 of 2 partitions do not hold") as caught:
+    with pytest.raises(TransactionError, match="1 of 2 partitions without all") as caught:
         check_producers(SHARED, owners, told)
     assert said in str(caught.value)

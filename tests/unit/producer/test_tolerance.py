@@ -9,6 +9,7 @@ import pytest
 
 from spark_kafka_sink.client.topic_partition import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
+from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.producer.rows import Rows
@@ -105,7 +106,7 @@ def test_the_jobs_breaker_stops_the_task_at_its_number_of_failed_batches(thresho
         one.send([b"no right"])
         with pytest.raises(DeliveryError, match="circuit breaker opened") as caught:
             one.finish()
-        assert f"{threshold} failures for good" in str(caught.value)
+        assert plural(threshold, "failure") + " for good" in str(caught.value)
         assert len(one.cluster.seen) == threshold
 
 

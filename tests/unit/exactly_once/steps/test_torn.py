@@ -60,14 +60,13 @@ def test_partitions_that_the_decision_does_not_name_are_counted() -> None:
     )
     many = replace(DECIDED, transactions=(first, some))
     details = torn_error(ORDERS, many, (Fate.COMMITTED, Fate.LOST)).details
-    assert "  and 1 more partitions: 10 records" in details
+    assert "  and 1 more partition: 10 records" in details
 
 
 def test_the_error_names_the_rows_that_are_lost_and_those_that_are_not() -> None:
     error = torn_error(ORDERS, DECIDED, (Fate.COMMITTED, Fate.LOST))
     assert error.message == (
-        "batch 17 of stream orders is torn: 1 of 2 transactions that were decided are not "
-        "committed, and can't be any more"
+        "batch 17 of stream orders is torn: 1 of 2 decided transactions can't be committed any more"
     )
     assert "resetTransactionalState=true" in str(error)
     again = pickle.loads(pickle.dumps(error))

@@ -77,7 +77,7 @@ def test_the_jobs_breaker_is_a_reason_to_stop_with_figures() -> None:
     ]
     assert reasons[:4] == [None] * 4
     text = str(reasons[4])
-    assert "of 5 answers in 30 s, 3 were errors to be retried (60 %) and 0 failures" in text
+    assert "of 5 answers in 30 s, 3 errors to be retried (60 %) and 0 failures" in text
     assert "NOT_ENOUGH_REPLICAS 2, REQUEST_TIMED_OUT 1" in text
     assert "errors.breaker.job.retryPercent (60) and errors.breaker.job.failures (off)" in text
     assert one.record(A, NODE, RETRIED, "X", 10.0) is None

@@ -136,7 +136,7 @@ def test_a_commit_that_fails_is_sparks_business(
 def test_rows_without_a_transaction_are_not_committed(
     writer: ExactlyOnceStreamWriter, committer: Committer
 ) -> None:
-    with pytest.raises(TransactionError, match="1 of 2 tasks have written without"):
+    with pytest.raises(TransactionError, match="1 of 2 tasks wrote without"):
         writer.commit([DONE, DeliveryMessage(DeliveryReport())], 7)
     with pytest.raises(DeliveryError, match="no delivery report"):
         writer.commit([DONE, None], 7)
