@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from spark_kafka_sink.common.extras import install_command
+
 if find_spec("matplotlib") is None:
     raise ModuleNotFoundError(
-        "spark_kafka_sink.plots needs matplotlib: pip install 'spark-kafka-sink[plots]'"
+        f"spark_kafka_sink.plots needs matplotlib: {install_command('plots')}"
     )
 
 from spark_kafka_sink.plots.comparison import show_comparison
