@@ -58,10 +58,10 @@ def test_statistics_and_debug_events_reach_the_executors_console(
         kafka__debug="msg",
     )
     text = console.wait_for("spark_kafka_sink.statistics", since)
-    (line,) = re.findall(r"spark_kafka_sink\.statistics (\{.*\})", text)
+    (line,) = re.findall(r"INFO spark_kafka_sink\.statistics: (\{.*\})", text)
     statistics = json.loads(line)
     assert statistics["txmsgs"] == 100
-    events = re.findall(r"spark_kafka_sink\.debug\.msg (\w+) session=(\S+)", text)
+    events = re.findall(r"DEBUG spark_kafka_sink\.debug\.msg: (\w+) session=(\S+)", text)
     assert {name for name, _ in events} == {"append", "close", "assign_partition", "send", "answer"}
     assert {session for _, session in events} == {statistics["name"]}
 
