@@ -74,7 +74,7 @@ def test_a_torn_batch_is_found_and_found_again_until_a_reset(query: Writes) -> N
         query.committer.abort("0", query.tasks("0"), complete=True)
     for caught in (planning, committing, aborting):
         lines = "\n".join(caught.value.details)
-        assert "2 of 3 transactions" in caught.value.message
+        assert "2 of 3 decided transactions" in caught.value.message
         assert f"committed: {tasks[0].transactional_id}" in lines
         for task in tasks[1:]:
             assert f"lost: {task.transactional_id}, 20 records" in lines
