@@ -15,7 +15,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from spark_kafka_sink.export.java_names import MetricKind, java_metrics
-from spark_kafka_sink.metrics.histogram import bucket_top
+from spark_kafka_sink.metrics.histogram import step_top
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class _Writes(Collector):
             f"kafka_producer_{name}_seconds", "Log-spaced buckets.", labels=tuple(self._common)
         )
         buckets, seen = [], 0
-        for bucket, count in times.buckets:
+        for step, count in times.steps:
             seen += count
-            buckets.append((str((bucket_top(bucket) + 1) / 1_000_000), float(seen)))
+            buckets.append((str((step_top(step) + 1) / 1_000_000), float(seen)))
         buckets.append(("+Inf", float(seen)))
         family.add_metric(tuple(self._common.values()), buckets, times.total / 1_000_000)
         return family

@@ -16,31 +16,40 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-PER_OCTAVE = 4
-"""Buckets between a number and its double."""
+_FINE = 7
+"""Buckets for each doubling, as a power of two: a bucket is under 1 % of its numbers wide."""
+_COARSE = 2
+"""The same for steps, of which a picture or a time series database takes few."""
+PER_OCTAVE = 1 << _FINE
+"""Buckets between a number and its double; numbers below this have a bucket each."""
 _MANY = 1024
 """Numbers that are sorted into buckets at once."""
 
 
-def bucket_of(value: int) -> int:
-    """The bucket of a whole number: 0 to 3 have one each, then come four to each doubling."""
-    if value < PER_OCTAVE:
+def bucket_of(value: int, bits: int = _FINE) -> int:
+    """Return the bucket of a whole number; `bits` is the power of two of buckets per doubling."""
+    if value < 1 << bits:
         return max(value, 0)
     exponent = value.bit_length() - 1
-    return PER_OCTAVE * (exponent - 1) + (value >> (exponent - 2)) % PER_OCTAVE
+    return ((exponent - bits + 1) << bits) + (value >> (exponent - bits)) % (1 << bits)
 
 
-def bucket_top(bucket: int) -> int:
-    """The largest number that falls into a bucket."""
-    if bucket < PER_OCTAVE:
+def bucket_top(bucket: int, bits: int = _FINE) -> int:
+    """Return the largest number that falls into a bucket."""
+    if bucket < 1 << bits:
         return bucket
-    octave, step = divmod(bucket, PER_OCTAVE)
-    return ((PER_OCTAVE + step + 1) << (octave - 1)) - 1
+    octave, step = divmod(bucket, 1 << bits)
+    return (((1 << bits) + step + 1) << (octave - 1)) - 1
+
+
+def step_top(step: int) -> int:
+    """Return the largest number that falls into a step; see `Histogram.steps`."""
+    return bucket_top(step, _COARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How often each number was seen; percentiles are at most 25 % too large, never too small.
+    """How often each number was seen; percentiles are at most 1 % too large, never too small.
 
     `buckets` holds (bucket, how often) in rising order, without empty ones; `total`, `low` and
     `high` are exact, all 0 of nothing. Merging is associative and commutative, and
@@ -68,12 +77,21 @@ class Histogram:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation, as far as the buckets tell; 0 of nothing."""
-        if not self.buckets:
+        """Standard deviation, based on the buckets; 0 of nothing and of equal numbers."""
+        if self.low == self.high:
             return 0.0
-        mean = self.mean
-        squares = sum(times * (_middle(bucket) - mean) ** 2 for bucket, times in self.buckets)
-        return sqrt(squares / self.count)
+        values = [(self._middle(bucket), times) for bucket, times in self.buckets]
+        mean = sum(value * times for value, times in values) / self.count
+        return sqrt(sum(times * (value - mean) ** 2 for value, times in values) / self.count)
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """(step, how often) in rising order: the buckets in four steps for each doubling."""
+        counts: dict[int, int] = {}
+        for bucket, times in self.buckets:
+            step = bucket_of(bucket_top(bucket), _COARSE)
+            counts[step] = counts.get(step, 0) + times
+        return tuple(counts.items())
 
     def percentile(self, q: float) -> int:
         """The number that `q` percent (0 to 100) do not exceed; 0 of nothing.
@@ -115,6 +133,7 @@ class Histogram:
             "low": self.low,
             "high": self.high,
             "total": self.total,
+            "buckets_per_doubling": PER_OCTAVE,
             "buckets": [list(pair) for pair in self.buckets],
         }
 
@@ -122,11 +141,31 @@ class Histogram:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_dict` made."""
         return cls(
-            buckets=tuple((int(bucket), int(times)) for bucket, times in data["buckets"]),
+            buckets=read_buckets(data),
             total=int(data["total"]),
             low=int(data["low"]),
             high=int(data["high"]),
         )
+
+    def _middle(self, bucket: int) -> float:
+        """The middle of the part of a bucket that lies between `low` and `high`."""
+        bottom = bucket_top(bucket - 1) + 1 if bucket else 0
+        return (max(bottom, self.low) + min(bucket_top(bucket), self.high)) / 2
+
+
+def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    """Read the buckets of a histogram in a report, also of one that has four to a doubling.
+
+    Raises:
+        ValueError: there is another number of buckets to a doubling.
+    """
+    pairs = [(int(bucket), int(times)) for bucket, times in data["buckets"]]
+    per_octave = int(data.get("buckets_per_doubling", 1 << _COARSE))
+    if per_octave == 1 << _COARSE:
+        return tuple((bucket_of(bucket_top(bucket, _COARSE)), times) for bucket, times in pairs)
+    if per_octave != PER_OCTAVE:
+        raise ValueError(f"a histogram with {per_octave} buckets per doubling")
+    return tuple(pairs)
 
 
 def _histogram(buckets: tuple[tuple[int, int], ...], total: int, low: int, high: int) -> Histogram:
@@ -198,8 +237,9 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
         return Histogram()
     values = np.maximum(np.array(numbers, np.int64), 0)
     exponents = np.frexp(values)[1].astype(np.int64) - 1
-    steps = (values >> np.maximum(exponents - 2, 0)) % PER_OCTAVE
-    buckets = np.where(values < PER_OCTAVE, values, PER_OCTAVE * (exponents - 1) + steps)
+    steps = (values >> np.maximum(exponents - _FINE, 0)) % PER_OCTAVE
+    octaves = (exponents - _FINE + 1) << _FINE
+    buckets = np.where(values < PER_OCTAVE, values, octaves + steps)
     weights = np.array(times, np.int64)
     found, places = np.unique(buckets, return_inverse=True)
     counts = np.zeros(len(found), np.int64)
@@ -211,6 +251,3 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
         high=int(values.max()),
     )
 
-
-def _middle(bucket: int) -> float:
-    return (bucket_top(bucket - 1) + 1 + bucket_top(bucket)) / 2 if bucket else 0.0

@@ -14,7 +14,6 @@ from spark_kafka_sink.plots.style import (
     NOT_DELIVERED,
     PALE,
     SECOND,
-    bucket_edge,
     dress,
     from_zero,
     legend,
@@ -23,6 +22,7 @@ from spark_kafka_sink.plots.style import (
     percent,
     plain_numbers,
     stairs,
+    step_edge,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
             slow = times.percentile(99) / 1000
             stairs(axes, times, unit=1000, label=f"{label}: p99 {number(slow)} ms", color=color)
             axes.axvline(slow, color=color, linestyle=":", linewidth=1.5)
-            edges += [bucket_edge(times.buckets[0][0]) / 1000, times.high / 1000]
+            edges += [step_edge(times.steps[0][0]) / 1000, times.high / 1000]
     dress(axes, "Latency, p99 dotted", x="ms", y="% of requests, of batches")
     percent(axes.yaxis)
     if edges:
@@ -127,7 +127,7 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
         stairs(
             axes, sizes, unit=1000, label="to be sent" if report.dry_run else "as sent", color=GOOD
         )
-        edges += [bucket_edge(sizes.buckets[0][0]) / 1000, sizes.high / 1000]
+        edges += [step_edge(sizes.steps[0][0]) / 1000, sizes.high / 1000]
     if report.batches:
         mean = report.bytes_uncompressed / report.batches / 1000
         axes.axvline(mean, color=INK, linestyle="--", label="mean before compression")

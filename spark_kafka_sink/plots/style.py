@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from spark_kafka_sink.metrics.histogram import bucket_top
+from spark_kafka_sink.metrics.histogram import step_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,17 +88,17 @@ def stairs(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) 
         label: for the legend.
         color: of the steps and what is below them.
     """
-    first, last = values.buckets[0][0], values.buckets[-1][0]
-    counts = dict(values.buckets)
-    edges = [bucket_edge(bucket) / unit for bucket in range(first, last + 2)]
-    shares = [100 * counts.get(bucket, 0) / values.count for bucket in range(first, last + 1)]
+    counts = dict(values.steps)
+    first, last = min(counts), max(counts)
+    edges = [step_edge(step) / unit for step in range(first, last + 2)]
+    shares = [100 * counts.get(step, 0) / values.count for step in range(first, last + 1)]
     axes.stairs(shares, edges, label=label, color=color, fill=True, alpha=0.55)
     axes.stairs(shares, edges, color=color, linewidth=1)
 
 
-def bucket_edge(bucket: int) -> float:
-    """Where a bucket begins, above 0 as an axis of logarithms has none."""
-    return max(bucket_top(bucket - 1), 0.5) if bucket else 0.5
+def step_edge(step: int) -> float:
+    """Where a step begins, above 0 as an axis of logarithms has none."""
+    return max(step_top(step - 1), 0.5) if step else 0.5
 
 
 def done(figure: Figure, title: str = "") -> Figure:

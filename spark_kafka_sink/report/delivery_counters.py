@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.metrics.histogram import Histogram
+from spark_kafka_sink.metrics.histogram import PER_OCTAVE, Histogram, read_buckets
 from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
 
-VERSION = 6
+VERSION = 7
 """2 added `metrics`, `poison`, and leader, sequences and append times of a partition; 3 `status`,
 `error`, `written_at`, counts of tasks, `task_columns` with `task_rows`, `min_us` of latencies; 4
 `transaction_outcome`; 5 `query_name`, `query_id`, `batch_id`, `started_at`, `duration_ms`, and
-`rows`, `dead_lettered` and `dropped`; 6 `dry_run`, `would_be_written` and `codecs`."""
+`rows`, `dead_lettered` and `dropped`; 6 `dry_run`, `would_be_written` and `codecs`; 7
+histograms with 128 buckets to a doubling, and `buckets_per_doubling`."""
 SLOWEST_KEPT = 10
 TASKS_KEPT = 10_000
 """Lines of tasks with report.tasks=all; of more tasks the slowest."""
@@ -346,6 +347,7 @@ def _latency_to_dict(times: Histogram) -> dict[str, Any]:
         "min_us": times.low,
         "max_us": times.high,
         "total_us": times.total,
+        "buckets_per_doubling": PER_OCTAVE,
         "buckets": [list(pair) for pair in times.buckets],
     }
 
@@ -353,7 +355,7 @@ def _latency_to_dict(times: Histogram) -> dict[str, Any]:
 def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
     """Read what `_latency_to_dict` made; reports of version 1 and 2 have no `min_us`."""
     return Histogram(
-        buckets=tuple((int(bucket), int(times)) for bucket, times in data["buckets"]),
+        buckets=read_buckets(data),
         total=int(data["total_us"]),
         low=int(data.get("min_us", 0)),
         high=int(data["max_us"]),
