@@ -50,6 +50,14 @@ class BrokerConnection:
     bytes_out: int = 0
     """Written since somebody last took note and set it back."""
     bytes_in: int = 0
+    wrote_at: float | None = None
+    """When bytes were last written; None for a connection that has written none."""
+    read_at: float | None = None
+    """When bytes were last received; None for a connection that has received none."""
+    noted_state: State = State.DISCONNECTED
+    """The connection's state when somebody last took note."""
+    state_since: float = 0.0
+    """When that state was first noted."""
     watched: int = 0
     """What the selector waits for on the transport."""
 
@@ -189,6 +197,7 @@ class BrokerConnection:
         if self.transport is not None:
             self.transport.close()
         self.transport = None
+        self.wrote_at = self.read_at = None
         self.connection = self._new_connection()
         return lost
 

@@ -75,7 +75,7 @@ class Client:
         self.name = new_id()
         """What debug events call the client."""
         debug = Debug(config.debug, client=self.name)
-        metrics = ConnectionMetrics(config.security, debug)
+        metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
         self.network = Network(config, self.random, connect, resolver, metrics, logins)
         self.metadata = Metadata(config, self.random, debug)
         self._process = os.getpid()

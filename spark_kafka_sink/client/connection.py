@@ -50,6 +50,10 @@ _REAUTHENTICATE_AT = (0.85, 0.95)
 """The part of a session's lifetime after which it is renewed, drawn between these."""
 
 
+class CorrelationError(ProtocolError):
+    """A response does not belong to the oldest request that waits for one."""
+
+
 class Connection:
     """The state of one connection; the caller moves the bytes and tells the time.
 
@@ -73,6 +77,8 @@ class Connection:
         self.in_flight: deque[InFlightRequest] = deque()
         self.silent: deque[InFlightRequest] = deque()
         """Requests that get no response (acks=0) and are not yet written whole."""
+        self.responses = 0
+        """Responses received since somebody last took note and set it back."""
         self._unwritten: deque[InFlightRequest] = deque()
         self._queued = self._written = 0
         self._client_id = client_id
@@ -164,14 +170,16 @@ class Connection:
             count -= first.nbytes
 
     @property
-    def unwritten(self) -> int:
-        """Requests that the socket has not taken whole yet."""
-        return len(self._unwritten)
+    def unwritten(self) -> deque[InFlightRequest]:
+        """Requests that are not known to be written whole, in order."""
+        return self._unwritten
 
-    def mark_written(self, now: float) -> None:
-        """Let the requests that the socket has taken whole know when that was."""
-        while self._unwritten and self._unwritten[0].ends_at <= self._written:
-            self._unwritten.popleft().written_at = now
+    def take_written(self) -> list[InFlightRequest]:
+        """Requests that the socket has taken whole since the last call."""
+        written = []
+        while self._unwritten and self.has_written(self._unwritten[0]):
+            written.append(self._unwritten.popleft())
+        return written
 
     def received(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
         """Take bytes; yield the requests they answer with their responses, decoded.
@@ -181,10 +189,11 @@ class Connection:
         """
         for frame in self._frames.feed(data):
             if not self.in_flight:
-                raise ProtocolError("the broker sent a response that nothing was asked for")
+                raise CorrelationError("the broker sent a response that nothing was asked for")
             asked = self.in_flight[0]  # taken once its answer is read: it must not get lost
             if read_correlation_id(frame) != asked.correlation_id:
-                raise ProtocolError("the broker answered a request out of turn")
+                raise CorrelationError("the broker answered a request out of turn")
+            self.responses += 1
             if self.state is State.NEGOTIATING:
                 self.in_flight.popleft()
                 self._learn_versions(frame, asked, now)

@@ -5,33 +5,42 @@ Sender thread only.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.client.connection import CorrelationError
 from spark_kafka_sink.common.debug_log import Debug
 from spark_kafka_sink.config.security.model import SecurityConfig
 from spark_kafka_sink.metrics.recorder import BrokerMeters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
     from spark_kafka_sink.client.request import InFlightRequest
 
 
 class ConnectionMetrics:
-    """`security` and `debug` are the client's; `meters` the session's that it serves now.
+    """`security`, `debug` and `clock` are the client's; `meters` the session's that it serves now.
 
     Between two sessions they are nobody's: the thread of an ended session may read its own.
     """
 
-    def __init__(self, security: SecurityConfig | None = None, debug: Debug | None = None) -> None:
+    def __init__(
+        self,
+        security: SecurityConfig | None = None,
+        debug: Debug | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.meters = BrokerMeters()
+        self._clock = clock
         self._security = security or SecurityConfig()
         self._debug = debug or Debug()
 
     def opening(self, broker: BrokerConnection, address: object) -> None:
         """A connection is being opened."""
         self.meters.of(broker.node).connects += 1
+        self.note_state(broker)
         if (log_event := self._debug.broker) is not None:
             log_event("connect", broker=broker.node.node_id, node=broker.node, address=address)
 
@@ -53,7 +62,6 @@ class ConnectionMetrics:
 
     def sent(self, broker: BrokerConnection, flight: InFlightRequest) -> None:
         """A request was queued, and written as far as the socket took it."""
-        self.meters.of(broker.node).tx += 1
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "send",
@@ -67,7 +75,7 @@ class ConnectionMetrics:
     def answered(self, broker: BrokerConnection, flight: InFlightRequest, now: float) -> None:
         """The answer to a request has come."""
         written = flight.written_at or now
-        self.meters.of(broker.node).answered(written - flight.sent_at, now - written)
+        self.meters.of(broker.node).rtt.add_time(now - written)
         if (log_event := self._debug.protocol) is not None:
             log_event(
                 "receive",
@@ -78,14 +86,34 @@ class ConnectionMetrics:
                 rtt_ms=f"{(now - written) * 1000:.3f}",
             )
 
-    def moved(self, broker: BrokerConnection, now: float) -> None:
-        """Bytes may have gone out or come in."""
-        broker.connection.mark_written(now)
-        if broker.bytes_out or broker.bytes_in:
-            meter = self.meters.of(broker.node)
-            meter.tx_bytes += broker.bytes_out
-            meter.rx_bytes += broker.bytes_in
-            broker.bytes_out = broker.bytes_in = 0
+    def moved(self, broker: BrokerConnection) -> None:
+        """Count the bytes, requests and responses that went out or came in, if any did."""
+        self.note_state(broker)
+        if not (broker.bytes_out or broker.bytes_in):
+            return
+        now, meter = self._clock(), self.meters.of(broker.node)
+        if broker.bytes_out:
+            broker.wrote_at = now
+        if broker.bytes_in:
+            broker.read_at = now
+        for flight in broker.connection.take_written():
+            flight.written_at = now
+            meter.written(flight.request.api, now - flight.sent_at)
+        meter.tx_bytes += broker.bytes_out
+        meter.rx_bytes += broker.bytes_in
+        meter.rx += broker.connection.responses
+        broker.bytes_out = broker.bytes_in = broker.connection.responses = 0
+
+    def note_state(self, broker: BrokerConnection) -> None:
+        """Note when the connection's state has changed."""
+        if broker.noted_state is not broker.connection.state:
+            broker.noted_state, broker.state_since = broker.connection.state, self._clock()
+
+    def unreadable(self, broker: BrokerConnection, error: Exception) -> None:
+        """What the broker sent ends the connection."""
+        meter = self.meters.of(broker.node)
+        meter.rx_errors += 1
+        meter.correlation_errors += isinstance(error, CorrelationError)
 
     def timed_out(self, broker: BrokerConnection) -> None:
         """The oldest request has waited for request.timeout.ms."""
@@ -95,6 +123,7 @@ class ConnectionMetrics:
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
         """A connection, or the attempt to make one, has ended; `lost` requests were in flight."""
+        self.note_state(broker)
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)

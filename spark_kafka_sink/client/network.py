@@ -21,7 +21,7 @@ from spark_kafka_sink.client.channel.state import OPENING, State
 from spark_kafka_sink.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.client.dialer import Dialer
 from spark_kafka_sink.client.outages import OutageLog
-from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -157,7 +157,7 @@ class Network:
             self._fail(broker, error, now)
             return 0
         self.metrics.sent(broker, flight)
-        self._watch(broker, now)
+        self._watch(broker)
         return flight.correlation_id
 
     def throttle(self, node_id: int, seconds: float, now: float) -> None:
@@ -231,6 +231,7 @@ class Network:
             self._dial(broker, now)
             return
         broker.connection.move(State.LOADING_STORES)
+        self.metrics.note_state(broker)
         broker.last_used, broker.connect_by = now, self._dialer.deadline(now)
         self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
 
@@ -239,6 +240,7 @@ class Network:
         try:
             if self._dialer.open(broker, now, self.wakeup):
                 self._register(broker)
+            self.metrics.note_state(broker)
         except OSError as error:
             self._fail(broker, error, now)
 
@@ -273,14 +275,18 @@ class Network:
         except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
         else:
-            self._watch(broker, now)
+            self._watch(broker)
 
     def _receive(self, broker: BrokerConnection, now: float) -> None:
-        for asked, response in broker.receive(now):
-            self.metrics.answered(broker, asked, now)
-            self._done.append(asked.completion(broker.node, now, response=response))
-            self.outages.answered(broker, now)
-            self.failures.worked(str(broker.node))
+        try:
+            for asked, response in broker.receive(now):
+                self.metrics.answered(broker, asked, now)
+                self._done.append(asked.completion(broker.node, now, response=response))
+                self.outages.answered(broker, now)
+                self.failures.worked(str(broker.node))
+        except ProtocolError as error:
+            self.metrics.unreadable(broker, error)
+            raise
         self._note_ready(broker, now)
 
     def _note_ready(self, broker: BrokerConnection, now: float) -> None:
@@ -321,10 +327,10 @@ class Network:
             self._fail(broker, error, now)
         else:
             self._note_ready(broker, now)
-            self._watch(broker, now)
+            self._watch(broker)
 
-    def _watch(self, broker: BrokerConnection, now: float) -> None:
-        self.metrics.moved(broker, now)
+    def _watch(self, broker: BrokerConnection) -> None:
+        self.metrics.moved(broker)
         self._complete_silent(broker)
         if broker.transport is not None:
             wanted = selectors.EVENT_READ
@@ -377,7 +383,7 @@ class Network:
         if broker.transport is not None:
             self._selector.unregister(broker.transport)
         broker.connect_by = 0.0
-        self.metrics.moved(broker, now)
+        self.metrics.moved(broker)
         self._complete_silent(broker)
         connection, lost = broker.connection, broker.take_over()
         self.metrics.closed(broker, reason, lost)

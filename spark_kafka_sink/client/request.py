@@ -34,7 +34,8 @@ class Request:
 class InFlightRequest:
     """A request on its way; times in seconds of the monotonic clock.
 
-    `ends_at` is its place in the stream of bytes; `written_at` is 0 until the socket has it all.
+    `ends_at` is its place in the stream of bytes; `written_at` is 0 until it is known that the
+    socket has it all.
     """
 
     correlation_id: int

@@ -30,6 +30,24 @@ if TYPE_CHECKING:
 
 ROOT = "spark_kafka_sink.debug"
 ALL = "all"
+SYNONYMS = {"auth": "security", "feature": "broker"}
+"""Other names of contexts, as librdkafka's documentation has them."""
+WITHOUT_EVENTS = frozenset(
+    {
+        "generic",
+        "cgrp",
+        "fetch",
+        "interceptor",
+        "plugin",
+        "consumer",
+        "admin",
+        "mock",
+        "assignor",
+        "conf",
+        "telemetry",
+    }
+)
+"""librdkafka's contexts of what this producer does not have: accepted, and nothing is logged."""
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _numbers = count(1)
 
@@ -90,10 +108,13 @@ class Debug:
 def parse_contexts(text: str, key: str) -> tuple[Context, ...]:
     """Contexts from names with commas between, in the table's order; `key` is the option's name.
 
+    All of librdkafka's names are accepted.
+
     Raises:
         ConfigError: a name is unknown; the nearest known one is suggested.
     """
-    names = {name for part in text.split(",") if (name := part.strip().lower())}
+    given = {name for part in text.split(",") if (name := part.strip().lower())}
+    names = {SYNONYMS.get(name, name) for name in given} - WITHOUT_EVENTS
     known = {*Context, ALL}
     for name in sorted(names - known):
         raise ConfigError(

@@ -185,13 +185,15 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     topic, report_path = values["topic"], values["reportPath"]
     if topic is not None:
         check_topic(topic)
-    if report_path is not None:
-        refuse_credentials(report_path, "reportPath")
+    for key in ("reportPath", "statisticsPath"):
+        if values[key] is not None:
+            refuse_credentials(values[key], key)
     return {
         "topic": topic,
         "include_headers": values["includeHeaders"],
         "use_timestamp_column": values["useTimestampColumn"],
         "report_path": report_path or None,
+        "statistics_path": values["statisticsPath"] or None,
         "report_tasks": ReportTasks(values["report.tasks"]),
         "summary": Summary(values["summary"]),
         "preflight": Preflight(values["preflight"]),

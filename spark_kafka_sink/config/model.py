@@ -113,6 +113,7 @@ class SinkConfig:
     include_headers: bool = False
     use_timestamp_column: bool = False
     report_path: str | None = None
+    statistics_path: str | None = None
     report_tasks: ReportTasks = ReportTasks.SLOWEST
     summary: Summary = Summary.AUTO
     profile: Profile = Profile.NONE

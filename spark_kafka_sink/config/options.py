@@ -294,7 +294,8 @@ _INSIGHT = (
     _int(
         "statistics.interval.ms",
         0,
-        "Time between two statistics lines (JSON, logger spark_kafka_sink.statistics); 0 for none.",
+        "Time between two statistics lines (JSON, logger spark_kafka_sink.statistics, or files at "
+        "statisticsPath); 0 for none.",
         high=86_400_000,
         importance=LOW,
         of_java=False,
@@ -303,7 +304,7 @@ _INSIGHT = (
         "debug",
         "",
         "Contexts to log event by event, with commas between: broker, metadata, topic, queue, msg, "
-        "protocol, eos, security, all.",
+        "protocol, eos, security, all. librdkafka's other names are accepted.",
         importance=LOW,
         of_java=False,
     ),
@@ -335,6 +336,12 @@ SINK_OPTIONS: tuple[Option, ...] = (
         "reportPath",
         None,
         "Where the driver writes the delivery report as JSON: a path or a URI pyarrow.fs knows.",
+    ),
+    _text(
+        "statisticsPath",
+        None,
+        "Folder to which each task writes its statistics as JSON lines, in librdkafka's structure: "
+        "a path or a URI pyarrow.fs knows. Without kafka.statistics.interval.ms, one line a task.",
     ),
     _text(
         "report.tasks",

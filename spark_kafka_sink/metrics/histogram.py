@@ -250,4 +250,3 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
         low=int(values.min()),
         high=int(values.max()),
     )
-

@@ -6,6 +6,8 @@ in for whoever builds a report. Others may `build`, and then see figures that ar
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,18 +51,27 @@ class BatchSent(NamedTuple):
 
 
 class BrokerMeter:
-    """One broker's counters and times; see `BrokerMetrics`."""
+    """One broker's counters and times; see `BrokerMetrics`.
+
+    The report leaves out what only statistics show: `requests` written, by API key, `retries`,
+    requests with a batch that was sent before, `rx_errors`, responses that could not be read, and
+    `correlation_errors`, those among them that belong to no request.
+    """
 
     __slots__ = (
         "connects",
+        "correlation_errors",
         "disconnects",
         "int_latency",
         "name",
         "node_id",
         "outbuf_latency",
+        "requests",
+        "retries",
         "rtt",
         "rx",
         "rx_bytes",
+        "rx_errors",
         "throttle",
         "timeouts",
         "tx",
@@ -72,20 +83,22 @@ class BrokerMeter:
         self.node_id, self.name = node_id, name
         self.tx = self.tx_bytes = self.rx = self.rx_bytes = 0
         self.tx_errors = self.timeouts = self.connects = self.disconnects = 0
+        self.retries = self.rx_errors = self.correlation_errors = 0
+        self.requests: Counter[int] = Counter()
         self.int_latency = HistogramBuilder()
         self.outbuf_latency = HistogramBuilder()
         self.rtt = HistogramBuilder()
         self.throttle = HistogramBuilder()
 
-    def answered(self, waited: float, took: float) -> None:
-        """A response came: seconds until its request was written, and from there to here."""
-        self.rx += 1
+    def written(self, api: int, waited: float) -> None:
+        """Count a request that the socket has taken whole, after so many seconds."""
+        self.tx += 1
+        self.requests[api] += 1
         self.outbuf_latency.add_time(waited)
-        self.rtt.add_time(took)
 
     def build(self) -> BrokerMetrics:
         """So far."""
-        return BrokerMetrics(**_built(self))
+        return BrokerMetrics(**_built(self, BrokerMetrics))
 
     def roll(self) -> dict[str, Histogram]:
         """The times since the last call, by name."""
@@ -105,7 +118,7 @@ class TopicMeter:
 
     def build(self) -> TopicMetrics:
         """So far."""
-        return TopicMetrics(**_built(self))
+        return TopicMetrics(**_built(self, TopicMetrics))
 
     def roll(self) -> dict[str, Histogram]:
         """The sizes since the last call, by name."""
@@ -183,8 +196,8 @@ class MetricsRecorder:
         return meter
 
 
-def _built(meter: BrokerMeter | TopicMeter) -> dict[str, Any]:
-    values = ((name, getattr(meter, name)) for name in meter.__slots__)
+def _built(meter: BrokerMeter | TopicMeter, kind: type) -> dict[str, Any]:
+    values = ((field.name, getattr(meter, field.name)) for field in fields(kind))
     return {
         name: value.build() if isinstance(value, HistogramBuilder) else value
         for name, value in values

@@ -19,5 +19,7 @@ class SessionSettings:
     """Make the batches and send none."""
     assumed_topics: tuple[tuple[str, int], ...] = ()
     """Of a dry run: topics and their partitions, if they don't exist."""
+    statistics_path: str | None = None
+    """Where the session's statistics go, without the suffix; None for the log."""
     arrow_batch_limits: tuple[tuple[str, str], ...] = ()
     """How Spark cuts the batches that it hands over, by its own names, for the advisor."""

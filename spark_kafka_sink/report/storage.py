@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 TIMEOUT_S = 30.0
 _HINT = "Check the path, the permissions, and the file system's own configuration."
+_UNREADABLE = "the delivery report can't be read from"
 _PROBE = ".kafkaprod-probe"
 _PROBE_DATA = b"spark-kafka-sink looks whether it can write reports here.\n" * 64
 
@@ -32,14 +33,18 @@ _writable: set[str] = set()
 """Folders that this process has found writable: asked once, not for each micro-batch."""
 
 
-def write_report(path: str, text: str, timeout_s: float = TIMEOUT_S) -> None:
+def write_report(
+    path: str, text: str, timeout_s: float = TIMEOUT_S, subject: str = "the delivery report"
+) -> None:
     """Write `text` to a local path or a URI, making its folder; an old file is replaced.
+
+    `subject` is what error messages call it.
 
     Raises:
         ReportError: it can't be written there, or not in time.
     """
     place, data = ReportLocation.of(path), text.encode()
-    _attempt("written to", path, timeout_s, lambda: _write(place, data))
+    _attempt(f"{subject} can't be written to", path, timeout_s, lambda: _write(place, data))
 
 
 def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
@@ -49,7 +54,7 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S) -> str:
         ReportError: it can't be read, or not in time.
     """
     place = ReportLocation.of(path)
-    return _attempt("read from", path, timeout_s, lambda: _read(place).decode())
+    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(place).decode())
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
@@ -59,7 +64,7 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
         ReportError: there is none, or one can't be read, or not in time.
     """
     place = ReportLocation.of(path)
-    texts = _attempt("read from", path, timeout_s, lambda: _read_all(place, redacted(path)))
+    texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(place, redacted(path)))
     if not texts:
         raise ReportError(
             f"there is no delivery report in the folder {redacted(path)}",
@@ -77,7 +82,7 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     if path in _writable:
         return
     place = ReportLocation.of(f"{path.rstrip('/')}/{_PROBE}")
-    _attempt("written to", path, timeout_s, lambda: _probe(place))
+    _attempt("the delivery report can't be written to", path, timeout_s, lambda: _probe(place))
     _writable.add(path)
 
 
@@ -88,9 +93,7 @@ def _attempt(what: str, path: str, timeout_s: float, call: Callable[[], T]) -> T
         shown = redacted(path)
         # Arrow repeats the URI in its messages, credentials included.
         reason = str(error).replace(path, shown)
-        raise ReportError(
-            f"the delivery report can't be {what} {shown}: {reason}", hint=_HINT
-        ) from error
+        raise ReportError(f"{what} {shown}: {reason}", hint=_HINT) from error
 
 
 def _arrow_error() -> type[Exception]:

@@ -10,6 +10,7 @@ of a write, is imported there: a session's first write waits for each of these p
 from __future__ import annotations
 
 import gc
+import uuid
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -118,8 +119,17 @@ class TaskWriter:
             task=task_info().partition_id,
             dry_run=self.config.dry_run,
             assumed_topics=self.config.assumed_topics,
+            statistics_path=self._statistics_path(),
             arrow_batch_limits=arrow_batch_limits(),
         )
+
+    def _statistics_path(self) -> str | None:
+        """The files of this task attempt, which no other one has."""
+        folder, task = self.config.statistics_path, task_info()
+        if folder is None:
+            return None
+        name = f"task-{task.partition_id}-{task.task_attempt_id}-{uuid.uuid4().hex[:8]}"
+        return f"{folder.rstrip('/')}/{name}"
 
 
 class KafkaProdWriter(DataSourceArrowWriter):

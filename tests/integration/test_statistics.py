@@ -22,23 +22,24 @@ OWN = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
 """What we add to librdkafka's structure. `metrics` are Java's names."""
 
 
-def librdkafkas(bootstrap_servers: str, topic: str) -> dict[str, Any]:
-    """A line of librdkafka's own, made after a record was acknowledged."""
+def librdkafkas(bootstrap_servers: str, topic: str, records: int = 1) -> list[dict[str, Any]]:
+    """Lines of librdkafka's own, the last one made after the records were acknowledged."""
     seen: list[str] = []
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "enable.idempotence": True,
+        "linger.ms": 20,
         "statistics.interval.ms": 100,
         "stats_cb": seen.append,
     }
     producer = Producer(settings)
-    producer.produce(topic, b"x")
+    for number in range(records):
+        producer.produce(topic, b"%d" % number, partition=number % 2)
     producer.flush(10)
-    seen.clear()
-    while not seen:
+    flushed = len(seen)
+    while len(seen) <= flushed + 1:
         producer.poll(0.1)
-    line: dict[str, Any] = json.loads(seen[-1])
-    return line
+    return [json.loads(line) for line in seen]
 
 
 def ours(bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def shape(value: Any, path: str = "") -> dict[str, str]:
         return {path: "object"}
     found: dict[str, str] = {}
     for name, inner in value.items():
-        named = path.endswith((".brokers", ".topics", ".partitions", ".toppars"))
+        named = path.endswith((".brokers", ".topics", ".partitions", ".toppars", ".req"))
         found |= shape(inner, f"{path}.{'*' if named else name}")
     return found
 
@@ -70,7 +71,7 @@ def test_the_structure_is_librdkafkas(
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     embedded_broker.create_topic(unique_topic, 2)
     servers = embedded_broker.bootstrap_servers
-    mine, theirs = ours(servers, unique_topic, caplog), librdkafkas(servers, unique_topic)
+    mine, theirs = ours(servers, unique_topic, caplog), librdkafkas(servers, unique_topic)[-1]
     known = shape(theirs)
     added = {path: kind for path, kind in shape(mine).items() if known.get(path) != kind}
     assert set(added) == OWN
@@ -95,6 +96,51 @@ def test_the_line_says_what_was_done(
     assert leader["state"] == "UP"
     assert leader["rtt"]["cnt"] >= 1
     assert 0 < leader["rtt"]["min"] <= leader["rtt"]["p99"] < 10_000_000
+
+
+def total(lines: list[dict[str, Any]], path: str) -> int:
+    """The sum of a figure of a window over all lines, brokers or topics."""
+    group, window, figure = path.split(".")
+    return sum(each[window][figure] for line in lines for each in line[group].values())
+
+
+def test_values_are_librdkafkas_for_the_same_records(
+    embedded_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, unique_topic: str
+) -> None:
+    caplog.set_level("INFO", "spark_kafka_sink.statistics")
+    names = f"{unique_topic}-mine", f"{unique_topic}-theirs"
+    for name in names:
+        embedded_broker.create_topic(name, 2)
+    servers = embedded_broker.bootstrap_servers
+    mine, theirs = ours(servers, names[0], caplog), librdkafkas(servers, names[1], 1_000)
+    last = theirs[-1]
+    for path in ("txmsgs", "msg_cnt", "msg_size", "metadata_cache_cnt", "type"):
+        assert mine[path] == last[path], path
+    same = "leader", "leader_epoch", "broker", "unknown", "txmsgs", "msgs", "msgs_inflight"
+    same += "msgq_cnt", "msgq_bytes", "xmit_msgq_cnt", "xmit_msgq_bytes"
+    same += "next_ack_seq", "next_err_seq"
+    for number in ("0", "1"):
+        parts = [
+            line["topics"][name]["partitions"][number]
+            for line, name in ((mine, names[0]), (last, names[1]))
+        ]
+        assert [{path: part[path] for path in same} for part in parts] == [
+            {path: parts[1][path] for path in same}
+        ] * 2
+    for path in ("idemp_state", "txn_state", "txn_may_enq", "producer_epoch", "epoch_cnt"):
+        assert mine["eos"][path] == last["eos"][path], path
+    for path in ("topics.batchcnt.sum", "brokers.int_latency.cnt"):
+        assert total([mine], path) == total(theirs, path) == 1_000, path
+    for line in (mine, last):
+        (leader,) = [broker for broker in line["brokers"].values() if broker["nodeid"] == 1]
+        assert leader["tx"] == leader["rx"] == sum(leader["req"].values()), leader
+        assert leader["req"]["ApiVersion"] == leader["connects"] == 1
+        assert leader["txerrs"] == leader["rxerrs"] == leader["outbuf_cnt"] == 0
+        assert leader["stateage"] >= leader["txidle"] >= leader["rxidle"] > 0
+    for lines in ([mine], theirs):
+        assert 0 < total(lines, "brokers.outbuf_latency.sum") < 10_000_000
+        produced = sum(broker["req"].get("Produce", 0) for broker in lines[-1]["brokers"].values())
+        assert total(lines, "brokers.rtt.cnt") >= produced >= 1
 
 
 def test_the_brokers_time_of_a_log_append_time_topic(

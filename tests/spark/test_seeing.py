@@ -66,6 +66,17 @@ def test_statistics_and_debug_events_reach_the_executors_console(
     assert {session for _, session in events} == {statistics["name"]}
 
 
+def test_the_statistics_of_each_task_are_files_that_spark_reads(
+    sink: Sink, topic: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "statistics"
+    sink.write(_frame(sink, 1000, 4), topic=topic, statisticsPath=str(folder))
+    files = {path.name.split("-")[1] for path in folder.iterdir()}
+    assert files == {"0", "1", "2", "3"}
+    lines = sink.spark.read.json(str(folder)).select("txmsgs", "eos.idemp_state").collect()
+    assert [tuple(line) for line in lines] == [(250, "Assigned")] * 4
+
+
 def test_the_progress_of_all_tasks_reaches_the_drivers_python(sink: Sink, topic: str) -> None:
     seen: list[WriteProgress] = []
     with progress(sink.spark, interval_s=0.2, show=seen.append):

@@ -129,7 +129,7 @@ class Sender:
 
     def finished(self) -> None:
         """No turn will come any more: the last statistics."""
-        self._statistics.emit(self._client.clock.monotonic())
+        self._statistics.finish(self._client.clock.monotonic())
 
     # Drain and send.
 
@@ -200,6 +200,8 @@ class Sender:
     ) -> None:
         """Let the request go, and only then count; a dry run does something else here."""
         correlation = self._network.send(node_id, request, now)
+        if any(batch.attempts > 1 for _, batch in drained):
+            self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
         self._measure(node_id, drained, now)
         for _, batch in drained:
             self._events.sent(batch, node_id, correlation)

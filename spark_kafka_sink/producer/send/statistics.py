@@ -1,35 +1,51 @@
-"""kafka.statistics.interval.ms: a line of JSON about a session, in librdkafka's structure.
+"""Statistics of a session in librdkafka's structure: lines of JSON, to the log or to files.
 
 Counters run from the session's start; the windows (`int_latency`, `rtt`, `batchsize` ...) cover
-the time since the line before. `metrics` holds the same under the Java producer's names. The
-logger is `spark_kafka_sink.statistics`, the level INFO. Source: librdkafka's STATISTICS.md.
+the time since the line before. `metrics` holds the same under the Java producer's names.
+docs/metrics.md lists what librdkafka has and these lines have not. Source: librdkafka's
+STATISTICS.md.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+import math
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_kafka_sink.client.channel.state import State
 from spark_kafka_sink.client.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.common.credentials import redacted
 from spark_kafka_sink.common.debug_log import visible_logger
 from spark_kafka_sink.common.errors import text_of
 from spark_kafka_sink.export.java_names import client_values
+from spark_kafka_sink.metrics.histogram import Histogram
+from spark_kafka_sink.producer.producer_state import ProducerIdState
+from spark_kafka_sink.producer.transactions.state import FAILED, TransactionState
+from spark_kafka_sink.protocol.versions import ApiKey
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.storage import write_report
 from spark_kafka_sink.report.task_report import TaskInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.metrics.histogram import Histogram
+    from spark_kafka_sink.client.request import InFlightRequest
+    from spark_kafka_sink.config.model import ProducerConfig
+    from spark_kafka_sink.metrics.recorder import BrokerMeter
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.send_context import SendContext
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
+PART_BYTES = 4 << 20
+"""Bytes of lines after which a file is written and the next one begins."""
+_MOST_PARTS = 2
+"""Files that may wait to be written; while there are more, lines are dropped."""
 _STATES = {
     State.DISCONNECTED: "DOWN",
     State.LOADING_STORES: "TRY_CONNECT",
@@ -42,14 +58,107 @@ _STATES = {
     State.READY: "UP",
     State.DRAINING: "REAUTH",
 }
+_IDEMPOTENCE_STATES = {
+    ProducerIdState.MISSING: "RequestPID",
+    ProducerIdState.REQUESTED: "WaitPID",
+    ProducerIdState.KNOWN: "Assigned",
+}
+_TRANSACTION_STATES = {
+    TransactionState.UNINITIALIZED: "Init",
+    TransactionState.INITIALIZING: "WaitPID",
+    TransactionState.READY: "Ready",
+    TransactionState.IN_TRANSACTION: "InTransaction",
+    TransactionState.ABORTABLE_ERROR: "AbortableError",
+    TransactionState.FATAL_ERROR: "FatalError",
+    TransactionState.ABORTING: "AbortingTransaction",
+    TransactionState.ABORTED: "AbortedNotAcked",
+}
+
+
+class StatisticsOutput(Protocol):
+    """Where the lines go."""
+
+    def write(self, line: str) -> None:
+        """Take a line without waiting for anything."""
+
+    def close(self) -> None:
+        """No line follows: wait until those before are kept."""
+
+
+class StatisticsLog:
+    """Logs each line at INFO."""
+
+    def __init__(self) -> None:
+        self._logger = visible_logger(LOGGER, logging.INFO)
+
+    def write(self, line: str) -> None:
+        """Log a line."""
+        self._logger.info("%s", line)
+
+    def close(self) -> None:
+        """Do nothing: nothing waits."""
+
+
+class StatisticsFiles:
+    """Writes the lines to files `<path>-0.jsonl`, `<path>-1.jsonl` ..., on a thread of its own.
+
+    A file that cannot be written costs its lines and a warning. The lines that wait take up to
+    `PART_BYTES` times three.
+
+    Args:
+        path: a local path or a URI that pyarrow.fs knows, without the suffix.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._executor = ThreadPoolExecutor(1, "kafkaprod-statistics")
+        self._lines: list[str] = []
+        self._size = 0
+        self._parts = 0
+        self._pending: list[Future[None]] = []
+
+    def write(self, line: str) -> None:
+        """Keep a line, and begin to write a file once there are enough of them."""
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size >= PART_BYTES:
+            self._begin_file_unless_late()
+
+    def close(self) -> None:
+        """Write the rest; wait until each file is written or has failed."""
+        if self._lines:
+            self._begin_file()
+        self._executor.shutdown()
+
+    def _begin_file_unless_late(self) -> None:
+        self._pending = [each for each in self._pending if not each.done()]
+        if len(self._pending) < _MOST_PARTS:
+            self._begin_file()
+            return
+        count, place = len(self._lines), redacted(self._path)
+        _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, place)
+        self._lines, self._size = [], 0
+
+    def _begin_file(self) -> None:
+        path, lines = f"{self._path}-{self._parts}.jsonl", self._lines
+        self._parts += 1
+        self._lines, self._size = [], 0
+        self._pending.append(self._executor.submit(_write_file, path, lines))
+
+
+def _write_file(path: str, lines: list[str]) -> None:
+    try:
+        write_report(path, "\n".join([*lines, ""]), subject="the statistics")
+    except Exception as error:  # noqa: BLE001 - they only report
+        _LOG.warning("no statistics: %s", text_of(error))
 
 
 class Statistics:
-    """Looks at everything that one session's sender owns.
+    """Statistics of everything that one session's sender owns.
 
     Sender thread only, and for the last line the writer's, when no turn of the sender runs any
-    more and the connections count for others. Of the client's connections, which live on, that
-    line shows what they are at that moment.
+    more and the connections count for others. That line shows the client's connections, which
+    live on, as they are at that moment, and the cluster as it was in the sender's last turn.
     """
 
     def __init__(self, context: SendContext) -> None:
@@ -60,31 +169,65 @@ class Statistics:
         self._producer_state = session.producer_state
         self._report = session.report
         self._in_flight = context.in_flight
-        self._started = session.clock.monotonic()
-        self._due = self._started + self._interval
-        self._logger = visible_logger(LOGGER, logging.INFO) if self._interval else None
-
-    @property
-    def _interval(self) -> float:
-        return self._client.config.statistics_interval_ms / 1000
+        self._started = now = session.clock.monotonic()
+        self._interval = session.config.statistics_interval_ms / 1000 or math.inf
+        self._due = now + self._interval
+        self._output = _output(session.settings.statistics_path, session.config)
+        self._transactions = session.transactions
+        self._cluster = self._client.metadata.cluster
+        self._updated_at = self._client.metadata.updated_at
+        self._topics_since: dict[str, float] = {}
+        """When each topic was first sent to."""
+        self._identity = self._producer_state.producer_id, self._producer_state.epoch
+        self._identities = 0
+        """Producer ids and epochs that came since the start."""
+        self._state = self._idempotence_state, self._transaction_state
+        self._state_since = [now, now]
 
     def maybe_emit(self, now: float) -> None:
-        """Log a line when one is due."""
-        if self._logger is not None and now >= self._due:
-            self._due = now + self._interval
-            self.emit(now)
-
-    def emit(self, now: float) -> None:
-        """Log a line, where statistics are on; the last one when the session ends.
-
-        It only reports, so what goes wrong with it is logged and ends neither session nor close.
-        """
-        if self._logger is None:
+        """Write a line if statistics are on and one is due."""
+        if self._output is None:
             return
+        self._cluster = self._client.metadata.cluster
+        self._updated_at = self._client.metadata.updated_at
+        self._observe(now)
+        if now >= self._due:
+            self._due = now + self._interval
+            self._emit(now)
+
+    def finish(self, now: float) -> None:
+        """Write the last line if statistics are on, and wait until it is kept."""
+        if self._output is not None:
+            self._observe(now)
+            self._emit(now)
+            self._output.close()
+
+    def _emit(self, now: float) -> None:
+        """Write a line. It only reports, so an error ends neither the session nor its close."""
+        assert self._output is not None
         try:
-            self._logger.info("%s", json.dumps(self.collect(now)))
+            self._output.write(json.dumps(self.collect(now)))
         except Exception as error:  # noqa: BLE001 - records must not be sent again for it
             _LOG.warning("no line of statistics: %s", text_of(error))
+
+    def _observe(self, now: float) -> None:
+        """Note what has changed since the last turn."""
+        state = self._idempotence_state, self._transaction_state
+        if state != self._state:
+            changed = [
+                before is not after for before, after in zip(self._state, state, strict=True)
+            ]
+            self._state = state
+            self._state_since = [
+                now if new else since for new, since in zip(changed, self._state_since, strict=True)
+            ]
+        identity = self._producer_state.producer_id, self._producer_state.epoch
+        if identity != self._identity:
+            self._identity = identity
+            self._identities += identity[0] >= 0
+        if len(self._topics_since) < len(self._report.meters.topics):
+            for topic in self._report.meters.topics.copy():
+                self._topics_since.setdefault(topic, now)
 
     def collect(self, now: float) -> dict[str, Any]:
         """The line as an object; starts new windows."""
@@ -102,8 +245,8 @@ class Statistics:
             "age": int(age * 1_000_000),
             **self._totals(report, waiting, incomplete),
             "brokers": self._brokers(now),
-            "topics": self._topics(report, waiting),
-            "eos": self._eos(),
+            "topics": self._topics(report, waiting, now),
+            "eos": self._eos(now),
             "metrics": client_values(report, age) | self._gauges(now),
         }
 
@@ -132,7 +275,7 @@ class Statistics:
         ]
         in_queues = sum(open_ + closed for open_, _, closed, _ in waiting.values())
         return {
-            "msg_cnt": in_queues + sum(batch.records for batch in in_flight),
+            "msg_cnt": in_queues + _records(in_flight),
             "msg_size": memory.used,
             "msg_size_max": memory.limit,
             "batch_cnt": incomplete,
@@ -142,7 +285,7 @@ class Statistics:
             "rx_bytes": sum(one.rx_bytes for one in brokers),
             "txmsgs": report.persisted + sum(part.sent for part in report.partitions),
             "txmsg_bytes": report.bytes_uncompressed,
-            "metadata_cache_cnt": len(self._client.metadata.cluster.topics),
+            "metadata_cache_cnt": len(self._cluster.topics),
         }
 
     def _brokers(self, now: float) -> dict[str, Any]:
@@ -154,14 +297,7 @@ class Statistics:
                 "nodename": meter.name,
                 "source": "learned" if meter.node_id >= 0 else "configured",
                 **_connection(connections.get(meter.node_id), now),
-                "tx": meter.tx,
-                "txbytes": meter.tx_bytes,
-                "txerrs": meter.tx_errors,
-                "req_timeouts": meter.timeouts,
-                "rx": meter.rx,
-                "rxbytes": meter.rx_bytes,
-                "connects": meter.connects,
-                "disconnects": meter.disconnects,
+                **_counters(meter),
                 **{name: window(times) for name, times in meter.roll().items()},
                 "toppars": self._toppars(meter.node_id),
             }
@@ -182,22 +318,31 @@ class Statistics:
         self,
         report: DeliveryReport,
         waiting: Mapping[TopicPartition, tuple[int, int, int, int]],
+        now: float,
     ) -> dict[str, Any]:
-        topics: dict[str, Any] = {}
-        names = {"batch_size": "batchsize", "batch_records": "batchcnt"}
-        for name, meter in self._report.meters.topics.items():
-            windows = {names[each]: window(values) for each, values in meter.roll().items()}
-            topics[name] = {"topic": name, **windows, "partitions": {}}
         parts = {part.key: part for part in report.partitions}
-        for topic, partition in waiting:
-            if partition == UNASSIGNED:
-                part = PartitionReport(topic=topic, partition=partition)
-                parts.setdefault((topic, partition), part)
-        for part in parts.values():
-            if part.topic in topics:
-                described = self._partition(part, waiting)
-                topics[part.topic]["partitions"][str(part.partition)] = described
+        for topic, partition in (*waiting, *self._in_flight):
+            part = PartitionReport(topic=topic, partition=partition)
+            parts.setdefault((topic, partition), part)
+        names = {topic for topic, _ in parts} | self._report.meters.topics.keys()
+        topics = {name: self._topic(name, now) for name in sorted(names)}
+        for (topic, partition), part in sorted(parts.items()):
+            topics[topic]["partitions"][str(partition)] = self._partition(part, waiting)
         return topics
+
+    def _topic(self, name: str, now: float) -> dict[str, Any]:
+        """A topic without its partitions."""
+        meter = self._report.meters.topics.get(name)
+        windows = {} if meter is None else meter.roll()
+        known = name in self._cluster.topics and self._updated_at is not None
+        return {
+            "topic": name,
+            "age": int((now - self._topics_since.get(name, now)) * 1000),
+            "metadata_age": int((now - (self._updated_at or now)) * 1000) if known else 0,
+            "batchsize": window(windows.get("batch_size", Histogram())),
+            "batchcnt": window(windows.get("batch_records", Histogram())),
+            "partitions": {},
+        }
 
     def _partition(
         self,
@@ -208,38 +353,60 @@ class Statistics:
         open_records, open_bytes, records, size = waiting.get(place, (0, 0, 0, 0))
         batches = self._in_flight.get(place)
         in_flight, retries = (batches.in_flight, batches.retry_queue) if batches else ([], [])
+        topic = self._cluster.topics.get(part.topic)
+        is_known = topic is not None and 0 <= part.partition < topic.partition_count
         return {
             "partition": part.partition,
             "broker": -1 if part.leader is None else part.leader,
-            "leader": self._client.metadata.cluster.leader(*place),
+            "leader": self._cluster.leader(*place),
+            "leader_epoch": topic.leader_epochs[part.partition] if topic and is_known else -1,
+            "unknown": part.partition != UNASSIGNED and not is_known,
             "msgq_cnt": open_records,
             "msgq_bytes": open_bytes,
-            "xmit_msgq_cnt": records + sum(batch.records for batch in retries),
+            "xmit_msgq_cnt": records + _records(retries),
             "xmit_msgq_bytes": size + sum(batch.raw_size for batch in retries),
             "txmsgs": part.persisted + part.sent,
             "txbytes": part.bytes_uncompressed,
-            "msgs": part.records,
-            "msgs_inflight": sum(batch.records for batch in in_flight),
+            "msgs": part.records + open_records + records + _records([*in_flight, *retries]),
+            "msgs_inflight": _records(in_flight),
             "next_ack_seq": part.next_ack_seq or 0,
             "next_err_seq": part.next_err_seq or 0,
         }
 
-    def _eos(self) -> dict[str, Any]:
+    @property
+    def _idempotence_state(self) -> str:
+        if not self._client.config.enable_idempotence:
+            return "Init"
+        return _IDEMPOTENCE_STATES[self._producer_state.state]
+
+    @property
+    def _transaction_state(self) -> str:
+        if self._transactions is None:
+            return "Init"
+        return _TRANSACTION_STATES[self._transactions.state]
+
+    def _eos(self, now: float) -> dict[str, Any]:
+        idempotence_age, transaction_age = (int((now - at) * 1000) for at in self._state_since)
+        transactions = self._transactions
         return {
-            "idemp_state": self._producer_state.state.name,
+            "idemp_state": self._idempotence_state,
+            "idemp_stateage": idempotence_age,
+            "txn_state": self._transaction_state,
+            "txn_stateage": transaction_age,
+            "txn_may_enq": transactions is not None and transactions.state not in FAILED,
             "producer_id": self._producer_state.producer_id,
             "producer_epoch": self._producer_state.epoch,
+            "epoch_cnt": self._identities,
         }
 
     def _gauges(self, now: float) -> dict[str, float]:
         """Java's metrics of the moment."""
         network, memory = self._client.network, self._accumulator.pool
-        updated = self._client.metadata.updated_at
         return {
             "requests-in-flight": sum(len(one.connection.in_flight) for one in network.brokers()),
             "buffer-available-bytes": max(0, memory.limit - memory.used),
             "waiting-threads": int(self._accumulator.pool.waiting_since is not None),
-            "metadata-age": -1.0 if updated is None else now - updated,
+            "metadata-age": -1.0 if self._updated_at is None else now - self._updated_at,
             "connection-count": len(list(network.connected())),
         }
 
@@ -255,16 +422,84 @@ def window(values: Histogram) -> dict[str, int]:
         "cnt": values.count,
         "stddev": int(values.deviation),
         **shown,
+        "outofrange": 0,
     }
+
+
+def _output(path: str | None, config: ProducerConfig) -> StatisticsOutput | None:
+    """Where the lines go; None if statistics are off."""
+    if path is not None:
+        return StatisticsFiles(path)
+    return StatisticsLog() if config.statistics_interval_ms else None
+
+
+def _counters(meter: BrokerMeter) -> dict[str, Any]:
+    return {
+        "tx": meter.tx,
+        "txbytes": meter.tx_bytes,
+        "txerrs": meter.tx_errors,
+        "txretries": meter.retries,
+        "req_timeouts": meter.timeouts,
+        "rx": meter.rx,
+        "rxbytes": meter.rx_bytes,
+        "rxerrs": meter.rx_errors,
+        "rxcorriderrs": meter.correlation_errors,
+        "connects": meter.connects,
+        "disconnects": meter.disconnects,
+        "req": {_request_name(api): count for api, count in sorted(meter.requests.copy().items())},
+    }
+
+
+def _request_name(api: int) -> str:
+    """Return the request's name in librdkafka."""
+    if api == ApiKey.API_VERSIONS:
+        return "ApiVersion"
+    return ApiKey(api).name.title().replace("_", "")
 
 
 def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
     if broker is None:
-        return {"state": "INIT", "outbuf_cnt": 0, "waitresp_cnt": 0}
+        return _NO_CONNECTION
     connection = broker.connection
+    unwritten = list(connection.unwritten)
+    asked = {id(each) for each in unwritten}
+    written = [each for each in list(connection.in_flight) if id(each) not in asked]
+    is_noted = broker.noted_state is connection.state
     return {
         "state": _STATES[connection.state],
-        "outbuf_cnt": connection.unwritten,
-        "waitresp_cnt": len(connection.in_flight),
+        "stateage": _microseconds(now, broker.state_since) if is_noted else 0,
+        "outbuf_cnt": len(unwritten),
+        "outbuf_msg_cnt": _produced(unwritten),
+        "waitresp_cnt": len(written),
+        "waitresp_msg_cnt": _produced(written),
+        "txidle": _microseconds(now, broker.wrote_at),
+        "rxidle": _microseconds(now, broker.read_at),
         "throttled_ms": max(0, int((broker.throttled_until - now) * 1000)),
     }
+
+
+_NO_CONNECTION = {
+    "state": "INIT",
+    "stateage": 0,
+    "outbuf_cnt": 0,
+    "outbuf_msg_cnt": 0,
+    "waitresp_cnt": 0,
+    "waitresp_msg_cnt": 0,
+    "txidle": -1,
+    "rxidle": -1,
+    "throttled_ms": 0,
+}
+
+
+def _microseconds(now: float, since: float | None) -> int:
+    return -1 if since is None else max(0, int((now - since) * 1_000_000))
+
+
+def _records(batches: Iterable[ProducerBatch]) -> int:
+    return sum(batch.records for batch in batches)
+
+
+def _produced(requests: Iterable[InFlightRequest]) -> int:
+    """Records of the Produce requests among these."""
+    produce = (each.request for each in requests if each.request.api is ApiKey.PRODUCE)
+    return sum(batch.records for request in produce for _, batch in request.context)

@@ -25,8 +25,19 @@ def test_contexts_are_a_list_in_any_case_and_order() -> None:
 def test_an_unknown_context_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.debug has 'brokr'.*Did you mean broker\?"):
         contexts("msg,brokr")
-    with pytest.raises(ConfigError, match="cgrp"):
-        contexts("cgrp")
+    with pytest.raises(ConfigError, match=r"'genric'"):
+        contexts("genric")
+
+
+def test_every_name_of_librdkafka_is_accepted() -> None:
+    """Its option `debug`, and `auth`, which its introduction recommends beside `broker`."""
+    names = (
+        "generic,broker,topic,metadata,feature,queue,msg,protocol,cgrp,security,fetch,interceptor,"
+        "plugin,consumer,admin,eos,mock,assignor,conf,telemetry"
+    )
+    assert contexts(names) == contexts("all") == tuple(Context)
+    assert contexts("generic,feature,auth") == (Context.BROKER, Context.SECURITY)
+    assert contexts("generic,cgrp") == ()
 
 
 def test_a_context_that_is_off_has_no_emitter() -> None:

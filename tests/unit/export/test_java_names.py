@@ -37,8 +37,10 @@ def report() -> DeliveryReport:
         )
         builder.meters.batch(sent, broker)
     builder.meters.request(40)
-    broker.tx, broker.tx_bytes, broker.connects = 3, 1300, 1
-    broker.answered(0.001, 0.009)
+    broker.tx_bytes, broker.connects = 1300, 1
+    broker.tx, broker.rx = 2, 1
+    broker.written(0, 0.001)
+    broker.rtt.add_time(0.009)
     broker.throttle.add(30)
     builder.request_latency(0.01)
     builder.meters.retried("t", 10)

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
-from threading import Thread
-from typing import Any
+from fnmatch import fnmatchcase
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.export.java_names import client_values
-from tests.support.harness.fake import FakeCluster, Fault
+from spark_kafka_sink.producer.send import statistics
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, world
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
 BROKER = "127.0.0.1:40001/1"
+
+
+LIBRDKAFKAS = Path(__file__).with_name("librdkafka_statistics.txt")
+"""The paths of STATISTICS.md; names of brokers, topics and partitions are `*`."""
+DOCS = Path(__file__).parents[4] / "docs" / "metrics.md"
+NAMED = ("brokers", "topics", "partitions", "toppars")
+OWN = {"batch_cnt", "brokers.*.throttled_ms"}
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
@@ -44,6 +61,169 @@ def test_none_by_default(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog) == []
 
 
+def paths(value: Any, path: str = "") -> set[str]:
+    """Paths of the values in a line, without Java's names and the requests' own."""
+    if not isinstance(value, dict) or path.endswith(".req"):
+        return {path}
+    named = path.rpartition(".")[2] in NAMED
+    inner = {name: each for name, each in value.items() if name != "metrics"}
+    return {
+        found
+        for name, each in inner.items()
+        for found in paths(each, f"{path}.{'*' if named else name}".strip("."))
+    }
+
+
+def test_each_of_librdkafkas_paths_is_there_or_documented_as_left_out() -> None:
+    with world(statistics_interval_ms=1_000) as one:
+        one.send_batches(2)
+        one.finish()
+        found = paths(one.session._sender._statistics.collect(one.clock.monotonic()))
+    text = DOCS.read_text().partition("### Left out of librdkafka's structure")[2]
+    table = text.partition("\n#")[0].splitlines()
+    rows = [line for line in table if line.startswith("| `")]
+    patterns = {name for row in rows for name in row.split("|")[1].split("`")[1::2]}
+    known = set(LIBRDKAFKAS.read_text().split())
+    left_out = {path for path in known if any(fnmatchcase(path, each) for each in patterns)}
+    assert len(known) == 189
+    assert found - known == OWN
+    assert known - found == left_out
+    assert {
+        each for each in patterns if not any(fnmatchcase(path, each) for path in known)
+    } == set()
+
+
+def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
+    with world(statistics_interval_ms=1_000) as one:
+        one.send_batches(1)
+        one.finish()
+        one.cluster.room[1] = 100
+        one.send_batches(1)
+        one.steps(5)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        broker = line["brokers"][BROKER]
+        assert (broker["req"]["Produce"], broker["outbuf_cnt"], broker["outbuf_msg_cnt"]) == (
+            1,
+            1,
+            3,
+        )
+        assert (broker["tx"], broker["waitresp_cnt"], broker["waitresp_msg_cnt"]) == (2, 0, 0)
+        one.fault(Fault(hold=True))
+        del one.cluster.room[1]
+        one.steps(2)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        broker = line["brokers"][BROKER]
+        assert (broker["tx"], broker["outbuf_cnt"], broker["waitresp_msg_cnt"]) == (3, 0, 3)
+        assert broker["outbuf_latency"]["max"] >= 5 * TICK * 1e6
+        one.cluster.release()
+        one.finish()
+
+
+def test_writing_to_the_socket_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as one:
+
+        def slow(self: FakeTransport, buffers: Sequence[Buffer]) -> int:
+            one.clock.advance(0.25)
+            return write(self, buffers)
+
+        write = FakeTransport.write
+        one.send_batches(1)
+        one.finish()
+        monkeypatch.setattr(FakeTransport, "write", slow)
+        one.send_batches(1)
+        one.finish()
+        (broker,) = [b for b in one.report().metrics.brokers if b.node_id == 1]
+        assert broker.outbuf_latency.high == pytest.approx(250_000, rel=0.01)
+        assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
+
+
+def test_ages_and_idle_times_are_those_of_the_connection() -> None:
+    with world(statistics_interval_ms=60_000) as one:
+        one.send_batches(1)
+        one.finish()
+        started = one.clock.monotonic()
+        one.steps(10, 0.1)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        broker, age = line["brokers"][BROKER], (one.clock.monotonic() - started) * 1e6
+        assert broker["state"] == "UP"
+        assert age <= broker["rxidle"] <= broker["txidle"] <= broker["stateage"] <= age + 100_000
+        eos, topic = line["eos"], line["topics"]["t"]
+        assert (eos["idemp_state"], eos["txn_state"], eos["epoch_cnt"]) == ("Assigned", "Init", 1)
+        assert age / 1000 <= eos["idemp_stateage"] <= line["age"] / 1000
+        assert age / 1000 - 1 <= topic["age"] <= topic["metadata_age"] + 1 <= line["age"] / 1000 + 2
+        one.cluster.stop(1)
+        one.steps(10, 0.05)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        assert (line["brokers"][BROKER]["txidle"], line["brokers"][BROKER]["rxidle"]) == (-1, -1)
+
+
+def test_retried_requests_and_a_second_session_are_counted_right() -> None:
+    with world(statistics_interval_ms=60_000) as one:
+        one.fault(Fault(error=7))
+        one.send_batches(1)
+        one.finish(0.02)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        assert line["brokers"][BROKER]["txretries"] == 1
+        one.next_session()
+        one.send_batches(1)
+        one.finish()
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        assert (line["eos"]["idemp_state"], line["eos"]["epoch_cnt"]) == ("Assigned", 0)
+        assert line["brokers"][BROKER]["stateage"] > line["age"]
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("t-*.jsonl"), key=lambda each: int(each.stem.rpartition("-")[2]))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_lines_go_to_a_file_that_shows_the_cluster_as_the_task_knew_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = SessionSettings(statistics_path=str(tmp_path / "new" / "t"))
+    with world(settings=settings) as one:
+        one.send_batches(2)
+        one.finish()
+        one.steps(40, 0.1)  # so that the client forgets the topics when the task ends
+    (line,) = read(tmp_path / "new")
+    assert line["topics"]["t"]["partitions"]["0"]["leader"] == 1
+    assert (line["txmsgs"], line["metadata_cache_cnt"]) == (6, 1)
+    assert lines(caplog) == []
+
+
+def test_many_lines_fill_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "PART_BYTES", 1)
+    monkeypatch.setattr(statistics, "_MOST_PARTS", 100)
+    settings = SessionSettings(statistics_path=str(tmp_path / "t"))
+    with world(settings=settings, statistics_interval_ms=1_000) as one:
+        one.steps(50, 0.1)
+    found = read(tmp_path)
+    assert len(found) == len(list(tmp_path.iterdir())) > 4
+    assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
+
+
+def test_a_slow_or_broken_place_costs_lines_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow, written = Event(), []
+
+    def write(path: str, text: str, *, subject: str) -> None:
+        slow.wait(60)
+        written.append(path)
+        raise ReportError(f"{subject} can't be written to {path}")
+
+    monkeypatch.setattr(statistics, "write_report", write)
+    files = statistics.StatisticsFiles(str(tmp_path / "t"))
+    monkeypatch.setattr(statistics, "PART_BYTES", 1)
+    for _ in range(5):
+        files.write("{}")
+    assert caplog.text.count("1 lines of statistics dropped") == 3
+    slow.set()
+    files.close()
+    assert len(written) == 2
+    assert "no statistics: the statistics can't be written to" in caplog.text
+
+
 def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
     late: dict[str, Any] = {"retry_backoff_ms": 50_000, "retry_backoff_max_ms": 50_000}
     with world(statistics_interval_ms=1_000, **late) as one:
@@ -57,6 +237,11 @@ def test_partitions_show_sequences_and_queues(caplog: pytest.LogCaptureFixture) 
         assert parts["0"]["leader"] == parts["0"]["broker"] == 1
         assert (parts["0"]["next_ack_seq"], parts["0"]["next_err_seq"]) == (6, 9)
         assert (parts["0"]["txmsgs"], parts["0"]["xmit_msgq_cnt"]) == (6, 3)
+        assert (parts["0"]["msgs"], parts["0"]["unknown"], parts["0"]["leader_epoch"]) == (
+            9,
+            False,
+            0,
+        )
         assert line["msg_cnt"] == 3
         assert line["msg_size"] > 0
 
@@ -73,7 +258,8 @@ def test_windows_begin_anew_and_counters_go_on(caplog: pytest.LogCaptureFixture)
     assert second["topics"]["t"]["batchcnt"]["cnt"] == 0
     assert second["brokers"][BROKER]["rtt"]["cnt"] == 0
     assert first["txmsgs"] == second["txmsgs"] == 12
-    assert second["brokers"][BROKER]["tx"] >= first["brokers"][BROKER]["tx"] == 4
+    assert second["brokers"][BROKER]["tx"] >= first["brokers"][BROKER]["tx"] == 5
+    assert first["brokers"][BROKER]["req"] == {"ApiVersion": 1, "Produce": 4}
 
 
 def test_times_are_measured_where_they_pass() -> None:
@@ -134,7 +320,7 @@ def test_retries_throttling_and_lost_requests_are_counted() -> None:
     (broker,) = [b for b in metrics.brokers if b.node_id == 1]
     assert (report.retries, metrics.retried_records) == (2, 6)
     assert metrics.topic_partitions == {"t": 4}
-    assert (broker.tx, broker.rx, broker.tx_errors) == (3, 2, 1)
+    assert (broker.tx, broker.rx, broker.tx_errors) == (5, 4, 1)  # ApiVersions on two connections
     assert (broker.connects, broker.disconnects) == (2, 1)
     assert (broker.throttle.count, broker.throttle.high, report.throttle_ms) == (2, 40, 40)
     values = client_values(report, 1.0)
