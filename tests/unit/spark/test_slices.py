@@ -86,6 +86,11 @@ def test_rows_of_a_few_bytes_come_in_slices_too() -> None:
     assert [stop - start for start, stop in slices(batch, [0])] == [MOST_ROWS // 2 + 1] * 2
 
 
+def test_a_slice_may_have_as_many_rows_as_the_limit_says() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.nulls(MOST_ROWS, pa.binary())], ["value"])
+    assert list(slices(batch, [0])) == [(0, MOST_ROWS)]
+
+
 def test_what_is_made_of_a_large_arrow_batch_is_never_there_as_a_whole() -> None:
     entry = [{"key": "trace", "value": bytes(50_000)}]
     headers = pa.array([entry] * 1_000, HEADERS)
