@@ -98,6 +98,24 @@ def test_the_line_says_what_was_done(
     assert 0 < leader["rtt"]["min"] <= leader["rtt"]["p99"] < 10_000_000
 
 
+SAME = (
+    "leader",
+    "leader_epoch",
+    "broker",
+    "unknown",
+    "txmsgs",
+    "msgs",
+    "msgs_inflight",
+    "msgq_cnt",
+    "msgq_bytes",
+    "xmit_msgq_cnt",
+    "xmit_msgq_bytes",
+    "next_ack_seq",
+    "next_err_seq",
+)
+"""Of a partition."""
+
+
 def total(lines: list[dict[str, Any]], path: str) -> int:
     """The sum of a figure of a window over all lines, brokers or topics."""
     group, window, figure = path.split(".")
@@ -105,28 +123,25 @@ def total(lines: list[dict[str, Any]], path: str) -> int:
 
 
 def test_values_are_librdkafkas_for_the_same_records(
-    embedded_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, unique_topic: str
+    any_kafka: KafkaCluster | EmbeddedBroker,
+    caplog: pytest.LogCaptureFixture,
+    unique_topic: str,
 ) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     names = f"{unique_topic}-mine", f"{unique_topic}-theirs"
+    servers = any_kafka.bootstrap_servers
     for name in names:
-        embedded_broker.create_topic(name, 2)
-    servers = embedded_broker.bootstrap_servers
+        Admin(servers).create_topic(name, 2)
     mine, theirs = ours(servers, names[0], caplog), librdkafkas(servers, names[1], 1_000)
     last = theirs[-1]
     for path in ("txmsgs", "msg_cnt", "msg_size", "metadata_cache_cnt", "type"):
         assert mine[path] == last[path], path
-    same = "leader", "leader_epoch", "broker", "unknown", "txmsgs", "msgs", "msgs_inflight"
-    same += "msgq_cnt", "msgq_bytes", "xmit_msgq_cnt", "xmit_msgq_bytes"
-    same += "next_ack_seq", "next_err_seq"
     for number in ("0", "1"):
-        parts = [
+        part, other = (
             line["topics"][name]["partitions"][number]
-            for line, name in ((mine, names[0]), (last, names[1]))
-        ]
-        assert [{path: part[path] for path in same} for part in parts] == [
-            {path: parts[1][path] for path in same}
-        ] * 2
+            for line, name in zip((mine, last), names, strict=True)
+        )
+        assert {path: part[path] for path in SAME} == {path: other[path] for path in SAME}
     for path in ("idemp_state", "txn_state", "txn_may_enq", "producer_epoch", "epoch_cnt"):
         assert mine["eos"][path] == last["eos"][path], path
     for path in ("topics.batchcnt.sum", "brokers.int_latency.cnt"):

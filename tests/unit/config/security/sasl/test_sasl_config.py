@@ -358,6 +358,14 @@ def test_no_text_holds_a_secret_and_different_secrets_are_different() -> None:
     assert len({one, same, other}) == 2
 
 
+@pytest.mark.parametrize("mechanism", ["plain", "Plain", "PLAIM"])
+def test_a_mechanism_in_another_case_is_named(mechanism: str) -> None:
+    login = {"kafka.sasl.username": "a", "kafka.sasl.password": "b"}
+    given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
+    with pytest.raises(ConfigError, match=r"Did you mean PLAIN\?"):
+        ProducerConfig.parse(MINIMAL | login | given)
+
+
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_an_address_that_promises_more_than_the_protocol_is_refused(protocol: str) -> None:
     options = {
