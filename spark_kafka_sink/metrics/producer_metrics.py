@@ -29,11 +29,11 @@ class BrokerMetrics:
     name: str
     """host:port."""
     tx: int = 0
-    """Requests sent."""
+    """Requests that the socket has taken whole, those that open a connection included."""
     tx_bytes: int = 0
     """Bytes sent."""
     rx: int = 0
-    """Responses received."""
+    """Responses received, those that open a connection included."""
     rx_bytes: int = 0
     """Bytes received."""
     tx_errors: int = 0
@@ -47,7 +47,7 @@ class BrokerMetrics:
     int_latency: Histogram = field(default_factory=Histogram)
     """Each record's time from when its chunk came until its batch's first request."""
     outbuf_latency: Histogram = field(default_factory=Histogram)
-    """A request's time until it is written to the socket."""
+    """A request's time until all of it is written to the socket."""
     rtt: Histogram = field(default_factory=Histogram)
     """From then to the answer."""
     throttle: Histogram = field(default_factory=Histogram)

@@ -34,8 +34,8 @@ class ReportLocation:
     scheme: str
 
     @classmethod
-    def of(cls, path: str) -> ReportLocation:
-        """The location that a user gives; nothing is looked up.
+    def of(cls, path: str, subject: str = "the delivery report") -> ReportLocation:
+        """The location that a user gives for `subject`; nothing is looked up.
 
         Raises:
             ReportError: the scheme is of no known file system; it says what to use instead.
@@ -45,7 +45,7 @@ class ReportLocation:
         if scheme != "file" and scheme not in _REMOTE:
             known = ", ".join(f"{name}://" for name in sorted(_REMOTE - {"mock"}))
             raise ReportError(
-                f"the delivery report can't be written to {redacted(path)}: "
+                f"{subject} can't be written to {redacted(path)}: "
                 f"{scheme}: is no file system known here",
                 hint=_INSTEAD.get(scheme, f"use a local path, or one of {known}"),
             )

@@ -43,7 +43,7 @@ def write_report(
     Raises:
         ReportError: it can't be written there, or not in time.
     """
-    place, data = ReportLocation.of(path), text.encode()
+    place, data = ReportLocation.of(path, subject), text.encode()
     _attempt(f"{subject} can't be written to", path, timeout_s, lambda: _write(place, data))
 
 

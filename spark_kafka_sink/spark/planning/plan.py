@@ -50,6 +50,7 @@ def batch_writer(
     config = SinkConfig.parse(options, batch_write=True)
     contract = Contract.of(schema, config)
     warn_of_shown_secrets(options)
+    _check_statistics_path(config)
     check_security(config.producer)
     check_brokers(config, contract)
     planned = None
@@ -94,9 +95,18 @@ def _check_stream(config: SinkConfig, contract: Contract, options: Mapping[str, 
 
     refuse_continuous()
     warn_of_shown_secrets(options)
+    _check_statistics_path(config)
     check_security(config.producer, of_stream=True)
     check_report_folder(config)
     check_brokers(config, contract, of_stream=True)
+
+
+def _check_statistics_path(config: SinkConfig) -> None:
+    """Fail on the driver if no task can write there: tasks would only log it."""
+    if config.statistics_path is not None:
+        from spark_kafka_sink.report.location import ReportLocation  # seldom needed
+
+        ReportLocation.of(config.statistics_path, "the statistics")
 
 
 def _exactly_once(

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import ConfigError, KafkaProdDataSource
+from spark_kafka_sink.common.errors import ReportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,3 +26,9 @@ def test_a_stream_has_no_dry_run() -> None:
     source = KafkaProdDataSource({**SOURCE.options, "dryRun": "true"})
     with pytest.raises(ConfigError, match=r"batch writes.*foreachBatch"):
         source.streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
+
+
+def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver() -> None:
+    source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": "s3a://logs/statistics"})
+    with pytest.raises(ReportError, match=r"the statistics can't be written to.*write it as s3://"):
+        source.writer(StructType([StructField("value", StringType())]), overwrite=False)
