@@ -34,7 +34,8 @@ class DryRunSender(Sender):
         self, node_id: int, request: Request, drained: list[DrainedBatch], now: float
     ) -> None:
         del request
-        self._measure(node_id, drained, now)
+        self._measure_request(node_id, drained)
+        self._measure_batches(node_id, drained, now)
         for batches, batch in drained:
             self._list_partitions(batch.partition.topic)
             self._sampler.offer(batch)

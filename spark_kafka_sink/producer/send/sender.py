@@ -200,15 +200,20 @@ class Sender:
     ) -> None:
         """Let the request go, and only then count; a dry run does something else here."""
         correlation = self._network.send(node_id, request, now)
-        if any(batch.attempts > 1 for _, batch in drained):
-            self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
-        self._measure(node_id, drained, now)
+        if correlation:
+            self._measure_request(node_id, drained)
+        self._measure_batches(node_id, drained, now)
         for _, batch in drained:
             self._events.sent(batch, node_id, correlation)
 
-    def _measure(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
-        """Note how large a request is, and how its new batches came to it."""
+    def _measure_request(self, node_id: int, drained: list[DrainedBatch]) -> None:
+        """Note how large a request is, and if it repeats a batch."""
         self._report.meters.request(sum(batch.records for _, batch in drained))
+        if any(batch.attempts > 1 for _, batch in drained):
+            self._report.meters.brokers.of(self._metadata.cluster.nodes[node_id]).retries += 1
+
+    def _measure_batches(self, node_id: int, drained: list[DrainedBatch], now: float) -> None:
+        """Note how the new batches of a request came to it."""
         for _, batch in drained:
             if batch.attempts == 1:
                 self._measure_first(node_id, batch, now)

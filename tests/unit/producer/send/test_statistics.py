@@ -119,6 +119,26 @@ def test_a_request_counts_once_the_socket_has_taken_all_of_it() -> None:
         one.finish()
 
 
+def test_a_request_that_finds_its_connection_gone_was_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with world() as one:
+        one.send_batches(1)
+        one.finish()
+
+        def gone(_self: FakeTransport, _buffers: Sequence[Buffer]) -> int:
+            monkeypatch.undo()
+            raise BrokenPipeError
+
+        monkeypatch.setattr(FakeTransport, "write", gone)
+        one.send_batches(1)
+        one.finish(0.02)
+        metrics = one.report().metrics
+        (broker,) = [b for b in metrics.brokers if b.node_id == 1]
+    assert (broker.tx, broker.rx, broker.tx_errors) == (4, 4, 1)  # two of them ApiVersions
+    assert (metrics.request_records.count, metrics.batch_records.count) == (2, 2)
+
+
 def test_writing_to_the_socket_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as one:
 
@@ -170,6 +190,23 @@ def test_retried_requests_are_counted_and_connections_are_older_than_a_session()
         line = one.session._sender._statistics.collect(one.clock.monotonic())
         assert line["eos"]["idemp_state"] == "Assigned"
         assert line["brokers"][BROKER]["stateage"] > line["age"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "strange"), [(bytes(8), 1), ((1 << 31).to_bytes(4, "big"), 0)], ids=["answer", "size"]
+)
+def test_what_cannot_be_read_is_an_error_of_its_broker(frame: bytes, strange: int) -> None:
+    data = len(frame).to_bytes(4, "big") + frame if strange else frame
+    with world(statistics_interval_ms=60_000) as one:
+        one.send_batches(1)
+        one.finish()
+        for peer in one.cluster._peers:
+            peer.send(data, hold=False)
+        one.steps(2)
+        line = one.session._sender._statistics.collect(one.clock.monotonic())
+        broker = line["brokers"][BROKER]
+        assert (broker["rxerrs"], broker["rxcorriderrs"]) == (1, strange)
+        assert broker["disconnects"] == 1
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
