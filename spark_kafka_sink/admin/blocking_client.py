@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 100
 """Requests in flight to one broker, which serves those of a connection one after the other."""
+_LONG_THROTTLE_S = 1.0
+_QUOTA_HINT = (
+    "the brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
+    "client.id: raise it, write less at a time, or raise kafka.max.block.ms"
+)
 _CONNECTING_WAIT = 0.02
 """Seconds between two looks for any broker that can be asked."""
 
@@ -95,6 +100,8 @@ class BlockingClient:
         self.coordinators = Coordinators()
         self._queues: dict[Node, _Queue] = {}
         self._in_flight: set[_Sent] = set()
+        self._throttled_s: dict[str, float] = {}
+        """Seconds for which brokers have throttled the present user of the client, by address."""
 
     def __enter__(self) -> Self:
         return self
@@ -226,6 +233,7 @@ class BlockingClient:
 
     def forget_topics(self) -> None:
         """Whoever uses the client next begins with what the brokers say then."""
+        self._throttled_s.clear()
         self.metadata.end_session(self.now())
 
     def abandon(self) -> None:
@@ -247,10 +255,22 @@ class BlockingClient:
         """
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
+        throttled = self._throttles()
+        hint = "see whether the brokers of kafka.bootstrap.servers run and can be reached"
         return BrokerUnavailableError(
-            f"{what} took longer than it may" + (f". Tried {tried}" if tried else ""),
+            f"{what} took longer than it may"
+            + (f", as a quota throttles this client: {throttled}" if throttled else "")
+            + (f". Tried {tried}" if tried else ""),
             error=None if code is None else error_name(code),
-            hint="see whether the brokers of kafka.bootstrap.servers run and can be reached",
+            hint=_QUOTA_HINT if throttled else hint,
+        )
+
+    def _throttles(self) -> str:
+        """The brokers that have throttled this client for long, such as "host:9092 for 12.3 s"."""
+        return ", ".join(
+            f"{address} for {seconds:.1f} s"
+            for address, seconds in sorted(self._throttled_s.items())
+            if seconds >= _LONG_THROTTLE_S
         )
 
     def _send_queued(self, node: Node, now: float) -> None:
@@ -299,7 +319,9 @@ class BlockingClient:
     def _throttle(self, completion: Completion) -> None:
         pause = getattr(completion.response, "throttle_time", None)
         if isinstance(pause, timedelta) and pause > timedelta(0):
-            self._network.throttle(completion.node.node_id, pause.total_seconds(), self.now())
+            seconds, address = pause.total_seconds(), str(completion.node)
+            self._throttled_s[address] = self._throttled_s.get(address, 0.0) + seconds
+            self._network.throttle(completion.node.node_id, seconds, self.now())
 
     def _fail_unreachable(self) -> None:
         """Give back the calls to brokers that could not be connected to since they came."""

@@ -54,6 +54,30 @@ def test_a_wrong_password_is_told_at_once() -> None:
         TransactionAdmin(client).list(None, client.deadline(60))
 
 
+def test_a_wait_that_a_quota_has_made_too_long_says_so() -> None:
+    cluster = Coordination()
+
+    usual = cluster.scripts[ApiKey.INIT_PRODUCER_ID]
+
+    def throttled(node: int, request: Any) -> dict[str, Any]:
+        answer = usual(node, request)
+        assert answer is not None
+        return answer | {"throttle_time": timedelta(seconds=60)}
+
+    cluster.scripts[ApiKey.INIT_PRODUCER_ID] = throttled
+    with blocking_client(cluster) as client:
+        admin = TransactionAdmin(client)
+        admin.init_producer_id("orders/stream", 15_000, client.deadline(10))
+        with pytest.raises(BrokerUnavailableError) as caught:
+            admin.init_producer_id("orders/stream", 15_000, client.deadline(0.2))
+        client.forget_topics()
+        later = client.unavailable("InitProducerId")
+    assert "as a quota throttles this client: 127.0.0.1:4000" in str(caught.value)
+    assert " for 60.0 s" in str(caught.value)
+    assert "request_percentage" in (caught.value.hint or "")
+    assert "quota" not in str(later)
+
+
 def test_topics_are_never_made_by_asking() -> None:
     cluster = Coordination()
     cluster.creates_topics = True
