@@ -12,6 +12,9 @@ With atomicBatch=true all tasks write in a transaction of the driver's id, and e
 has an id that its first attempt claims: a task's id without the attempt, as
 ``prefix/stream/query/17/nonce/partition``. No transaction ever begins under it.
 
+``abort()`` creates one more id, the abort flag: the driver's id and a nonce, as
+``prefix/stream/nonce``. Once it exists, no task of that planning begins a transaction any more.
+
 No prefix has a "/" and in a batchId it is escaped, so that each id belongs to exactly one scope.
 The nonce is made where the write is planned and the attempt is Spark's taskAttemptId: no two
 attempts ever share an id, also when a stage runs again or a paused attempt wakes up late. The query
@@ -23,10 +26,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 NONCE_BYTES: Final = 8
 _SAFE: Final = "-._~:+=@,"
@@ -91,6 +99,15 @@ def driver_id(scope: Scope) -> str:
     return base if scope.kind is ScopeKind.STREAM else f"{base}/{quote(scope.name, safe=_SAFE)}"
 
 
+def abort_flag_id(scope: Scope, nonce: str) -> str:
+    """Return the id that exists once the driver has aborted the planning with this nonce.
+
+    Its batch and query are not in it: an abort() in which no task has reported does not know the
+    query.
+    """
+    return f"{driver_id(scope)}/{nonce}"
+
+
 def parse_driver_id(text: str) -> Scope | None:
     """The scope whose driver has this id; None where it is no driver's of this sink."""
     match = _DRIVER.fullmatch(text)
@@ -126,6 +143,12 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
         partition=int(partition),
         task_attempt_id=int(attempt),
     )
+
+
+def nonces_of(transactions: Iterable[TaskTransaction]) -> frozenset[str]:
+    """The nonces of the plannings that these transactions are of."""
+    parsed = (parse_task_id(each.transactional_id) for each in transactions)
+    return frozenset(each.nonce for each in parsed if each is not None)
 
 
 def parse_claim_id(text: str) -> ClaimId | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.common.errors import (
+    KafkaProdError,
+    TornTransactionError,
+    TransactionError,
+)
 from spark_kafka_sink.exactly_once.by_hand.overview import Standing
 from spark_kafka_sink.exactly_once.log.decision import Fate, Record
 from spark_kafka_sink.exactly_once.log_state import Decided, Done
-from spark_kafka_sink.exactly_once.steps.finish import commit_all
+from spark_kafka_sink.exactly_once.steps.finish import commit_all, commit_others
 from spark_kafka_sink.exactly_once.steps.roll_forward import APPEND_SECONDS
 from spark_kafka_sink.exactly_once.steps.torn import torn_error
 
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.common.errors import TornTransactionError
     from spark_kafka_sink.exactly_once.by_hand.overview import OpenTransactionView
     from spark_kafka_sink.exactly_once.log.decision_records import DecisionRecords
     from spark_kafka_sink.exactly_once.steps.driver import Driver
@@ -42,20 +45,32 @@ def commit_decided(driver: Driver, records: DecisionRecords) -> list[Finished]:
 
     Raises:
         TornTransactionError: rows of a decided batch are lost; the others are committed.
+        KafkaProdError: a batch could not be committed; the others are.
     """
-    finished = []
-    torn: TornTransactionError | None = None
-    for scope in sorted(records.scopes(driver.scope.prefix), key=str):
-        record = records.latest(scope)
-        if record is None or not isinstance(record.state, Decided):
-            continue
-        fates = record.fates or commit_all(driver.of(scope), record.state)
-        if fates:
-            torn = torn or torn_error(scope, record.state, fates)
+    latest = {each: records.latest(each) for each in records.scopes(driver.scope.prefix)}
+    open_still = {
+        scope: record
+        for scope, record in sorted(latest.items(), key=str)
+        if record is not None and isinstance(record.state, Decided)
+    }
+    unknown = {
+        scope: record.state
+        for scope, record in open_still.items()
+        if not record.fates and isinstance(record.state, Decided)
+    }
+    results = commit_others(driver, unknown, driver.client.deadline(driver.max_block_s))
+    finished, errors = [], []
+    for scope, record in open_still.items():
+        assert isinstance(record.state, Decided)
+        result = record.fates or results[scope]
+        if isinstance(result, KafkaProdError):
+            errors.append(result)
+        elif result:
+            errors.append(torn_error(scope, record.state, result))
         else:
-            finished.append(_finished(str(scope), record, record.state.batch, fates))
-    if torn is not None:
-        raise torn
+            finished.append(_finished(str(scope), record, record.state.batch, result))
+    if errors:
+        raise next((each for each in errors if isinstance(each, TornTransactionError)), errors[0])
     return finished
 
 

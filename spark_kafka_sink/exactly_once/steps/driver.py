@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.client.topic_partition import TopicPartition
-from spark_kafka_sink.common.errors import BrokerUnavailableError, FencedError, ProtocolError
+from spark_kafka_sink.common.errors import (
+    BrokerUnavailableError,
+    FencedError,
+    ProtocolError,
+    TransactionError,
+)
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
 from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
 from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
-from spark_kafka_sink.exactly_once.transactional_id import driver_id
+from spark_kafka_sink.exactly_once.transactional_id import abort_flag_id, driver_id, nonces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -76,9 +81,17 @@ class Driver:
         """Give max.block.ms anew to what comes next, as what came before could not be limited."""
         self._deadline = self._new_deadline()
 
-    def of(self, scope: Scope) -> Driver:
-        """A driver of another scope, on the same client."""
-        return Driver(self.client, self._config, scope)
+    def of(self, scope: Scope, deadline: float | None = None) -> Driver:
+        """A driver of another scope, on the same client; None: max.block.ms from now on."""
+        made = Driver(self.client, self._config, scope)
+        if deadline is not None:
+            made._deadline = deadline
+        return made
+
+    @property
+    def max_block_s(self) -> float:
+        """max.block.ms in seconds."""
+        return self._config.producer.max_block_ms / 1000
 
     def fence(self) -> OpenTransaction:
         """Begin an epoch of our own: earlier drivers of the scope can't append any more."""
@@ -156,6 +169,10 @@ class Driver:
             records = self.read(create=create)
         return records
 
+    def is_deciding(self) -> bool:
+        """Return True if the latest read has met an append of the scope that may be committed."""
+        return self._log.is_pending(self.scope)
+
     def append(
         self,
         owner: OpenTransaction,
@@ -204,6 +221,10 @@ class Driver:
     ) -> None:
         """Raise a TransactionError unless all of them can still be committed.
 
+        An abort flag of theirs refuses it as well: abort() creates the flag before it reads the log
+        and aborts, and the decision is in the log when this is asked for the last time. So one of
+        the two sees the other.
+
         `seconds`: how long that may take; None for what is left of max.block.ms.
         """
         deadline = self._deadline
@@ -211,8 +232,14 @@ class Driver:
             deadline = min(deadline, self.client.deadline(seconds))
         with self.watch.step("describe"):
             ids = [each.transactional_id for each in transactions]
-            told = self.describe(ids, deadline)
+            flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
+            told = self.describe([*ids, *flags], deadline)
             check_alive(transactions, told, self.client.wall_ms())
+            if flags.intersection(told or ()):
+                raise TransactionError(
+                    "abort() was called for these tasks: nothing of the batch is decided",
+                    hint="Start the query or the job again",
+                )
 
     def describe(
         self, ids: Collection[str], deadline: float
@@ -225,7 +252,7 @@ class Driver:
             return None
 
     def _new_deadline(self) -> float:
-        return self.client.deadline(self._config.producer.max_block_ms / 1000)
+        return self.client.deadline(self.max_block_s)
 
     def described(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
         """What coordinators say of these ids, by max.block.ms; nothing where they are too old."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.admin.transaction_states import TransactionDescription
     from spark_kafka_sink.exactly_once.log.decision import DecidedBatch
+    from spark_kafka_sink.exactly_once.scope import Scope
     from spark_kafka_sink.exactly_once.steps.driver import Driver
 
 REPORT_SECONDS: Final = 5.0
@@ -27,10 +28,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
-    """Commit what was decided; to do so again changes nothing.
+    """Commit what the driver's own scope has decided; to do so again changes nothing.
 
-    Nothing ends this but answers: a decision that is not carried out would hold back readers, and
-    lose its rows when the transactions time out.
+    There is no deadline: nothing ends this but answers. A decision that is not carried out would
+    hold back readers, and lose its rows when the transactions time out.
 
     Returns:
         What became of each transaction where the batch is torn; nothing where all are committed.
@@ -40,16 +41,65 @@ def commit_all(driver: Driver, decided: DecidedBatch) -> tuple[Fate, ...]:
             again.
     """
     with driver.watch.step("commit"):
-        codes = _end_all(driver, decided)
-        refused = {name: code for name, code in codes.items() if _is_refusal(code)}
-        if refused:
-            name, code = next(iter(refused.items()))
-            raise driver.admin.refusal("EndTxn of a decided transaction,", name, code)
-        unclear = [name for name, code in codes.items() if code]
-        if not unclear:
-            return ()
-        fates = fates_of(decided, codes, _descriptions(driver, unclear))
-        fates = settled(driver.client, decided, fates)
+        return _fates(driver, decided, _end_all(driver, decided))
+
+
+def commit_others(
+    driver: Driver, batches: Mapping[Scope, DecidedBatch], deadline: float
+) -> dict[Scope, tuple[Fate, ...] | KafkaProdError]:
+    """Commit what other scopes have decided, all at once, so that none waits for another one.
+
+    Args:
+        driver: of any scope.
+        batches: the decided batch of each scope.
+        deadline: when to give up, in seconds of the client's clock. EndTxn has half of the time;
+            the rest is for finding out what became of transactions that are lost.
+
+    Returns:
+        As of `commit_all`, or the error, for each scope.
+    """
+    transactions = [one.transaction for each in batches.values() for one in each.transactions]
+    now = driver.client.now()
+    with driver.watch.step("commit"):
+        codes = driver.admin.end(transactions, commit=True, deadline=now + (deadline - now) / 2)
+        return {scope: _result(driver, each, codes, deadline) for scope, each in batches.items()}
+
+
+def _result(
+    driver: Driver, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
+) -> tuple[Fate, ...] | KafkaProdError:
+    """What has become of one scope's batch, by the answers to the EndTxns of all scopes."""
+    own = {each.transactional_id: codes[each.transactional_id] for each in decided.transactions}
+    waiting = {name: code for name, code in own.items() if _is_unsettled(code)}
+    if waiting:
+        name, code = next(iter(waiting.items()))
+        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return driver.client.unavailable(f"EndTxn of {name}{more}", code)
+    try:
+        fates = _fates(driver, decided, own, deadline)
+    except KafkaProdError as error:
+        return error
+    if Fate.UNKNOWN in fates and driver.client.now() >= deadline:
+        return driver.client.unavailable("reading from the topics how transactions ended")
+    return fates
+
+
+def _fates(
+    driver: Driver,
+    decided: DecidedBatch,
+    codes: Mapping[str, int],
+    deadline: float | None = None,
+) -> tuple[Fate, ...]:
+    """See `commit_all`; `codes` are final answers."""
+    refused = {name: code for name, code in codes.items() if _is_refusal(code)}
+    if refused:
+        name, code = next(iter(refused.items()))
+        raise driver.admin.refusal("EndTxn of a decided transaction,", name, code)
+    unclear = [name for name, code in codes.items() if code]
+    if not unclear:
+        return ()
+    fates = fates_of(decided, codes, _descriptions(driver, unclear))
+    fates = settled(driver.client, decided, fates, deadline)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 
@@ -62,7 +112,7 @@ def _end_all(driver: Driver, decided: DecidedBatch) -> dict[str, int]:
         answers = driver.admin.end(list(waiting.values()), commit=True, deadline=deadline)
         codes |= answers
         for name, code in answers.items():
-            if commit_outcome(code) is not EndOutcome.RETRY:
+            if not _is_unsettled(code):
                 del waiting[name]
         if waiting:
             _report(driver, decided, {name: codes[name] for name in waiting})
@@ -81,6 +131,10 @@ def _report(driver: Driver, decided: DecidedBatch, waiting: Mapping[str, int]) -
         ", ".join(f"{name} ({count})" for name, count in errors.most_common()),
         next(iter(waiting)),
     )
+
+
+def _is_unsettled(code: int) -> bool:
+    return commit_outcome(code) is EndOutcome.RETRY
 
 
 def _is_refusal(code: int) -> bool:

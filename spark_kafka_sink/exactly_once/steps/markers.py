@@ -26,19 +26,25 @@ _LOG = logging.getLogger(__name__)
 
 
 def settled(
-    client: BlockingClient, decided: DecidedBatch, fates: tuple[Fate, ...]
+    client: BlockingClient,
+    decided: DecidedBatch,
+    fates: tuple[Fate, ...],
+    deadline: float | None = None,
 ) -> tuple[Fate, ...]:
-    """The fates of a decision's transactions, the unknown ones as the topics tell them."""
+    """The fates of a decision's transactions, the unknown ones as the topics tell them.
+
+    No further partition is read after the deadline; None: all of them, `SECONDS` each at most.
+    """
     return tuple(
-        fate_of(client, task) if fate is Fate.UNKNOWN else fate
+        fate_of(client, task, deadline) if fate is Fate.UNKNOWN else fate
         for task, fate in zip(decided.transactions, fates, strict=True)
     )
 
 
-def fate_of(client: BlockingClient, task: TaskTransaction) -> Fate:
+def fate_of(client: BlockingClient, task: TaskTransaction, deadline: float | None = None) -> Fate:
     """What the first partition says that has the marker still."""
     for _, fate in fates_by_partition(client, task):
-        if fate is not Fate.UNKNOWN:
+        if fate is not Fate.UNKNOWN or (deadline is not None and client.now() >= deadline):
             return fate
     return Fate.UNKNOWN
 

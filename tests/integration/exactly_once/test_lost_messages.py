@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,11 +13,21 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
+from spark_kafka_sink.exactly_once.log_state import Nothing
 from spark_kafka_sink.exactly_once.protocol import Caller
+from spark_kafka_sink.exactly_once.scope import Scope
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.protocol.error_codes import ErrorCode
-from tests.integration.exactly_once.writing import PARTITIONS, QUERY, rows_of, stream
+from tests.integration.exactly_once.crashing import CrashError, crashing_driver
+from tests.integration.exactly_once.writing import (
+    PARTITIONS,
+    QUERY,
+    batch_job,
+    rows_of,
+    stream,
+    transactions_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,3 +147,30 @@ def test_a_decision_of_which_nothing_is_heard_is_found_by_the_abort(
     assert query.visible() == (rows_of("0", "1") if decided else rows_of("0"))
     query.committer.commit("1", query.tasks("1"))
     assert query.visible() == rows_of("0", "1")
+
+
+@pytest.mark.parametrize("effect", ["lose-response", "lose-request", "error=NOT_COORDINATOR"])
+def test_another_runs_decision_that_can_not_be_finished_stops_no_planning(
+    broker: EmbeddedBroker, query: Writes, caplog: pytest.LogCaptureFixture, effect: str
+) -> None:
+    """One of two runs; the planning ends within max.block.ms, and the other run is finished."""
+    prefix, limit = f"r-{query.topic}", {"kafka.max.block.ms": "2000"}
+    runs = [batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix)) for _ in range(2)]
+    for run in runs:
+        tasks, caller = transactions_of(run.tasks("x")), Caller(query=None, batch="x", single=True)
+        with pytest.raises(CrashError), crashing_driver(run, "after decide") as driver:
+            commit_batch(driver, caller, tasks)
+    stuck = [f"{prefix}/run/{run.scope.name}" for run in runs]
+    broker.faults.add(f"end_txn:{effect}:next=1000")
+    job = batch_job(query.bootstrap_servers, query.topic, Scope.run(prefix))
+    job = replace(job, options=QUICK | limit)
+    begun = time.monotonic()
+    assert job.committer.recover() == Nothing()
+    assert time.monotonic() - begun < 30  # unless it waits for the answers
+    for name in stuck:
+        assert f"{name}/" in caplog.text
+    assert f"`kafkaprod transactions commit --prefix {prefix} " in caplog.text
+    broker.faults.clear()
+    assert job.committer.recover() == Nothing()
+    expected = rows_of("0") + Counter(dict.fromkeys(rows_of("x"), 2))
+    assert query.visible() == expected
