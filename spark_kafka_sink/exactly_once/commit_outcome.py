@@ -35,6 +35,11 @@ class CommitOutcome:
     """What Spark had handed the tasks of a batch that was there already; None if not known."""
     aborted: int = 0
     """Transactions that were aborted: of lost attempts, or of a batch that was there already."""
+    left_open: tuple[str, ...] = ()
+    """Transactional ids whose transactions could not be aborted, and are open until they time out.
+    """
+    problem: str = ""
+    """Why further transactions, whose ids are not known, may be open; empty if none can be."""
     steps: tuple[tuple[str, float], ...] = ()
     """Name and milliseconds of each step, in their order."""
 

@@ -12,10 +12,10 @@ from spark_kafka_sink.exactly_once.shared_transaction import all_skipped, shared
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
-from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.steps.planning import recover_runs, recover_scope
 from spark_kafka_sink.exactly_once.steps.shared import abort_shared, begin_shared, commit_shared
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, rows_of
+from spark_kafka_sink.exactly_once.transactional_id import nonces_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -115,7 +115,7 @@ class Publication:
         """With the time of its plan, which only finished tasks tell of a micro-batch."""
         if report.started_at or self.batch_id is None:
             return report
-        return replace(report, started_at=self.origin.plan_file.read())
+        return replace(report, started_at=self.origin.plan_file.read().at)
 
     def _summary(self, usual: Summary) -> Summary:
         wanted = self.config.summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log_state import Decided, Nothing
@@ -18,9 +19,16 @@ from spark_kafka_sink.exactly_once.protocol import (
     next_abort_step,
 )
 from spark_kafka_sink.exactly_once.scope import ScopeKind
-from spark_kafka_sink.exactly_once.steps.orphan_sweep import abort_orphans, abort_ours, nonces_of
+from spark_kafka_sink.exactly_once.steps.orphan_sweep import (
+    Aborted,
+    abort_orphans,
+    abort_ours,
+    create_flags,
+    sweep,
+)
 from spark_kafka_sink.exactly_once.steps.planning import recover_scope
 from spark_kafka_sink.exactly_once.steps.roll_forward import roll_forward
+from spark_kafka_sink.exactly_once.transactional_id import nonces_of
 from spark_kafka_sink.protocol.transaction_state import TransactionState
 
 if TYPE_CHECKING:
@@ -40,14 +48,34 @@ _ENDED: Final = _COMMITTED | {
 }
 
 
+_UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is not known any more"
+
+
 def abort_undecided(
     driver: Driver, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
 ) -> CommitOutcome:
     """Abort a batch whose commit() was never called, so that nobody can have decided it."""
-    ours = {each.transactional_id for each in tasks}
-    aborted = abort_ours(driver, tasks, ours)
-    aborted += abort_orphans(driver, Nothing(), nonces | nonces_of(tasks))
+    given_up = nonces | nonces_of(tasks)
+    aborted = abort_ours(driver, tasks, {each.transactional_id for each in tasks})
+    aborted += _abort_unfinished(driver, given_up) if given_up else Aborted(problem=_UNKNOWN)
     return _outcome(driver, CommitStatus.ABORTED, batch, aborted)
+
+
+def _abort_unfinished(driver: Driver, nonces: frozenset[str]) -> Aborted:
+    """Abort what tasks without a message have open, or will open.
+
+    Another driver may have decided on them, if they are not those that Spark means: a plan that was
+    read from a file may be newer than the call. See `Driver.check_alive`.
+    """
+    try:
+        create_flags(driver, nonces)
+        records = driver.read_unfenced(create=False)
+    except KafkaProdError as error:
+        return Aborted(problem=error.message)
+    if driver.is_deciding():
+        return Aborted(problem="a driver is about to decide on the batch")
+    record = records.latest(driver.scope)
+    return sweep(driver, Nothing() if record is None else record.state, nonces)
 
 
 def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]) -> CommitOutcome:
@@ -73,7 +101,7 @@ def abort_batch(driver: Driver, caller: Caller, tasks: Sequence[TaskTransaction]
     state: ScopeState = Nothing() if record is None else record.state
     read = state
     if isinstance(state, Nothing) and _is_forgotten(driver, tasks, told):
-        return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, 0)
+        return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, Aborted())
     while not isinstance(step := next_abort_step(state, caller), AbortOurs):
         if isinstance(step, RollForward):
             known = () if record is None else record.fates
@@ -110,7 +138,8 @@ def _nothing_open(
     orphans = abort_orphans(driver, state, caller.nonces)
     if judge(state, caller) is Verdict.SKIP or _is_forgotten(driver, tasks, told):
         return _outcome(driver, CommitStatus.ALREADY_WRITTEN, caller.batch, orphans)
-    return _outcome(driver, CommitStatus.ABORTED, caller.batch, len(tasks) + orphans)
+    ended = Aborted(ended=frozenset(each.transactional_id for each in tasks))
+    return _outcome(driver, CommitStatus.ABORTED, caller.batch, ended + orphans)
 
 
 def _is_forgotten(
@@ -141,5 +170,12 @@ def _marked(step: GiveUp, record: Record | None, driver: Driver) -> Record:
     )
 
 
-def _outcome(driver: Driver, status: CommitStatus, batch: str, aborted: int) -> CommitOutcome:
-    return CommitOutcome(status=status, batch=batch, aborted=aborted, steps=driver.watch.steps)
+def _outcome(driver: Driver, status: CommitStatus, batch: str, aborted: Aborted) -> CommitOutcome:
+    return CommitOutcome(
+        status=status,
+        batch=batch,
+        aborted=len(aborted.ended),
+        left_open=tuple(sorted(aborted.left_open)),
+        problem=aborted.problem,
+        steps=driver.watch.steps,
+    )

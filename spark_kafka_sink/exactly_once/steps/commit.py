@@ -153,7 +153,7 @@ def _already_done(
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         rows=None if isinstance(state, Nothing) else state.rows,
-        aborted=aborted,
+        aborted=len(aborted.ended),
         steps=driver.watch.steps,
     )
 
@@ -234,6 +234,6 @@ def _outcome(driver: Driver, decided: DecidedBatch, status: CommitStatus) -> Com
         batch=decided.batch,
         transactions=len(decided.transactions),
         records=sum(each.records for each in decided.transactions),
-        aborted=aborted,
+        aborted=len(aborted.ended),
         steps=driver.watch.steps,
     )

@@ -6,13 +6,19 @@ All of this is best effort: a batch is neither lost nor doubled by what is left 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.exactly_once.end_outcome import is_ended
+from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.orphans import Candidate, is_orphan
-from spark_kafka_sink.exactly_once.transactional_id import parse_task_id, tasks_pattern
+from spark_kafka_sink.exactly_once.transactional_id import (
+    abort_flag_id,
+    parse_task_id,
+    tasks_pattern,
+)
 from spark_kafka_sink.protocol.error_codes import error_name
 from spark_kafka_sink.protocol.transaction_state import TransactionState
 
@@ -22,30 +28,56 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.log.decision import ScopeState
     from spark_kafka_sink.exactly_once.steps.driver import Driver
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
+    from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId
 
 SECONDS: Final = 15.0
 """How long each of the requests may take."""
 _LOG = logging.getLogger(__name__)
 
 
-def abort_ours(driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]) -> int:
-    """Abort those of our tasks' transactions that are allowed; how many are no longer open."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted:
+    """The result of an attempt to abort transactions."""
+
+    ended: frozenset[str] = frozenset()
+    """Transactional ids whose transaction is not open any more."""
+    left_open: frozenset[str] = frozenset()
+    """Transactional ids whose transaction may still be open."""
+    problem: str = ""
+    """Why further transactions, whose ids are not known, may be open; empty if none can be."""
+
+    def __add__(self, later: Aborted) -> Aborted:
+        """Return the result of both attempts."""
+        ended = self.ended | later.ended
+        return Aborted(
+            ended=ended,
+            left_open=(self.left_open | later.left_open) - ended,
+            problem=later.problem or self.problem,
+        )
+
+
+def abort_ours(
+    driver: Driver, tasks: Iterable[TaskTransaction], allowed: Collection[str]
+) -> Aborted:
+    """Abort those of our tasks' transactions that are allowed."""
     transactions = [each.transaction for each in tasks if each.transactional_id in allowed]
     if not transactions:
-        return 0
+        return Aborted()
     with driver.watch.step("abort"):
         deadline = driver.client.deadline(SECONDS)
         try:
-            return _ended(driver.admin.end(transactions, commit=False, deadline=deadline))
+            return _result(driver.admin.end(transactions, commit=False, deadline=deadline))
         except KafkaProdError as error:
             _LOG.warning(
                 "left to time out: %s: %s", plural(len(transactions), "transaction"), error
             )
-            return 0
+            return Aborted(left_open=frozenset(each.transactional_id for each in transactions))
 
 
-def abort_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str] = frozenset()) -> int:
-    """Abort the scope's open transactions that are orphans; how many that were.
+def abort_orphans(
+    driver: Driver, state: ScopeState, given_up: frozenset[str] = frozenset()
+) -> Aborted:
+    """Abort the scope's open transactions that are orphans.
 
     Args:
         driver: of the scope.
@@ -54,43 +86,66 @@ def abort_orphans(driver: Driver, state: ScopeState, given_up: frozenset[str] = 
     """
     with driver.watch.step("orphans"):
         try:
-            orphans = [name for name in _open(driver) if _is_orphan(state, name, given_up)]
-            if not orphans:
-                return 0
-            return _ended(driver.admin.fence(orphans, driver.client.deadline(SECONDS)))
-        except ProtocolError as error:
-            _LOG.debug("transactions of lost attempts can't be listed: %s", error)
+            create_flags(driver, given_up)
         except KafkaProdError as error:
-            _LOG.warning("transactions of lost attempts are left to time out: %s", error)
-        return 0
+            _LOG.warning("tasks that are late may still begin transactions: %s", error)
+            return sweep(driver, state, given_up) + Aborted(problem=error.message)
+        return sweep(driver, state, given_up)
 
 
-def nonces_of(tasks: Iterable[TaskTransaction]) -> frozenset[str]:
-    """The nonces of the plannings that these transactions are of."""
-    parsed = (parse_task_id(each.transactional_id) for each in tasks)
-    return frozenset(each.nonce for each in parsed if each is not None)
+def create_flags(driver: Driver, nonces: Collection[str]) -> None:
+    """Create the abort flags of these plannings; raise a KafkaProdError if one can't be.
+
+    None of their tasks opens a transaction afterwards.
+    """
+    for nonce in nonces:
+        flag, deadline = abort_flag_id(driver.scope, nonce), driver.client.deadline(SECONDS)
+        driver.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
 
-def _open(driver: Driver) -> list[str]:
-    """The ids of the scope's transactions that somebody has to end."""
-    pattern = tasks_pattern(driver.scope)
-    listed = driver.admin.list(
-        pattern, driver.client.deadline(SECONDS), (TransactionState.ONGOING,)
+def sweep(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> Aborted:
+    """Abort orphans until none is listed any more: coordinators may move meanwhile."""
+    found = Aborted()
+    try:
+        while orphans := _orphans(driver, state, given_up) - found.ended - found.left_open:
+            found += _result(driver.admin.fence(orphans, driver.client.deadline(SECONDS)))
+    except ProtocolError as error:
+        _LOG.debug("transactions of lost attempts can't be listed: %s", error)
+        return found + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
+    except KafkaProdError as error:
+        _LOG.warning("transactions of lost attempts are left to time out: %s", error)
+        return found + Aborted(problem=error.message)
+    return found
+
+
+def _orphans(driver: Driver, state: ScopeState, given_up: frozenset[str]) -> frozenset[str]:
+    """The ids of the scope's transactions that somebody has to end.
+
+    A producer id without a transaction (EMPTY) counts if its planning is given up: its task would
+    begin one.
+    """
+    states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
+    deadline = driver.client.deadline(SECONDS)
+    listed = driver.admin.list(tasks_pattern(driver.scope), deadline, states)
+    return frozenset(
+        each.transactional_id
+        for each in listed
+        if (parsed := parse_task_id(each.transactional_id)) is not None
+        and (each.state is TransactionState.ONGOING or parsed.nonce in given_up)
+        and _is_orphan(state, each.transactional_id, parsed, given_up)
     )
-    return [each.transactional_id for each in listed]
 
 
-def _is_orphan(state: ScopeState, name: str, given_up: frozenset[str]) -> bool:
-    parsed = parse_task_id(name)
-    if parsed is None:
-        return False
+def _is_orphan(
+    state: ScopeState, name: str, parsed: TaskTransactionalId, given_up: frozenset[str]
+) -> bool:
     candidate = Candidate(
         transactional_id=name, query=parsed.query_id, batch=parsed.batch, nonce=parsed.nonce
     )
     return is_orphan(state, candidate, given_up=given_up)
 
 
-def _ended(codes: Mapping[str, int]) -> int:
+def _result(codes: Mapping[str, int]) -> Aborted:
     open_still = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
     if open_still:
         name, error = next(iter(open_still.items()))
@@ -100,4 +155,4 @@ def _ended(codes: Mapping[str, int]) -> int:
             name,
             error,
         )
-    return len(codes) - len(open_still)
+    return Aborted(ended=frozenset(codes.keys() - open_still), left_open=frozenset(open_still))

@@ -219,6 +219,6 @@ def _outcome(
         status=status,
         batch=caller.batch,
         rows=None if isinstance(state, Nothing) else state.rows,
-        aborted=aborted,
+        aborted=len(aborted.ended),
         steps=driver.watch.steps,
     )

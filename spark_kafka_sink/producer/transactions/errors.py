@@ -97,6 +97,15 @@ def given_up_error(transactional_id: str) -> DeliveryError:
     )
 
 
+def aborted_write_error(transactional_id: str) -> DeliveryError:
+    """The driver has aborted the write before this task began its transaction."""
+    return DeliveryError(
+        f"{transactional_id}: the driver has aborted this write, and the task began too late to be "
+        "part of it",
+        hint="the write was cancelled, the query was stopped, or another task failed first",
+    )
+
+
 def poison(error: KafkaProdError, settings: TransactionSettings) -> None:
     """Have a failure say what it means for the transaction that it happened in."""
     error.message = (

@@ -17,6 +17,7 @@ from spark_kafka_sink.producer.transactions import messages
 from spark_kafka_sink.producer.transactions.coordinator import CoordinatorLookup
 from spark_kafka_sink.producer.transactions.coordinator_policy import CoordinatorAction, decide
 from spark_kafka_sink.producer.transactions.errors import (
+    aborted_write_error,
     coordinator_error,
     second_attempt_error,
     timed_out_error,
@@ -108,6 +109,9 @@ class TransactionManager:
         self.denied: set[str] = set()
         """Topics that may not be written to, until the sender takes them."""
         self._coordinator = CoordinatorLookup(client, settings.first_id, acls)
+        self._own_coordinator = self._coordinator
+        self._unchecked_flag: str | None = None
+        """The abort flag while it is being looked up."""
         self._partitions = TransactionPartitions()
         self._timer = TransactionTimer(None if settings.two_phase else settings.timeout_ms / 1000)
         self._in_flight = False
@@ -201,6 +205,9 @@ class TransactionManager:
         if node is None:
             return
         connection = self._client.network.broker(node.node_id).connection
+        if self._checks_flag and not messages.serves_describe(connection):
+            self._accept_producer()
+            return
         request = self._next_request(connection, now)
         self._in_flight = True
         self._client.network.send(node.node_id, request, now)
@@ -218,6 +225,8 @@ class TransactionManager:
         self._in_flight = False
         if self.state is TransactionState.ABORTING:
             self._aborted(completion, now)
+        elif api is ApiKey.DESCRIBE_TRANSACTIONS:
+            self._flag_checked(completion, now)
         elif api is ApiKey.INIT_PRODUCER_ID:
             self._initialized(completion, now)
         else:
@@ -228,7 +237,7 @@ class TransactionManager:
         waits_for_coordinator = self.state in {
             TransactionState.UNINITIALIZED,
             TransactionState.ABORTING,
-        } or self._partitions.of(PartitionState.NEW)
+        } or (self._checks_flag or self._partitions.of(PartitionState.NEW))
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.at - now, self._coordinator.wait(now))
@@ -239,9 +248,18 @@ class TransactionManager:
             return self.state is TransactionState.ABORTING
         if self.state is TransactionState.UNINITIALIZED:
             return has_records
+        if self._checks_flag:
+            return True
         return self.state not in FAILED and bool(self._partitions.of(PartitionState.NEW))
 
+    @property
+    def _checks_flag(self) -> bool:
+        """Whether there is a producer id that may be used only without an abort flag."""
+        return self._unchecked_flag is not None and self.state is TransactionState.INITIALIZING
+
     def _next_request(self, connection: Connection, now: float) -> Request:
+        if self._checks_flag and self._unchecked_flag is not None:
+            return messages.describe(connection, self._unchecked_flag, self)
         if self.state is TransactionState.UNINITIALIZED:
             request = messages.init_producer_id(connection, self.settings, self)
             self._to(TransactionState.INITIALIZING)
@@ -293,10 +311,35 @@ class TransactionManager:
                 self._to(TransactionState.UNINITIALIZED)
             self._retry_or_raise(completion, code, now)
             return
-        opened = self._granted(completion, response)
-        self._opened = opened
-        self._producer_state.producer_id_granted(opened.producer_id, opened.epoch)
+        self._opened = self._granted(completion, response)
         self._worked()
+        flag = self.settings.abort_flag
+        if flag is None:
+            self._accept_producer()
+        else:
+            self._unchecked_flag = flag
+            self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
+
+    def _flag_checked(self, completion: Completion, now: float) -> None:
+        """Use the producer id only if the driver has not aborted the write.
+
+        The driver creates the flag first and then fences the producer ids that it finds. One that
+        was granted before is fenced; one that was granted later finds the flag.
+        """
+        code = messages.described_code(completion.response)
+        if code == ErrorCode.transactional_id_not_found:
+            self._worked()
+            self._accept_producer()
+        elif code:
+            self._retry_or_raise(completion, code, now)
+        elif self.state is TransactionState.INITIALIZING:
+            raise aborted_write_error(self.settings.transactional_id)
+
+    def _accept_producer(self) -> None:
+        """Let the sender write with the producer id."""
+        assert self._opened is not None
+        self._unchecked_flag, self._coordinator = None, self._own_coordinator
+        self._producer_state.producer_id_granted(self._opened.producer_id, self._opened.epoch)
         if self.state is TransactionState.INITIALIZING:
             self._to(TransactionState.READY)
 
@@ -314,7 +357,7 @@ class TransactionManager:
 
     def _coordinate(self, joined: JoinedTransaction) -> None:
         """From now on it is about the transaction, whose coordinator may be another broker."""
-        self._coordinator = CoordinatorLookup(
+        self._coordinator = self._own_coordinator = CoordinatorLookup(
             self._client, joined.producer.transactional_id, self._acls
         )
 

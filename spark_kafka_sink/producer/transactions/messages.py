@@ -78,6 +78,23 @@ def _two_phase(connection: Connection) -> int:
         ) from error
 
 
+def serves_describe(connection: Connection) -> bool:
+    """Return True if the broker answers DescribeTransactions (Kafka 3.0 and newer)."""
+    return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
+
+
+def describe(connection: Connection, transactional_id: str, context: object) -> Request:
+    """Ask the coordinator for the state of a transactional id."""
+    api = ApiKey.DESCRIBE_TRANSACTIONS
+    values = {"transactional_ids": [transactional_id]}
+    return _request(api, connection.version(api), values, context)
+
+
+def described_code(response: Any | None) -> int:
+    """Return the error code for the one id of a `describe`; `disconnected` without an answer."""
+    return error_code(None if response is None else response.transaction_states[0])
+
+
 def add_partitions(
     connection: Connection,
     transaction: OpenTransaction,

@@ -40,6 +40,9 @@ class TransactionSettings:
     two_phase: bool = False
     joined: JoinedTransaction | None = None
     """The transaction that is written in, where somebody else has begun it."""
+    abort_flag: str | None = None
+    """A transactional id that must not exist once InitProducerId is answered: the driver creates it
+    before it looks for transactions to abort, so that none is opened afterwards."""
     id_prefix: str | None = None
     """What the ids of all attempts begin with, for the ACL that an error names."""
 

@@ -18,6 +18,7 @@ from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWri
 from spark_kafka_sink.spark.exactly_once.timeouts import transaction_timeout_ms
 from spark_kafka_sink.spark.exactly_once.write_plan import WritePlan
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from spark_kafka_sink.spark.reports.plan_file import Planned
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def plan_micro_batch(
         KafkaProdError: the decision log can't be read, or a decision not be finished.
     """
     plan = _plan(config, Scope.stream(config.exactly_once.transactional_id_prefix))
+    origin.plan_file.keep(Planned(at=origin.started_at, nonce=plan.nonce, shared=plan.shared))
     task = TransactionalTaskWriter(config, contract, plan, origin)
     return ExactlyOnceStreamWriter(config, task, origin)
 

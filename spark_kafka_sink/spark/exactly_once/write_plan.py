@@ -9,7 +9,11 @@ from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict, judge
 from spark_kafka_sink.exactly_once.scope import ScopeKind
 from spark_kafka_sink.exactly_once.steps.refusals import refusal_error
-from spark_kafka_sink.exactly_once.transactional_id import ClaimId, TaskTransactionalId
+from spark_kafka_sink.exactly_once.transactional_id import (
+    ClaimId,
+    TaskTransactionalId,
+    abort_flag_id,
+)
 from spark_kafka_sink.producer.transactions.settings import JoinedTransaction, TransactionSettings
 
 if TYPE_CHECKING:
@@ -83,6 +87,7 @@ class WritePlan:
         return TransactionSettings(
             transactional_id=str(transactional_id),
             timeout_ms=self.timeout_ms,
+            abort_flag=abort_flag_id(self.scope, self.nonce),
             id_prefix=acl_prefix(self.scope.prefix),
             two_phase=self.two_phase,
         )

@@ -8,7 +8,6 @@ process and more than once.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from spark_kafka_sink.spark.commit_messages import committed_report, finished_re
 from spark_kafka_sink.spark.exactly_once.messages import of_tasks, results_of, transactions_of
 from spark_kafka_sink.spark.exactly_once.timeouts import warn_of_long_transactions
 from spark_kafka_sink.spark.publication import Publication
+from spark_kafka_sink.spark.reports.plan_file import Planned
 from spark_kafka_sink.spark.shipped_files import with_shipped_files
 
 if TYPE_CHECKING:
@@ -36,23 +36,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
-    from spark_kafka_sink.protocol.open_transaction import OpenTransaction
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
     from spark_kafka_sink.spark.exactly_once.task_writer import TransactionalTaskWriter
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 _LOG = logging.getLogger("spark_kafka_sink")
-STRAGGLERS_S = 3.0
-"""Spark aborts a job while it kills its tasks, and gives their Python workers two seconds to end
-(spark.python.task.killTimeout): so long they may begin transactions."""
 NOT_VISIBLE = (
     "no transaction of it was committed, so read_committed readers see nothing of what the tasks "
     "that had finished delivered"
 )
-NOT_ENDED = (
-    "its transactions could not be ended: they are when the batch runs again, or when they time out"
-)
+_MOST_NAMED = 10
+"""Transactional ids in a sentence."""
 
 
 class ExactlyOnceWriter(DataSourceArrowWriter):
@@ -82,7 +77,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter):
     def _driver(self) -> _DriverSide:
         config, scope = self._task.config, self._task.plan.scope
         plan, publication = self._task.plan, Publication.of_write(config, self._task.origin)
-        return _DriverSide(config, scope, scope.name, publication, plan.nonce, plan.shared)
+        planned = Planned(nonce=plan.nonce, shared=plan.shared)
+        return _DriverSide(config, scope, scope.name, publication, planned)
 
 
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
@@ -134,15 +130,13 @@ class _DriverSide:
         scope: Scope,
         batch: str,
         publication: Publication,
-        nonce: str | None = None,
-        shared: OpenTransaction | None = None,
+        planned: Planned | None = None,
     ) -> None:
         self._config = replace(config, producer=with_shipped_files(config.producer))
         self._scope = scope
         self._batch = batch
         self._publication = publication
-        self._nonce = nonce
-        self._shared = shared
+        self._planned = planned
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = committed_report(messages, self._config.report_tasks)
@@ -160,18 +154,52 @@ class _DriverSide:
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         report = finished_report(messages, self._config.report_tasks)
+        tasks = of_tasks(messages)
+        planned = self._plan_of(tasks)
         try:
-            outcome = self._abort(messages)
+            outcome = self._abort(tasks, planned, complete=len(tasks) == len(messages))
         except Exception as error:  # noqa: BLE001 - what failed the batch is what Spark is to raise
             _LOG.warning("%s: %s", self._publication.name, text_of(error))
-            self._publication.fail(report, NOT_ENDED)
+            left = self._left_open(_ids(tasks, planned), text_of(error))
+            self._publication.fail(replace(report, transaction_outcome=left), self._remedy(left))
             return
-        results = [each.result for each in of_tasks(messages)]
-        report = self._ended(report, outcome, outcome.status.value, results)
+        left = self._left_open(outcome.left_open, outcome.problem)
+        told = f"{outcome.status.value}, but {left}" if left else outcome.status.value
+        report = self._ended(report, outcome, told, [each.result for each in tasks])
         if outcome.status is CommitStatus.ABORTED:
-            self._publication.fail(report, NOT_VISIBLE)
+            self._publication.fail(report, self._remedy(left))
         else:
             self._publication.succeed(report)
+
+    def _plan_of(self, tasks: Sequence[TransactionMessage]) -> Planned:
+        """How the batch was planned, as its tasks or else planning itself have told."""
+        if self._planned is not None:
+            return self._planned
+        if tasks:
+            return Planned(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
+        return self._publication.origin.plan_file.read()
+
+    def _left_open(self, names: Sequence[str], problem: str) -> str:
+        """Say which transactions may be open, and until when; empty if none is."""
+        if not names and not problem:
+            return ""
+        shown = ", ".join(names[:_MOST_NAMED])
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        until = "until it times out" if len(names) == 1 else "until they time out"
+        which = f"{plural(len(names), 'transaction')} may be open {until}: {shown}{more}"
+        others = f"transactions of tasks that did not finish may be open: {problem}"
+        return "; ".join([*([which] if names else []), *([others] if problem else [])])
+
+    def _remedy(self, left: str) -> str:
+        """What has become of a failed batch, and the command that ends what it has left open."""
+        if not left:
+            return NOT_VISIBLE
+        servers = ",".join(self._config.producer.bootstrap_servers)
+        return (
+            f"{NOT_VISIBLE}; {left}. They end when the batch has run again, when they time out, or "
+            "if no query or job of the prefix runs, by `kafkaprod transactions abort --undecided "
+            f"--prefix {self._scope.prefix} --bootstrap-servers {servers}`"
+        )
 
     def _ended(
         self,
@@ -202,21 +230,22 @@ class _DriverSide:
         )
         return f"{status}, with {plural(outcome.rows, 'row')} where this run has {rows}"
 
-    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> CommitOutcome:
-        """Abort what is open, and again once no task that was killed can still write."""
-        ended = of_tasks(messages)
+    def _abort(
+        self, tasks: Sequence[TransactionMessage], planned: Planned, *, complete: bool
+    ) -> CommitOutcome:
         # Which partitions they have does not matter to that, nor whether a report can be read.
-        results, complete = [each.result for each in ended], len(ended) == len(messages)
-        nonce = self._nonce or next((each.nonce for each in ended), None)
-        committer = self._committer()
-        shared = self._shared or next((each.shared for each in results), None)
-        if shared is not None:  # its tasks are fenced when it ends
-            return committer.abort_shared(self._batch, results, shared, complete=complete)
-        outcome = committer.abort(self._batch, results, complete=complete, nonce=nonce)
-        if not complete and nonce is not None:
-            time.sleep(STRAGGLERS_S)
-            committer.abort(self._batch, results, complete=complete, nonce=nonce)
-        return outcome
+        results, committer = [each.result for each in tasks], self._committer()
+        if planned.shared is not None:  # its tasks are fenced when it ends
+            return committer.abort_shared(self._batch, results, planned.shared, complete=complete)
+        return committer.abort(self._batch, results, complete=complete, nonce=planned.nonce)
 
     def _committer(self) -> BatchCommitter:
         return BatchCommitter(self._config, self._scope)
+
+
+def _ids(tasks: Sequence[TransactionMessage], planned: Planned) -> list[str]:
+    """The transactional ids that an abort() which failed knows of."""
+    if planned.shared is not None:
+        return [planned.shared.transactional_id]
+    written = (each.result.transaction for each in tasks)
+    return [each.transactional_id for each in written if each is not None]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.reports.plan_file import Planned
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.stream_reports import (
     StreamIdentity,
@@ -70,8 +71,8 @@ def stream_writer(
 ) -> KafkaProdStreamWriter | ExactlyOnceStreamWriter:
     """The writer of a micro-batch, for its plan and its commit; raises as `streamWriter`."""
     stream, options = StreamIdentity.of(given), write_options(schema, given)
-    origin = WriteOrigin.of_stream(stream)
     config = SinkConfig.parse(options)
+    origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
     contract = Contract.of(schema, config)
     if config.dry_run:
         raise ConfigError(
@@ -83,7 +84,7 @@ def stream_writer(
     config = _with_own_reports(config, stream)
     if _planning():
         _check_stream(config, contract, options)
-        origin.plan_file.keep(origin.started_at)
+        origin.plan_file.keep(Planned(at=origin.started_at))
     if config.exactly_once.exactly_once:
         return _exactly_once(config, contract, origin, options)
     return KafkaProdStreamWriter(TaskWriter(config, contract, origin))

@@ -34,7 +34,7 @@ class WriteOrigin:
     error_file: ErrorFile = field(default_factory=ErrorFile)
     """Where the tasks leave what has failed them."""
     plan_file: PlanFile = field(default_factory=PlanFile)
-    """Where it is kept when a micro-batch was planned."""
+    """Where planning leaves what abort() needs of a micro-batch."""
 
     @classmethod
     def of_write(cls) -> Self:
@@ -42,14 +42,14 @@ class WriteOrigin:
         return cls(started_at=now(), error_file=ErrorFile.of_write())
 
     @classmethod
-    def of_stream(cls, stream: StreamIdentity) -> Self:
-        """Of a micro-batch of a stream."""
+    def of_stream(cls, stream: StreamIdentity, prefix: str = "") -> Self:
+        """Of a micro-batch of a stream; `prefix` is its transactionalIdPrefix, if it has one."""
         return cls(
             started_at=now(),
             query_name=stream.query_name,
             checkpoint=stream.checkpoint,
             error_file=ErrorFile.of_micro_batches(stream),
-            plan_file=PlanFile.of(stream),
+            plan_file=PlanFile.of(stream, prefix),
         )
 
     def of_task(self, report: DeliveryReport) -> DeliveryReport:

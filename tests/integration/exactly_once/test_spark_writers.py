@@ -7,12 +7,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.admin.appender import TransactionalAppender
+from spark_kafka_sink.admin.blocking_client import BlockingClient
+from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.common.errors import (
+    DeliveryError,
+    FencedError,
+    ProtocolError,
+    TransactionError,
+)
 from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.by_hand.operator import TransactionOperator
+from spark_kafka_sink.exactly_once.steps.driver import connected_driver
+from spark_kafka_sink.exactly_once.steps.orphan_sweep import create_flags
+from spark_kafka_sink.report.task_report import TaskInfo
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.exactly_once.planning import plan_write
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from tests.support.clients.readers import by_confluent
+from tests.support.kafka.admin import Admin
 from tests.support.kafka.broker import KafkaCluster
 
 if TYPE_CHECKING:
@@ -80,6 +93,78 @@ def test_an_aborted_batch_holds_nobody_back(
     writer = _plan(servers, unique_topic)
     writer.commit([writer.write(iter([ROWS]))])
     assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+def test_a_task_that_begins_after_the_abort_opens_no_transaction(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    servers = any_kafka.bootstrap_servers
+    stopped = _plan(servers, unique_topic)
+    stopped.abort([None, None])
+    with pytest.raises(DeliveryError, match="the driver has aborted this write"):
+        stopped.write(iter([ROWS]))
+    assert _open(servers, unique_topic) == []
+
+
+def test_a_task_that_has_a_producer_id_at_the_abort_opens_no_transaction(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    """It has looked for the abort flag before, and writes after the abort."""
+    servers = any_kafka.bootstrap_servers
+    Admin(servers).create_topic(unique_topic)
+    stopped = _plan(servers, unique_topic)
+    settings = stopped._task.plan.transaction(None, "x", TaskInfo(task_attempt_id=7))
+    with BlockingClient(stopped._task.config.producer) as client:
+        admin = TransactionAdmin(client)
+        late = admin.init_producer_id(settings.transactional_id, 60_000, client.deadline(20))
+        stopped.abort([None])
+        with pytest.raises(FencedError):
+            TransactionalAppender(client, admin).append(
+                late, unique_topic, [(b"k", b"v")], client.deadline(20)
+            )
+    assert _open(servers, unique_topic) == []
+
+
+@pytest.mark.parametrize("effect", ["lose-response", "error=NOT_COORDINATOR"])
+def test_whether_a_write_is_aborted_is_asked_until_the_coordinator_answers(
+    embedded_broker: EmbeddedBroker, unique_topic: str, effect: str
+) -> None:
+    servers = embedded_broker.bootstrap_servers
+    writer = _plan(servers, unique_topic, **{"kafka.request.timeout.ms": "300"})
+    embedded_broker.faults.add(f"describe_transactions:{effect}:next=2")
+    try:
+        message = writer.write(iter([ROWS]))
+    finally:
+        embedded_broker.faults.clear()
+    writer.commit([message])
+    assert _values(servers, unique_topic) == [b"a", b"b"]
+
+
+def test_tasks_whose_write_was_aborted_are_never_decided(
+    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+) -> None:
+    """An abort() that was meant for an earlier run of the query has read this run's plan."""
+    servers = any_kafka.bootstrap_servers
+    writer = _plan(servers, unique_topic, batchId="1")
+    message = writer.write(iter([ROWS]))
+    plan = writer._task.plan
+    with connected_driver(writer._task.config, plan.scope) as driver:
+        create_flags(driver, [plan.nonce])
+    with pytest.raises(TransactionError, match=r"abort\(\) was called for these tasks"):
+        writer.commit([message])
+    assert _open(servers, unique_topic) == []
+    assert _values(servers, unique_topic) == []
+
+
+def _open(servers: str, topic: str) -> list[str]:
+    """The open transactions of a prefix that is the topic's name."""
+    options = {
+        "kafka.bootstrap.servers": servers,
+        "deliveryGuarantee": "exactly-once",
+        "transactionalIdPrefix": topic,
+    }
+    overview = TransactionOperator(SinkConfig.parse(options)).overview()
+    return [each.transactional_id for each in overview.transactions]
 
 
 def test_two_phases_on_brokers_that_allow_them(unique_topic: str) -> None:

@@ -187,6 +187,42 @@ def test_a_failed_batch_runs_again_without_a_trace(stream: Stream) -> None:
     assert _outcomes(stream) == ["committed"]
 
 
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_query_that_is_stopped_while_no_task_is_done_leaves_nothing_open(
+    stream: Stream, atomic: str
+) -> None:
+    """Neither what a task has begun, nor what one begins once abort() has returned."""
+    stream.put("0.txt", ["0"])
+    slow = (
+        stream.files()
+        .selectExpr("explode(sequence(0, 100000)) AS id")
+        .repartition(4, "id")
+        .selectExpr(
+            "CAST(id AS STRING) AS value",
+            "spark_partition_id() AS partition",
+            "reflect('java.lang.Thread', 'sleep', 1L) AS slept",
+        )
+        .filter("slept = 'null' OR partition >= 0")
+        .drop("slept")
+    )
+    given = options(stream.topic, atomicBatch=atomic)
+    operator = TransactionOperator(
+        SinkConfig.parse({"kafka.bootstrap.servers": stream.sink.bootstrap_servers, **given})
+    )
+    conf = stream.sink.spark.conf
+    conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+    try:
+        query = stream.start(slow, **given, **{"kafka.linger.ms": "0"})
+        deadline = time.monotonic() + WAIT_S
+        while not any(each.partitions for each in operator.overview().transactions):
+            assert time.monotonic() < deadline, "no task has begun to write"
+        query.stop()
+    finally:
+        conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert operator.overview().transactions == ()
+    assert _outcomes(stream) == ["aborted"]
+
+
 def test_a_batch_id_is_not_for_streams(stream: Stream) -> None:
     _put(stream, 0, 1)
     with pytest.raises(Exception, match="option batchId is for batch writes"):

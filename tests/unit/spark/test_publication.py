@@ -22,7 +22,7 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.contract import Contract
 from spark_kafka_sink.spark.publication import Publication
 from spark_kafka_sink.spark.reports.error_file import ErrorFile
-from spark_kafka_sink.spark.reports.plan_file import PlanFile
+from spark_kafka_sink.spark.reports.plan_file import PlanFile, Planned
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writer import KafkaProdStreamWriter, KafkaProdWriter, TaskWriter
 
@@ -162,7 +162,7 @@ def test_a_micro_batch_that_was_cut_off_says_that_a_stop_is_no_error(tmp_path: P
     task = _task(reportPath=str(tmp_path))
     planned = "2026-01-02T03:04:05.000+00:00"
     file = PlanFile(str(tmp_path / "session" / "q.planned"))
-    file.keep(planned)
+    file.keep(Planned(at=planned))
     task.origin = WriteOrigin(plan_file=file)
     KafkaProdStreamWriter(task).abort([None], 3)
     report = _read(tmp_path / "batch-3.json")

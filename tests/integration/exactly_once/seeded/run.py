@@ -11,9 +11,8 @@ from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import protocol
 from spark_kafka_sink.exactly_once.protocol import Caller, Refusal, Verdict
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
-from spark_kafka_sink.exactly_once.steps.orphan_sweep import nonces_of
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.exactly_once.transactional_id import new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import new_nonce, nonces_of
 from tests.integration.exactly_once.crashing import CrashError, stepped_driver
 from tests.integration.exactly_once.seeded.plan import TASKS, Then, draw
 from tests.integration.exactly_once.writing import (

@@ -22,6 +22,7 @@ from spark_kafka_sink.spark.commit_messages import DeliveryMessage
 from spark_kafka_sink.spark.exactly_once import writers
 from spark_kafka_sink.spark.exactly_once.messages import TransactionMessage
 from spark_kafka_sink.spark.exactly_once.writers import ExactlyOnceStreamWriter
+from spark_kafka_sink.spark.reports.plan_file import PlanFile, Planned
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ WRITTEN = TransactionMessage(
 class Committer:
     """Notes what it is asked, and answers with `answer`, or raises it."""
 
-    answer: CommitStatus | Exception = CommitStatus.COMMITTED
+    answer: CommitStatus | CommitOutcome | Exception = CommitStatus.COMMITTED
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def __call__(self, config: SinkConfig, scope: Scope) -> Committer:
@@ -71,6 +72,8 @@ class Committer:
         self.calls.append((batch, *asked))
         if isinstance(self.answer, Exception):
             raise self.answer
+        if isinstance(self.answer, CommitOutcome):
+            return self.answer
         return CommitOutcome(status=self.answer, batch=batch)
 
 
@@ -78,7 +81,6 @@ class Committer:
 def committer(monkeypatch: pytest.MonkeyPatch) -> Committer:
     made = Committer()
     monkeypatch.setattr(writers, "BatchCommitter", made)
-    monkeypatch.setattr(writers, "STRAGGLERS_S", 0.0)
     return made
 
 
@@ -143,13 +145,38 @@ def test_rows_without_a_transaction_are_not_committed(
     assert not committer.calls
 
 
-def test_an_abort_looks_again_for_tasks_that_were_killed(
+def test_an_abort_knows_the_planning_from_a_task_or_from_the_plan_file(
     writer: ExactlyOnceStreamWriter, committer: Committer, tmp_path: Path
 ) -> None:
     committer.answer = CommitStatus.ABORTED
+    writer._origin = WriteOrigin(plan_file=PlanFile(str(tmp_path / "q.planned")))
+    writer._origin.plan_file.keep(Planned(at="2026-01-02T03:04:05.000+00:00", nonce="planned"))
     writer.abort([DONE, None], 7)
-    assert committer.calls[1:] == [("7", 1, False, "nonce")] * 2
+    writer.abort([None, None], 7)
+    asked = [each for each in committer.calls if len(each) > 1]
+    assert asked == [("7", 1, False, "nonce"), ("7", 0, False, "planned")]
     assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
+
+
+def test_an_abort_names_what_it_leaves_open_and_the_command_that_ends_it(
+    writer: ExactlyOnceStreamWriter,
+    committer: Committer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    committer.answer = CommitOutcome(
+        status=CommitStatus.ABORTED, batch="7", left_open=("orders/a", "orders/b"), problem="why"
+    )
+    writer.abort([DONE, None], 7)
+    left = (
+        "2 transactions may be open until they time out: orders/a, orders/b; transactions of "
+        "tasks that did not finish may be open: why"
+    )
+    assert _report(tmp_path) == (WriteStatus.FAILED, f"aborted, but {left}")
+    assert (
+        "`kafkaprod transactions abort --undecided --prefix orders "
+        "--bootstrap-servers localhost:1`" in caplog.text
+    )
 
 
 def test_an_abort_behind_a_decision_is_a_success(
@@ -168,10 +195,12 @@ def test_an_abort_that_fails_hides_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     committer.answer = FencedError("a newer driver has taken over")
-    writer.abort([DONE, None], 7)
-    assert _report(tmp_path) == (WriteStatus.FAILED, "")
+    writer.abort([WRITTEN, None], 7)
+    status, outcome = _report(tmp_path)
+    assert status is WriteStatus.FAILED
+    assert outcome.startswith("1 transaction may be open until it times out: orders/7;")
     assert "micro-batch 7: a newer driver has taken over" in caplog.text
-    assert "its transactions could not be ended" in caplog.text
+    assert "kafkaprod transactions abort --undecided" in caplog.text
 
 
 def test_an_abort_needs_no_report(writer: ExactlyOnceStreamWriter, committer: Committer) -> None:
