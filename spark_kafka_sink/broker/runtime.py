@@ -71,17 +71,14 @@ class BrokerRuntime:
         def news(key: TopicPartition) -> None:
             self.call_soon(lambda: purgatory.wake(key))
 
-        return Cluster(
-            config,
-            self.nodes,
-            clock,
-            open_backend(config, clock, lock, news),
-            purgatory,
-            self._sockets
-            if lock is None
-            else LoopSockets(self._sockets, self._sockets.call_soon, lock),
-            denials,
-        )
+        sockets = self._sockets
+        node_sockets = sockets if lock is None else LoopSockets(sockets, sockets.call_soon, lock)
+        backend = open_backend(config, clock, lock, news)
+        try:
+            return Cluster(config, self.nodes, clock, backend, purgatory, node_sockets, denials)
+        except BaseException:
+            backend.abandon()
+            raise
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Run a function on the thread that owns the cluster's state; from any thread."""

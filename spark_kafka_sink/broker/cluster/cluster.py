@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from kio.schema.errors import ErrorCode
+
 from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.security.acl import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
+
+_CORRECT = "Correct its name, its number of partitions or its configs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +145,10 @@ class Cluster:
         try:
             self.topics.create(new)
         except TopicError as error:
+            is_storage = error.error is ErrorCode.kafka_storage_error
             raise ConfigError(
                 f"the topic {new.name!r} can't be made: {error.message}",
-                hint="Correct its name, its number of partitions or its configs",
+                hint=None if is_storage else _CORRECT,
             ) from error
 
     @property

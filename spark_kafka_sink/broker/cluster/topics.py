@@ -16,7 +16,7 @@ from spark_kafka_sink.broker.storage.log_config import LogConfig
 from spark_kafka_sink.broker.topic_config import TopicConfig, problem_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.topic_store import TopicStore
@@ -102,8 +102,14 @@ class Topics:
             TopicError: it can't be made.
         """
         self.check(new)
+        topic = self.draft(new)
+        indexes = range(len(topic.partitions))
         try:
-            topic = self._make(new)
+            with self.store.creating(topic.name, indexes, topic.config) as logs:
+                for partition, log in zip(topic.partitions, logs, strict=True):
+                    partition.log = log
+                    partition.begin_leader_epoch()
+                self.store.save(topic)
         except OSError as error:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
         self._keep(topic)
@@ -111,24 +117,13 @@ class Topics:
 
     def draft(self, new: NewTopic) -> Topic:
         """The topic that `create` would make; it is neither registered nor stored."""
-        return self._build(new, lambda _index, _config: UnifiedLog())
-
-    def _make(self, new: NewTopic) -> Topic:
-        topic = self._build(new, lambda index, own: self.store.new_log(new.name, index, own))
-        self.store.save(topic)
-        return topic
-
-    def _build(self, new: NewTopic, new_log: Callable[[int, TopicConfig], UnifiedLog]) -> Topic:
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
         own = {key: value for key, value in new.configs.items() if value is not None}
-        config = TopicConfig(own=own, broker=self._broker_layers)
         return Topic(
             name=new.name,
-            config=config,
-            partitions=[
-                self._partition(new, index, new_log(index, config)) for index in range(count)
-            ],
+            config=TopicConfig(own=own, broker=self._broker_layers),
+            partitions=[self._partition(new, index, UnifiedLog()) for index in range(count)],
         )
 
     def _keep(self, topic: Topic) -> None:
@@ -161,11 +156,12 @@ class Topics:
         new = NewTopic(name=topic.name, replication_factor=factor, assignments=assignments)
         indexes = range(len(topic.partitions), count)
         try:
-            logs = [self.store.new_log(topic.name, index, topic.config) for index in indexes]
+            with self.store.creating(topic.name, indexes, topic.config) as logs:
+                added = [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
+                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
         except OSError as error:
             raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
-        topic.partitions += [self._partition(new, *one) for one in zip(indexes, logs, strict=True)]
-        self.store.save(topic)
+        topic.partitions += added
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
         """Replace the configs that a topic sets itself; they count at once."""
@@ -205,8 +201,15 @@ class Topics:
         return partition
 
     def delete(self, topic: Topic) -> None:
-        """Forget a topic and its data."""
-        self.store.remove(topic)
+        """Forget a topic and its data.
+
+        Raises:
+            TopicError: the storage can't; the topic is still there.
+        """
+        try:
+            self.store.remove(topic)
+        except OSError as error:
+            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
         del self._by_name[topic.name]
         del self._by_id[topic.id]
 

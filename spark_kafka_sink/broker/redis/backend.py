@@ -10,7 +10,7 @@ from spark_kafka_sink.broker.redis.location import RedisLocation
 from spark_kafka_sink.broker.redis.log_storage import OffsetAllocator, RedisLogStorage
 from spark_kafka_sink.broker.redis.replicas import PartitionReplicas, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
-from spark_kafka_sink.common.errors import BrokerUnavailableError
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,8 @@ class RedisBackend:
         news: told of a partition, on another thread, when Redis's replicas have more of it.
 
     Raises:
-        ConfigError: the URL is wrong, or redis-py is missing.
+        ConfigError: the URL is wrong, redis-py is missing, another broker uses the prefix, or it
+            has data that is not of this broker.
         BrokerUnavailableError: Redis does not answer.
     """
 
@@ -47,32 +48,40 @@ class RedisBackend:
         self._replicas: RedisReplicas | None = None
         if location.replicas:
             self._replicas = RedisReplicas(
-                RedisConnection(location), location.waits, location.replicas, news
+                RedisConnection(location), location.journal, location.replicas, news
             )
         try:
-            self._journal = RedisJournal(self._connection, location.journal)
+            self._connection.claim()
+            self._journal = RedisJournal(self._connection, location)
         except RedisFailedError as error:
+            self.close()
             raise _unavailable(error) from error
+        except ConfigError:
+            self.close()
+            raise
 
     def open_journal(self) -> RedisJournal:
         """See `StorageBackend`."""
         return self._journal
 
+    def check_vacant(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+        self._streams(topic, partition).check_vacant()
+
     def create(self, topic: str, partition: int, config: LogConfig) -> RedisLogStorage:
         """See `StorageBackend`."""
         streams = self._streams(topic, partition)
-        streams.drop()
-        streams.make()
+        streams.begin()
         return self._storage((topic, partition), streams, config)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
     ) -> RedisLogStorage:
-        """See `StorageBackend`."""
+        """See `StorageBackend`; ConfigError if a key is not a stream."""
         streams = self._streams(topic, partition)
         storage = self._storage((topic, partition), streams, config)
         try:
-            streams.make()
+            streams.reopen()
             storage.load(on_batch)
         except RedisFailedError as error:
             raise _unavailable(error) from error
@@ -91,15 +100,19 @@ class RedisBackend:
         replicas = PartitionReplicas(self._replicas, topic_partition) if self._replicas else None
         return RedisLogStorage(streams, self._allocator, config, replicas)
 
-    def remove(self, topic: str, partition: int) -> None:
-        """See `StorageBackend`."""
-        self._streams(topic, partition).drop()
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+        """See `StorageBackend`: keys that are no streams stay."""
+        self._streams(topic, partition).drop(only_if_empty=only_if_empty)
 
     def close(self) -> None:
         """See `StorageBackend`."""
         if self._replicas is not None:
             self._replicas.close()
         self._connection.close()
+
+    def abandon(self) -> None:
+        """See `StorageBackend`."""
+        self.close()
 
 
 def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
+import secrets
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
@@ -19,6 +22,9 @@ RedisValue: TypeAlias = bytes | str | int
 Command: TypeAlias = tuple[RedisValue, ...]
 
 LOG = logging.getLogger(__name__)
+_NAME = "kafkaprod-broker"
+_FIELD = re.compile(r"(\w+)=(\S*)")
+_CLAIM_SECONDS = 0.02
 REST_SECONDS = 0.5
 """After a timeout, commands fail at once for so long."""
 
@@ -27,23 +33,45 @@ class RedisFailedError(OSError):
     """Redis can't be reached, does not answer in time, or refuses a command."""
 
 
+class OtherBrokerError(RedisFailedError):
+    """Another broker uses the prefix; `hint` says what to do."""
+
+    hint = ""
+
+
 class RedisConnection:
     """Sends commands over one connection, made when it is needed and again after a failure.
 
     It is used by one thread, which lets go of the lock on the cluster's state while it waits for
     replies. Commands are never repeated: the caller decides.
 
+    A connection that was claimed has the broker's name in Redis (CLIENT SETNAME) and sends nothing
+    while an older connection has the name of another broker with the same prefix: like a lock on a
+    file, a name ends with its process.
+
     Raises:
         ConfigError: redis-py is not installed, or it can't use the URL.
     """
 
-    __slots__ = ("_address", "_connection", "_errors", "_is_failing", "_lock", "_resting_until")
+    __slots__ = (
+        "_address",
+        "_connection",
+        "_errors",
+        "_is_failing",
+        "_is_open",
+        "_location",
+        "_lock",
+        "_name",
+        "_resting_until",
+    )
 
     def __init__(self, location: RedisLocation, lock: StateLock | None = None) -> None:
         self._lock = lock or StateLock()
         self._address = location.address
+        self._location = location
+        self._name: str | None = None
         self._resting_until = 0.0
-        self._is_failing = False
+        self._is_failing = self._is_open = False
         self._connection, self._errors = _prepare(location)
 
     def call(self, *words: RedisValue) -> Any:
@@ -57,6 +85,28 @@ class RedisConnection:
             raise RedisFailedError(f"{self._address}: {reply}") from reply
         return reply
 
+    def claim(self) -> None:
+        """Make sure, now and after each failure, that no other broker uses the prefix.
+
+        Raises:
+            ConfigError: another one does.
+            RedisFailedError: Redis can't be asked.
+        """
+        self._name = f"{_NAME}:{quote(self._location.prefix, safe='')}:{secrets.token_hex(8)}"
+        # Redis may not have noticed yet that a broker has ended which had the name.
+        deadline = time.monotonic() + self._location.timeout_ms / 1000
+        self._is_failing = True  # The caller reports what fails.
+        while True:
+            try:
+                self.call("PING")
+            except OtherBrokerError as error:
+                if time.monotonic() > deadline:
+                    raise ConfigError(str(error), hint=error.hint) from error
+                time.sleep(_CLAIM_SECONDS)
+            else:
+                break
+        self._is_failing = False
+
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """The replies to commands that are sent together; an error is in its command's place.
 
@@ -68,25 +118,55 @@ class RedisConnection:
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
             with self._lock.released():
-                self._connection.send_packed_command(
-                    [b"".join(self._connection.pack_commands(commands))]
-                )
-                replies = [self._reply() for _ in commands]
+                self._open()
+                replies = self._exchange(commands)
         except timeout as error:
-            self._connection.disconnect()
+            self._disconnect()
             self._resting_until = time.monotonic() + REST_SECONDS
             raise self._failed("does not answer in time") from error
+        except OtherBrokerError as error:
+            self._disconnect()
+            self._warn(str(error))
+            raise
         except (failure, OSError) as error:
-            self._connection.disconnect()
+            self._disconnect()
             raise self._failed(f"can't be used: {error}") from error
         return replies
 
+    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        self._connection.send_packed_command([b"".join(self._connection.pack_commands(commands))])
+        return [self._reply() for _ in commands]
+
+    def _open(self) -> None:
+        """Connect if there is no connection, and check that no other broker uses the prefix.
+
+        Raises:
+            OtherBrokerError: one does.
+        """
+        if self._is_open:
+            return
+        self._connection.connect()
+        if self._name is not None:
+            commands = [("CLIENT", "SETNAME", self._name), ("CLIENT", "ID"), ("CLIENT", "LIST")]
+            _, own_id, clients = self._exchange(commands)
+            # A user without the right to ask is believed to be the only broker.
+            if isinstance(clients, bytes) and isinstance(own_id, int):
+                _check_alone(self._location, self._name, own_id, clients.decode(errors="replace"))
+        self._is_open = True
+
+    def _disconnect(self) -> None:
+        self._is_open = False
+        self._connection.disconnect()
+
     def _failed(self, why: str) -> RedisFailedError:
         """Log the first failure in a row: clients are told a code alone, and come again soon."""
-        if not self._is_failing:
-            LOG.warning("%s %s", self._address, why)
-        self._is_failing = True
+        self._warn(f"{self._address} {why}")
         return RedisFailedError(f"{self._address} {why}")
+
+    def _warn(self, text: str) -> None:
+        if not self._is_failing:
+            LOG.warning("%s", text)
+        self._is_failing = True
 
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
         """The same, but all commands are applied at once or none is (MULTI, EXEC).
@@ -110,7 +190,30 @@ class RedisConnection:
 
     def close(self) -> None:
         """End the connection."""
-        self._connection.disconnect()
+        self._disconnect()
+
+
+def _check_alone(location: RedisLocation, name: str, own_id: int, clients: str) -> None:
+    """Look for an older connection with the name of another broker.
+
+    Raises:
+        OtherBrokerError: there is one.
+    """
+    named = name.rpartition(":")[0] + ":"
+    listed = [dict(_FIELD.findall(line)) for line in clients.splitlines()]
+    own_db = next((one["db"] for one in listed if one["id"] == str(own_id)), None)
+    for one in listed:
+        is_named = one["name"].startswith(named) and one["name"] != name
+        if is_named and one["db"] == own_db and int(one["id"]) < own_id:
+            error = OtherBrokerError(
+                f"another broker uses the prefix {location.prefix!r} of {location.address}, "
+                f"from {one['addr']}"
+            )
+            error.hint = (
+                "Stop it, or give this one another prefix. If its machine is gone, end its "
+                f"connection: redis-cli CLIENT KILL ID {one['id']}"
+            )
+            raise error
 
 
 def _prepare(location: RedisLocation) -> tuple[Any, Any]:

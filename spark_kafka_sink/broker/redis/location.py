@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from spark_kafka_sink.broker.redis.entry_ids import DEFAULT_SEQUENCE_BITS, EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 
-if TYPE_CHECKING:
-    from typing import Final
-
 SCHEMES: Final = ("redis", "rediss", "unix")
 DEFAULT_PREFIX: Final = "korvet"
 DEFAULT_TIMEOUT_MS: Final = 2_000
+_GLOB: Final = re.compile(r"[][*?^\\-]")
+_ESCAPED: Final = r"\\\g<0>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +84,9 @@ class RedisLocation:
         return f"{self.prefix}::journal"
 
     @property
-    def waits(self) -> str:
-        """A counter that is written so that WAIT has something to wait for."""
-        return f"{self.prefix}::waits"
+    def pattern(self) -> str:
+        """What matches all keys, for SCAN."""
+        return f"{_GLOB.sub(_ESCAPED, self.prefix)}:*"
 
 
 def _number(name: str, text: str) -> int:

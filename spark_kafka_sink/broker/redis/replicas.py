@@ -23,14 +23,15 @@ LOG = logging.getLogger(__name__)
 WAIT_MS = 100
 """Milliseconds of one WAIT; it is asked again until the replicas have everything."""
 STOP_SECONDS = 5.0
+_COUNTER = '["waits"]'
 
 
 class RedisReplicas:
     """How far the replicas are, by partition.
 
     Args:
-        link: a connection for this alone.
-        counter: a key that may be written.
+        connection: for this alone.
+        journal: the key of the broker's journal, which gets a counter: WAIT waits for writes.
         replicas: how many of them must have a record.
         news: told of a partition, on this class's thread, when its replicas have more.
     """
@@ -38,12 +39,12 @@ class RedisReplicas:
     def __init__(
         self,
         connection: RedisConnection,
-        counter: str,
+        journal: str,
         replicas: int,
         news: Callable[[TopicPartition], None],
     ) -> None:
         self._connection = connection
-        self._counter = counter
+        self._journal = journal
         self._replicas = replicas
         self._news = news
         self._changed = threading.Condition()
@@ -101,7 +102,7 @@ class RedisReplicas:
 
     def _wait(self) -> bool:
         try:
-            self._connection.call("INCR", self._counter)
+            self._connection.call("HINCRBY", self._journal, _COUNTER, 1)
             return int(self._connection.call("WAIT", self._replicas, WAIT_MS)) >= self._replicas
         except RedisFailedError as error:
             LOG.debug("the replicas can't be asked: %s", error)

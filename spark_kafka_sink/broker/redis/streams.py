@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.redis.batches import BatchNote, build_batches
 from spark_kafka_sink.broker.redis.connection import RedisFailedError
+from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.broker.redis.connection import Command, RedisConnection
     from spark_kafka_sink.broker.redis.entry_ids import EntryIds
@@ -60,18 +61,69 @@ class RedisStreams:
         """Redis takes no id below that of this offset."""
         self._unsure: OffsetSpan | None = None
 
-    def drop(self) -> None:
-        """Delete both streams."""
-        self._connection.call("DEL", *self.keys.both)
+    def check_vacant(self) -> None:
+        """Check that neither stream is there; RedisFailedError if one is."""
+        for key, kind in self._types().items():
+            if kind != "none":
+                raise RedisFailedError(
+                    f"the key {key} exists ({kind}), but the broker's journal does not list it. "
+                    "Rename or delete it, or give the topic another name"
+                )
 
-    def make(self) -> None:
-        """Begin the streams that are not there, without an entry."""
+    def _types(self) -> dict[str, str]:
+        replies = _checked(self._connection.pipeline([("TYPE", key) for key in self.keys.both]))
+        return {key: reply.decode() for key, reply in zip(self.keys.both, replies, strict=True)}
+
+    def begin(self) -> None:
+        """Begin both streams, without an entry; RedisFailedError if one is there."""
+        self._connection.call("WATCH", *self.keys.both)
+        try:
+            self.check_vacant()
+        except RedisFailedError:
+            self._connection.call("UNWATCH")
+            raise
+        self._make(self.keys.both)
+
+    def reopen(self) -> None:
+        """Begin the streams that are missing.
+
+        Raises:
+            ConfigError: a key is not a stream.
+        """
+        missing = []
+        for key, kind in self._types().items():
+            if kind == "none":
+                LOG.warning("the stream %s is missing: its records are lost", key)
+                missing.append(key)
+            elif kind != "stream":
+                raise ConfigError(
+                    f"the key {key} is a {kind}, but the broker's journal lists it as a stream",
+                    hint="Nothing was changed. Rename or delete the key, or give another prefix",
+                )
+        if missing:
+            self._make(missing)
+
+    def _make(self, keys: Sequence[str]) -> None:
         commands: list[Command] = []
-        for key in self.keys.both:
+        for key in keys:
             # Making a group makes its stream; no other command makes an empty one.
             commands.append(("XGROUP", "CREATE", key, _GROUP, "0", "MKSTREAM"))
             commands.append(("XGROUP", "DESTROY", key, _GROUP))
         _checked(self._connection.transaction(commands))
+
+    def drop(self, *, only_if_empty: bool) -> None:
+        """Delete both streams, or none if one of them must be empty and is not."""
+        if only_if_empty:
+            self._connection.call("WATCH", *self.keys.both)
+        types = self._types()
+        streams = [key for key, kind in types.items() if kind == "stream"]
+        for key in types.keys() - set(streams):
+            if types[key] != "none":
+                LOG.warning("%s is kept: it is a %s, not a stream", key, types[key])
+        if only_if_empty and any(self._connection.call("XLEN", key) for key in streams):
+            streams = []
+        # It also ends WATCH; if another client has changed a stream since, nothing is deleted.
+        self._connection.transaction([("DEL", key) for key in streams])
 
     def notes(self) -> Iterator[BatchNote]:
         """Every batch's header, in order."""

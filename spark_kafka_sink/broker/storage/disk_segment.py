@@ -6,6 +6,7 @@ process; it outlives the machine once it is flushed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ class DiskSegment:
         base_offset: names the files.
         interval: index.interval.bytes.
         handles: the folder's open files.
+        is_new: no file of these names may exist yet; FileExistsError if one does.
     """
 
     __slots__ = (
@@ -42,13 +44,23 @@ class DiskSegment:
         "table",
     )
 
-    def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        base_offset: int,
+        interval: int,
+        handles: FileHandles,
+        *,
+        is_new: bool = True,
+    ) -> None:
         self.base_offset = base_offset
         self.path = folder / f"{base_offset:020d}{SUFFIX}"
+        self._indexes = SegmentIndexes(folder, base_offset, interval, handles)
+        if is_new:
+            _check_absent(self.path, *self._indexes.paths)
         handles.get(self.path)
         self.table = BatchTable()
         self.first_timestamp: int | None = None
-        self._indexes = SegmentIndexes(folder, base_offset, interval, handles)
         self._handles = handles
         self._dirty = False
 
@@ -60,8 +72,15 @@ class DiskSegment:
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogSegment`; raises OSError when the disk does not take it."""
         self._dirty = True
-        _write(self._handles.get(self.path), parts, self.table.size)
-        self.recall(facts)
+        end = self.table.size
+        try:
+            _write(self._handles.get(self.path), parts, end)
+            self.recall(facts)
+        except OSError:
+            # What was written would be taken for a batch if a shorter one is written over it.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._handles.get(self.path), end)
+            raise
 
     def recall(self, facts: BatchFacts) -> None:
         """Note a batch that lies at the end of the file."""
@@ -88,10 +107,14 @@ class DiskSegment:
         for one in facts:
             self.recall(one)
         self.cut()
+        self.trim_indexes()
 
     def cut(self) -> None:
-        """End the files where the batches that are known end."""
+        """End the file where the batches that are known end."""
         os.ftruncate(self._handles.get(self.path), self.table.size)
+
+    def trim_indexes(self) -> None:
+        """End the index files behind the entries of the batches that are known."""
         self._indexes.trim()
 
     def seal(self) -> None:
@@ -117,6 +140,12 @@ class DiskSegment:
         self._handles.close(self.path)
         self._indexes.delete()
         self.path.unlink(missing_ok=True)
+
+
+def _check_absent(*paths: Path) -> None:
+    for path in paths:
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path} exists, but the broker did not write it. Move it away")
 
 
 def _write(fd: int, parts: Sequence[memoryview | bytes | bytearray], at: int) -> None:

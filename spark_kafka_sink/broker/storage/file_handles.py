@@ -77,3 +77,8 @@ class FileHandles:
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+    def close_all(self) -> None:
+        """Let go of all files."""
+        while self._open:
+            self._close_oldest()

@@ -77,6 +77,11 @@ class SegmentIndexes:
         self._interval = interval
         self.reset()
 
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        """The two files."""
+        return self.offsets.path, self.times.path
+
     def reset(self) -> None:
         """Begin again for the segment's first batch; entries on disk are overwritten."""
         self.offsets.count = self.times.count = 0

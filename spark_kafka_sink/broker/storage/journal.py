@@ -6,16 +6,24 @@ null deletes it. A line is with the operating system when `put` returns.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+LOG = logging.getLogger(__name__)
+
 Key: TypeAlias = tuple[str | int, ...]
 
+_BEGINNINGS = (b"", b"[", b'["')
+"""What a line that is not complete can begin with."""
 _COMPACT_FROM = 10_000
 """Lines, before anybody looks at how many of them still count."""
 
@@ -25,37 +33,66 @@ class Journal:
 
     Args:
         path: the file; None remembers nothing beyond the process.
+
+    Raises:
+        ConfigError: the file, or the one that compaction writes, is not a journal; neither is
+            changed then.
+        OSError: the file can't be read or written.
     """
 
-    __slots__ = ("_fd", "_lines", "_path", "_values")
+    __slots__ = ("_fd", "_lines", "_path", "_size", "_values")
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._values: dict[str, dict[Key, Any]] = {}
-        self._lines = 0
+        self._lines = self._size = 0
         self._fd: int | None = None
         if path is not None:
-            self._read(path)
-            self._compact(path)
+            self._open(path)
 
     def all(self, kind: str) -> dict[Key, Any]:
         """Every value of a kind, by key."""
         return dict(self._values.get(kind, {}))
 
+    def get(self, kind: str, key: Key) -> Any:
+        """The value of a key, None if it has none."""
+        return self._values.get(kind, {}).get(key)
+
     def put(self, kind: str, key: Key, value: Any) -> None:
-        """Keep a value that JSON can hold, in place of the key's former one; None deletes it."""
+        """Keep a value that JSON can hold, in place of the key's former one; None deletes it.
+
+        Raises:
+            OSError: the value can't be kept; the former one stays.
+        """
         if self._path is None or self._fd is None:
             return
+        self._write(self._fd, _line(kind, key, value))
         self._take(kind, key, value)
-        os.write(self._fd, _line(kind, key, value))
         self._lines += 1
         if self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values()))):
-            self._compact(self._path)
+            self._compact_later(self._path)
+
+    def _write(self, fd: int, line: bytes) -> None:
+        """Append a line whole, or leave the file as it was: later lines follow it."""
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(fd, line[written:])
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, self._size)
+            raise
+        self._size += written
 
     def close(self) -> None:
         """Sync the file and let go of it."""
         if self._fd is not None:
             os.fsync(self._fd)
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the file."""
+        if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
@@ -66,27 +103,38 @@ class Journal:
         else:
             values[key] = value
 
-    def _read(self, path: Path) -> None:
-        for line in path.read_bytes().split(b"\n") if path.exists() else ():
-            try:
-                kind, key, value = json.loads(line)
-            except ValueError:  # The last line, truncated by a crash: never acknowledged.
-                break
+    def _open(self, path: Path) -> None:
+        draft = _draft(path)
+        for kind, key, value in _read(path):
             self._take(kind, tuple(key), value)
+        if os.path.lexists(draft):
+            _read(draft)
+            draft.unlink()
+        self._compact(path)
 
     def _compact(self, path: Path) -> None:
         """Write what counts into a new file, and put that in the old one's place."""
-        if self._fd is not None:
-            os.close(self._fd)
-        new = path.with_suffix(".new")
-        lines = list(self._current())
-        with new.open("wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        self._lines = len(lines)
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        draft, lines = _draft(path), list(self._current())
+        fd = os.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.writelines(lines)
+            os.fsync(fd)
+            draft.replace(path)
+        except OSError:
+            os.close(fd)
+            draft.unlink(missing_ok=True)
+            raise
+        self.release()
+        self._fd, self._lines, self._size = fd, len(lines), sum(map(len, lines))
+
+    def _compact_later(self, path: Path) -> None:
+        """Compact; if the disk is full, the longer file serves as well until the next time."""
+        try:
+            self._compact(path)
+        except OSError as error:
+            LOG.warning("the journal %s can't be compacted: %s", path, error)
+            self._lines = 0
 
     def _current(self) -> Iterator[bytes]:
         for kind, values in self._values.items():
@@ -94,5 +142,41 @@ class Journal:
                 yield _line(kind, key, value)
 
 
+def _draft(path: Path) -> Path:
+    """The file that compaction writes."""
+    return path.with_suffix(".new")
+
+
 def _line(kind: str, key: Key, value: Any) -> bytes:
     return json.dumps([kind, key, value], separators=(",", ":")).encode() + b"\n"
+
+
+def _read(path: Path) -> list[tuple[str, list[str | int], Any]]:
+    """The lines of a journal; one that a crash has truncated at the end was never acknowledged.
+
+    Raises:
+        ConfigError: the file is not a journal, or is damaged.
+    """
+    if not os.path.lexists(path):
+        return []
+    if path.is_symlink() or not path.is_file():
+        raise _not_a_journal(path, "it is not a regular file")
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest.strip(b"\0")[:2] not in _BEGINNINGS:
+        raise _not_a_journal(path, f"line {len(lines) + 1} can't be read")
+    return [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], Any]:
+    with contextlib.suppress(ValueError, TypeError):
+        kind, key, value = json.loads(line)
+        if isinstance(kind, str) and isinstance(key, list):
+            return kind, key, value
+    raise _not_a_journal(path, f"line {number} can't be read")
+
+
+def _not_a_journal(path: Path, why: str) -> ConfigError:
+    return ConfigError(
+        f"{path} is damaged or was not written by this broker: {why}",
+        hint="Nothing was changed. Give another data_dir, or repair or move the file",
+    )

@@ -136,18 +136,40 @@ class StorageBackend(Protocol):
         """What the cluster knows besides its logs; called once."""
         ...
 
+    def check_vacant(self, topic: str, partition: int) -> None:
+        """Check that there is nothing where a new log would be.
+
+        Raises:
+            OSError: there is something; the message names it and what to do.
+        """
+        ...
+
     def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
-        """Begin an empty log; what lay there before is gone."""
+        """Begin an empty log; OSError if there is something already, which is not changed."""
         ...
 
     def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
         """Open a log that an earlier broker left; `on_batch` is told of every batch in it."""
         ...
 
-    def remove(self, topic: str, partition: int) -> None:
-        """Delete a closed log's data."""
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+        """Delete the data of a closed log, and nothing that the broker did not write.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's index.
+            only_if_empty: keep a log with data: its creation was never finished, so the data is
+                not the broker's.
+
+        Raises:
+            OSError: data is left that should be deleted.
+        """
         ...
 
     def close(self) -> None:
         """Called last, when all logs are closed."""
+        ...
+
+    def abandon(self) -> None:
+        """Called instead of `close` if the broker does not start."""
         ...

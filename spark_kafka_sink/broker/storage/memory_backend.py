@@ -26,6 +26,9 @@ class MemoryBackend:
         """See `StorageBackend`."""
         return Journal()
 
+    def check_vacant(self, topic: str, partition: int) -> None:
+        """See `StorageBackend`."""
+
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
         """See `StorageBackend`."""
         return SegmentedStorage(config, bounded=True)
@@ -40,8 +43,11 @@ class MemoryBackend:
         """See `StorageBackend`: there is nothing to find."""
         return self.create(topic, partition, config)
 
-    def remove(self, topic: str, partition: int) -> None:
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`."""
 
     def close(self) -> None:
+        """See `StorageBackend`."""
+
+    def abandon(self) -> None:
         """See `StorageBackend`."""

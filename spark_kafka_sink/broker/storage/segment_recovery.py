@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
-    """Fill the table of a segment; end its file behind the last good batch.
+    """Fill the table of a segment with the batches that are whole; its file is not changed.
 
     A segment that was closed in good order is `trusted`: its checksums are not computed.
 
@@ -25,9 +25,7 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
     if size:
         with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
             _scan(memoryview(m), segment, on_batch, trusted=trusted)
-    whole = segment.table.size == size
-    segment.cut()
-    return whole
+    return segment.table.size == size
 
 
 def _scan(data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> None:

@@ -86,7 +86,15 @@ class SegmentedStorage:
         self._segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
         if self._unflushed >= self.config.flush_messages:
+            self._flush_or_drop(facts.base_offset)
+
+    def _flush_or_drop(self, offset: int) -> None:
+        """Flush; if that fails, drop the batch at `offset`: its producer sends it again."""
+        try:
             self.flush()
+        except OSError:
+            self.truncate(offset)
+            raise
 
     def _is_full(self, facts: BatchFacts) -> bool:
         """As Kafka's LogSegment.shouldRoll."""

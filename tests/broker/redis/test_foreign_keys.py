@@ -1,0 +1,247 @@
+"""Keys that the broker did not write: they are never changed, and the error names them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic
+from spark_kafka_sink.broker.redis.connection import RedisConnection
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.redis.reading import entries
+from tests.broker.support.looking import topic_in
+from tests.broker.support.raw import TIMEOUT, RawClient, batch, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from tests.broker.support.redis_server import RedisServer
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def prefix(redis_server: RedisServer, unique_topic: str) -> Iterator[str]:
+    yield unique_topic
+    for key in redis_server.client.scan_iter(f"{unique_topic}*"):
+        redis_server.client.delete(key)
+
+
+def dumped(server: RedisServer, prefix: str) -> dict[bytes, Any]:
+    """Every key of the prefix but the journal, as Redis writes it into a backup."""
+    keys = sorted(server.client.scan_iter(f"{prefix}:*"))
+    return {key: server.client.dump(key) for key in keys if not key.endswith(b"::journal")}
+
+
+def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[ErrorCode, str]:
+    asked = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
+    answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=[asked], timeout=TIMEOUT).topics[0]
+    return answer.error_code, answer.error_message or ""
+
+
+def test_streams_of_another_writer_are_refused(own_redis: RedisServer) -> None:
+    """Korvet's layout under its default prefix, which is also the broker's."""
+    for partition in range(2):
+        fields: dict[Any, Any] = {"key": "order-1", "value": '{"quantity":5}'}
+        own_redis.client.xadd(f"korvet:orders:{partition}", fields)
+    before = dumped(own_redis, "korvet")
+    for topics in ({}, {"orders": 2}):
+        with pytest.raises(ConfigError, match=r"korvet:orders:0 \(stream\)") as caught:
+            EmbeddedBroker(storage=own_redis.url(), topics=topics).start()
+        assert "another prefix" in str(caught.value)
+        assert dumped(own_redis, "korvet") == before
+        assert own_redis.client.dbsize() == 2
+
+
+@pytest.mark.parametrize("key", ["t:0", ":batches:t:0", ":waits", "whatever"])
+def test_a_prefix_without_a_journal_is_refused(
+    redis_server: RedisServer, prefix: str, key: str
+) -> None:
+    redis_server.client.set(f"{prefix}:{key}", "mine")
+    with pytest.raises(ConfigError, match=rf"{prefix}:{key} \(string\)"):
+        EmbeddedBroker(storage=redis_server.url(prefix), topics={"t": 1}).start()
+    assert redis_server.client.get(f"{prefix}:{key}") == b"mine"
+
+
+def test_other_prefixes_are_no_reason(redis_server: RedisServer, prefix: str) -> None:
+    redis_server.client.set(f"{prefix}x:t:0", "mine")
+    redis_server.client.set(f"{prefix}", "mine")
+    with EmbeddedBroker(storage=redis_server.url(f"{prefix}%3F"), topics={"t": 1}):
+        pass
+    with EmbeddedBroker(storage=redis_server.url(prefix.upper()[:-1] + "*"), topics={"t": 1}):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["string", "fields", "values"])
+def test_a_key_with_the_name_of_the_journal_is_refused(
+    redis_server: RedisServer, prefix: str, kind: str
+) -> None:
+    journal = f"{prefix}::journal"
+    if kind == "string":
+        redis_server.client.set(journal, "mine")
+    else:
+        field = "name" if kind == "fields" else '["topic", "t"]'
+        redis_server.client.hset(journal, field, "mine")
+    before = redis_server.client.dump(journal)
+    with pytest.raises(ConfigError, match="journal was not written by this broker"):
+        EmbeddedBroker(storage=redis_server.url(prefix)).start()
+    assert redis_server.client.dump(journal) == before
+
+
+@pytest.mark.parametrize("key", ["t:1", ":batches:t:1"])
+@pytest.mark.parametrize("kind", ["stream", "string"])
+def test_a_topic_whose_stream_exists_is_not_created(
+    redis_server: RedisServer, prefix: str, key: str, kind: str
+) -> None:
+    url, name = redis_server.url(prefix), f"{prefix}:{key}"
+    with (
+        EmbeddedBroker(storage=url, topics={"a": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        if kind == "stream":
+            redis_server.client.xadd(name, {"value": "mine"})
+        else:
+            redis_server.client.set(name, "mine")
+        before = dumped(redis_server, prefix)
+        code, message = create_code(raw, "t", 2)
+        assert code is ErrorCode.kafka_storage_error
+        assert f"{name} exists ({kind})" in message
+        assert dumped(redis_server, prefix) == before
+        assert create_code(raw, "t")[0] is ErrorCode.none
+        with pytest.raises(Exception, match="exists"):
+            kafka.run(lambda cluster: cluster.topics.add_partitions(topic_in(cluster), 2, {}))
+        assert before.items() <= dumped(redis_server, prefix).items()
+    with EmbeddedBroker(storage=url) as kafka:
+        assert kafka.end_offsets("t") == [0]
+
+
+def test_a_key_of_the_wrong_type_is_neither_loaded_nor_deleted(
+    redis_server: RedisServer, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, name = redis_server.url(prefix), f"{prefix}:t:0"
+    with EmbeddedBroker(storage=url, topics={"t": 1, "u": 1}) as kafka:
+        for topic in ("t", "u"):
+            redis_server.client.delete(f"{prefix}:{topic}:0")
+            redis_server.client.set(f"{prefix}:{topic}:0", "mine")
+        kafka.run(lambda cluster: cluster.topics.delete(topic_in(cluster, "u")))
+    assert redis_server.client.get(f"{prefix}:u:0") == b"mine"
+    assert f"{prefix}:u:0 is kept" in caplog.text
+    with pytest.raises(ConfigError, match=f"{name} is a string"):
+        EmbeddedBroker(storage=url).start()
+    assert redis_server.client.get(name) == b"mine"
+    redis_server.client.delete(name)
+    with EmbeddedBroker(storage=url, topics={"t": 1}) as kafka:
+        assert kafka.end_offsets("t") == [0]
+    assert f"{name} is missing" in caplog.text
+
+
+@pytest.mark.parametrize("action", ["create", "delete", "add"])
+def test_a_crash_at_any_command_is_recovered(
+    redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    for number in range(100):
+        url = redis_server.url(f"{prefix}{number}")
+        with (
+            EmbeddedBroker(storage=url, topics={} if action == "create" else {"t": 2}) as kafka,
+            RawClient(kafka.bootstrap_servers) as raw,
+        ):
+            if action != "create":
+                produce(raw, "t", batch(3))
+            with monkeypatch.context() as patch:
+                left = kill_at(patch, number)
+                kafka.run(lambda cluster: act(cluster, action))
+                ended = left[0] < 0
+        with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+            code, message = create_code(raw, "t", 3)
+            assert code in {ErrorCode.none, ErrorCode.topic_already_exists}, message
+            parts = len(kafka.end_offsets("t"))
+            keys = {key.decode() for key in dumped(redis_server, f"{prefix}{number}")}
+            wanted = [f"{prefix}{number}{infix}:t" for infix in ("", "::batches")]
+            assert keys == {f"{one}:{index}" for one in wanted for index in range(parts)}
+            if code is ErrorCode.topic_already_exists and action != "create":
+                assert entries(redis_server, f"{prefix}{number}:t:0")
+        if not ended:
+            break
+    assert 6 <= number < 99
+
+
+@contextlib.contextmanager
+def until_killed() -> Iterator[None]:
+    with contextlib.suppress(Killed):
+        yield
+
+
+@until_killed()
+def act(cluster: Cluster, action: str) -> None:
+    if action == "create":
+        cluster.topics.create(NewTopic(name="t", partitions=3))
+    elif action == "delete":
+        cluster.topics.delete(topic_in(cluster))
+    else:
+        cluster.topics.add_partitions(topic_in(cluster), 3, {})
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
+    """Send nothing from the n-th command on; negative once it came to that."""
+    left = [number]
+    real = RedisConnection.pipeline
+
+    def pipeline(self: RedisConnection, commands: Any) -> list[Any]:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+        return real(self, commands)
+
+    monkeypatch.setattr(RedisConnection, "pipeline", pipeline)
+    return left
+
+
+def test_an_unfinished_creation_deletes_no_records_of_others(
+    redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = redis_server.url(prefix)
+    with EmbeddedBroker(storage=url) as kafka, monkeypatch.context() as patch:
+        left = kill_at(patch, 7)
+        kafka.run(lambda cluster: act(cluster, "create"))
+        assert left[0] < 0
+    redis_server.client.xadd(f"{prefix}:t:0", {"value": "mine"})
+    before = dumped(redis_server, prefix)[f"{prefix}:t:0".encode()]
+    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
+        assert f"{prefix}:t:0 exists" in create_code(raw, "t")[1]
+    assert redis_server.client.dump(f"{prefix}:t:0") == before
+
+
+def test_two_brokers_can_not_share_a_prefix(redis_server: RedisServer, prefix: str) -> None:
+    """Like the lock of a data folder it ends with the connection of its broker."""
+    url = redis_server.url(prefix, timeout_ms=300)
+    with (
+        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
+        RawClient(kafka.bootstrap_servers) as raw,
+    ):
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=rf"another broker uses.*{prefix}.*CLIENT KILL"):
+                EmbeddedBroker(storage=url).start()
+        with EmbeddedBroker(storage=redis_server.url(f"{prefix}2")):
+            assert produce(raw, "t", batch(1)).error_code is ErrorCode.none
+        drop_connections(redis_server, prefix)
+        with EmbeddedBroker(storage=url) as other:
+            answer = produce(raw, "t", batch(1))
+            assert answer.error_code is ErrorCode.kafka_storage_error
+            assert produce(raw, "t", batch(1)).error_code is ErrorCode.kafka_storage_error
+            assert len(other.batches("t", 0)) == 1
+    with EmbeddedBroker(storage=url) as kafka:
+        assert len(kafka.batches("t", 0)) == 1
+
+
+def drop_connections(server: RedisServer, prefix: str) -> None:
+    for client in server.client.client_list():
+        if f":{prefix}:" in client["name"]:
+            server.client.client_kill_filter(_id=client["id"])

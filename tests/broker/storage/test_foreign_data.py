@@ -1,0 +1,375 @@
+"""Data that the broker did not write: it is never changed, and the error names it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.new_topic import NewTopic
+from spark_kafka_sink.broker.storage.data_dir import CLEAN_MARK, DataDir
+from spark_kafka_sink.broker.storage.journal import Journal
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.protocol.versions import ApiKey
+from tests.broker.support.looking import topic_in
+from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.kafka.broker import KafkaCluster
+
+SEGMENT = "00000000000000000000.log"
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def start(folder: Path, **options: Any) -> EmbeddedBroker:
+    return EmbeddedBroker(data_dir=str(folder), **options)
+
+
+def create_code(client: RawClient, topic: str, partitions: int = 1) -> tuple[ErrorCode, str]:
+    asked = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
+    answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=[asked], timeout=TIMEOUT).topics[0]
+    return answer.error_code, answer.error_message or ""
+
+
+def delete_topic(client: RawClient, topic: str) -> ErrorCode:
+    answer = client.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], topics=[], timeout=TIMEOUT)
+    code: ErrorCode = answer.responses[0].error_code
+    return code
+
+
+def test_a_directory_of_a_real_kafka_is_refused(
+    real_kafka: KafkaCluster, folder: Path, unique_topic: str
+) -> None:
+    with RawClient(real_kafka.bootstrap_servers) as client:
+        create(client, unique_topic)
+        produce(client, unique_topic, batch(7))
+    shutil.copytree(real_kafka.partition_dir(unique_topic, 0).parent, folder)
+    (folder / CLEAN_MARK).touch()
+    before = contents(folder)
+    assert before[f"{unique_topic}-0/{SEGMENT}"]
+    for options in ({}, {"topics": {unique_topic: 1}}):
+        with pytest.raises(ConfigError, match="no journal") as caught:
+            start(folder, **options).start()
+        assert str(folder) in str(caught.value)
+        assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "t-0/x", CLEAN_MARK, ".git/config", "cluster.new"])
+def test_a_directory_without_a_journal_is_refused(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("mine")
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=f"{name.split('/', 1)[0]}.*Give"):
+        start(folder, topics={"t": 1}).start()
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "foreign", [b"\x00\x01", b"hello\n", b'{"a":1}\n["topic",["t"],null]\n', b'["a","b","c"]\n']
+)
+@pytest.mark.parametrize("name", ["cluster.journal", "cluster.new"])
+def test_a_file_with_the_name_of_the_journal_is_not_overwritten(
+    folder: Path, name: str, foreign: bytes
+) -> None:
+    with start(folder):
+        pass
+    (folder / name).write_bytes(foreign)
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=name):
+        start(folder, topics={"t": 1}).start()
+    assert contents(folder) == before
+
+
+def test_a_damaged_journal_is_refused_and_a_truncated_one_is_not(folder: Path) -> None:
+    with start(folder, topics={"a": 1, "b": 1}):
+        pass
+    journal = folder / "cluster.journal"
+    whole = journal.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:-1], b"\x00" * 30 + b"\n", lines[-1]]))
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=rf"cluster\.journal.*line {len(lines)}"):
+        start(folder).start()
+    assert contents(folder) == before
+    journal.write_bytes(whole + b'["topic",["c')
+    with start(folder) as kafka:
+        assert kafka.end_offsets("b") == [0]
+
+
+@pytest.mark.parametrize("kind", ["directory", "file", "link", "dangling link"])
+def test_a_topic_whose_directory_exists_is_not_created(folder: Path, kind: str) -> None:
+    with start(folder, topics={"a": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        place = folder / "t-1"
+        if kind == "directory":
+            place.mkdir()
+            (place / SEGMENT).write_bytes(b"mine")
+        elif kind == "file":
+            place.write_bytes(b"mine")
+        else:
+            other = folder.parent / "other"
+            if kind == "link":
+                other.mkdir()
+                (other / SEGMENT).write_bytes(b"mine")
+            place.symlink_to(other)
+        before = contents(folder.parent)
+        code, message = create_code(client, "t", 2)
+        assert code is ErrorCode.kafka_storage_error
+        assert str(place) in message
+        assert {n: v for n, v in contents(folder.parent).items() if "journal" not in n} == {
+            n: v for n, v in before.items() if "journal" not in n
+        }
+        assert create_code(client, "t", 1)[0] is ErrorCode.none
+        answer = client.call(
+            ApiKey.CREATE_PARTITIONS,
+            2,
+            topics=[{"name": "t", "count": 3, "assignments": None}],
+            timeout=TIMEOUT,
+            validate_only=False,
+        )
+        assert answer.results[0].error_code is ErrorCode.kafka_storage_error
+        assert not (folder / "t-2").exists()
+    with start(folder) as kafka:
+        assert kafka.end_offsets("t") == [0]
+    (folder / "t-1-0").mkdir()
+    with pytest.raises(ConfigError, match=r"t-1-0 exists.*Move it"):
+        start(folder, topics={"t-1": 1}).start()
+
+
+def test_deleting_a_topic_leaves_foreign_files(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with start(folder, topics={"t": 2}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        produce(client, "t", batch(3))
+        (folder / "t-0" / "notes.txt").write_text("mine")
+        (folder / "t-0" / "12.log").write_text("mine")
+        assert delete_topic(client, "t") is ErrorCode.none
+        assert set(contents(folder)) - {".lock", "cluster.journal"} == {
+            "t-0",
+            "t-0/notes.txt",
+            "t-0/12.log",
+        }
+        assert "notes.txt" in caplog.text
+        code, message = create_code(client, "t", 2)
+        assert code is ErrorCode.kafka_storage_error
+        assert str(folder / "t-0") in message
+    with start(folder) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        assert (folder / "t-0" / "notes.txt").read_text() == "mine"
+        shutil.rmtree(folder / "t-0")
+        assert create_code(client, "t", 2)[0] is ErrorCode.none
+
+
+def test_foreign_files_in_a_partition_are_ignored(folder: Path) -> None:
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        produce(client, "t", batch(3))
+        (folder / "t-0" / "7.log").write_text("mine")
+        (folder / "t-0" / "notes.log").write_text("mine")
+        (folder / "t-0" / f"{5:020d}.log").symlink_to(folder.parent / "absent")
+        whole = kafka.batches("t", 0)
+    with start(folder) as kafka:
+        assert kafka.batches("t", 0) == whole
+    assert (folder / "t-0" / "7.log").read_text() == "mine"
+    assert not (folder.parent / "absent").exists()
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
+    """End the process before the n-th change of the data directory; whether it came to that."""
+    left = [number]
+
+    def count() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            count()
+            return original(*args, **named)
+
+        return call
+
+    monkeypatch.setattr(Journal, "put", counted(Journal.put))
+    monkeypatch.setattr("os.mkdir", counted(os.mkdir))
+    monkeypatch.setattr("os.rmdir", counted(os.rmdir))
+    monkeypatch.setattr("os.unlink", counted(os.unlink))
+    monkeypatch.setattr("os.open", counted(os.open))
+    return lambda: left[0] < 0
+
+
+@pytest.mark.parametrize("action", ["create", "delete", "add"])
+def test_a_crash_at_any_change_is_recovered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """Whenever the process ends, the topic is there whole or can be created again."""
+    for number in range(100):
+        place = folder / str(number)
+        with start(place, topics={"a": 1} | ({} if action == "create" else {"t": 2})):
+            pass
+        ended = crash(place, action, number, monkeypatch)
+        with start(place) as kafka, RawClient(kafka.bootstrap_servers) as client:
+            code, message = create_code(client, "t", 3)
+            assert code in {ErrorCode.none, ErrorCode.topic_already_exists}, message
+            parts = len(kafka.end_offsets("t"))
+            kept = sorted(path.name for path in place.glob("t-*"))
+            assert kept == [f"t-{index}" for index in range(parts)]
+            assert parts in ({3} if action == "create" else {2, 3})
+        if not ended:
+            break
+    assert 5 <= number < 99
+
+
+def crash(place: Path, action: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Do it on the broker's state, killed at change `number`."""
+    broker = start(place)
+    broker.start()
+
+    def act(cluster: Any) -> None:
+        if action == "create":
+            cluster.topics.create(NewTopic(name="t", partitions=3))
+        elif action == "delete":
+            cluster.topics.delete(topic_in(cluster, "t"))
+        else:
+            cluster.topics.add_partitions(topic_in(cluster, "t"), 3, {})
+
+    runtime = broker._runtime
+    assert runtime is not None
+    runtime._server.stop()
+    runtime._thread.join()
+    with monkeypatch.context() as patch:
+        ended = kill_at(patch, number)
+        with contextlib.suppress(Killed):
+            act(runtime.cluster)
+        killed = ended()
+    release(runtime)
+    return killed
+
+
+def release(runtime: Any) -> None:
+    """What the system does for a process that has ended: its locks are gone."""
+    backend = runtime.cluster.topics.store._backend
+    assert isinstance(backend, DataDir)
+    backend.was_clean = False
+    backend.abandon()
+
+
+def test_a_segment_with_a_foreign_name_is_not_overwritten(folder: Path) -> None:
+    configs = {"internal.segment.bytes": "300"}
+    with (
+        start(folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka,
+        RawClient(kafka.bootstrap_servers) as client,
+    ):
+        produce(client, "t", batch(2, value=bytes(100)))
+        for suffix in (".log", ".timeindex"):
+            foreign = folder / "t-0" / f"{2:020d}{suffix}"
+            foreign.write_text("mine")
+            answer = produce(client, "t", batch(2, value=bytes(100)))
+            assert answer.error_code is ErrorCode.kafka_storage_error
+            assert foreign.read_text() == "mine"
+            foreign.unlink()
+        assert produce(client, "t", batch(2, value=bytes(100))).base_offset == 2
+    assert len(list((folder / "t-0").glob("*.log"))) == 2
+
+
+def test_damage_after_a_clean_stop_is_not_truncated(folder: Path) -> None:
+    """A process that has ended in good order leaves whole batches: this is another damage."""
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        for _ in range(3):
+            produce(client, "t", batch(2, value=bytes(100)))
+        whole = kafka.batches("t", 0)
+    log = folder / "t-0" / SEGMENT
+    log.write_bytes(log.read_bytes()[:-1])
+    before = contents(folder / "t-0")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=rf"{SEGMENT} is damaged.*{CLEAN_MARK}"):
+            start(folder).start()
+        assert contents(folder / "t-0") == before
+    (folder / CLEAN_MARK).unlink()
+    (folder / "t-0" / f"{3:020d}.log").write_text("mine")
+    with start(folder) as kafka:
+        assert kafka.batches("t", 0) == whole[:2]
+
+
+def test_a_partition_that_is_no_folder_or_missing(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with start(folder, topics={"t": 1}):
+        pass
+    shutil.rmtree(folder / "t-0")
+    (folder / "t-0").write_text("mine")
+    with pytest.raises(ConfigError, match="t-0 can't be read"):
+        start(folder).start()
+    (folder / "t-0").unlink()
+    with start(folder) as kafka:
+        assert kafka.end_offsets("t") == [0]
+    assert "t-0 is missing" in caplog.text
+
+
+@pytest.mark.parametrize("written", [0, 9])
+def test_a_journal_on_a_full_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """What is not kept is refused, and a line that was written in part damages no other."""
+    real = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if os.fstat(descriptor).st_ino != inode:
+            return real(descriptor, data)
+        if written and data.startswith(b'["'):
+            return real(descriptor, data[:written])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with start(folder, topics={"t": 1}) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        inode = (folder / "cluster.journal").stat().st_ino
+        with monkeypatch.context() as patch:
+            patch.setattr("os.write", full)
+            assert create_code(client, "u")[0] is ErrorCode.kafka_storage_error
+            assert delete_topic(client, "t") is ErrorCode.kafka_storage_error
+            assert not (folder / "u-0").exists()
+            assert produce(client, "t", batch(1)).base_offset == 0
+        assert create_code(client, "u")[0] is ErrorCode.none
+    with start(folder) as kafka:
+        assert (kafka.end_offsets("t"), kafka.end_offsets("u")) == ([1], [0])
+
+
+def test_compaction_that_fails_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_kafka_sink.broker.storage.journal._COMPACT_FROM", 20)
+    journal = Journal(tmp_path / "j.journal")
+    (tmp_path / "j.new").write_text("mine")
+    for number in range(100):
+        journal.put("k", (number % 3,), number)
+    journal.close()
+    assert (tmp_path / "j.new").read_text() == "mine"
+    (tmp_path / "j.new").unlink()
+    assert Journal(tmp_path / "j.journal").all("k") == {(0,): 99, (1,): 97, (2,): 98}
+
+
+def test_a_broker_that_does_not_start_locks_nothing(folder: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        start(folder, topics={"bad name": 1}).start()
+    with start(folder):
+        assert "bad name" in str(caught.value)
