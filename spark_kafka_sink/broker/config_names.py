@@ -10,6 +10,7 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigSource, Confi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from spark_kafka_sink.broker.cluster.cluster import Node
     from spark_kafka_sink.broker.config import BrokerConfig
 
 SYNONYMS: Mapping[str, str] = {
@@ -45,21 +46,33 @@ SYNONYMS: Mapping[str, str] = {
 """Broker config by topic config, as Kafka's ServerTopicConfigSynonyms has them."""
 
 
+_WITHOUT_DEFAULT = frozenset({"log.flush.interval.ms", "log.roll.jitter.ms", "log.roll.ms"})
+"""Kafka takes their default from another config, which it does not name as a synonym."""
+_DEFAULT_NAMES = {"log.retention.ms": ("log.retention.hours", "168")}
+
+
+def default_synonym(name: str) -> tuple[str, str] | None:
+    """The broker config that a broker config has its default from, and the default."""
+    if name in _WITHOUT_DEFAULT:
+        return None
+    return _DEFAULT_NAMES.get(name, (name, TOPIC_KEYS[TOPIC_NAMES[name]].default))
+
+
 TOPIC_NAMES: Mapping[str, str] = {broker: topic for topic, broker in SYNONYMS.items()}
 """Topic config by broker config: those that can be changed while the broker runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One config of a broker as it was started, its value as text."""
+    """One config of a broker as it was started, its value as text, None if it has none."""
 
     name: str
-    value: str
+    value: str | None
     type: ConfigType
     source: ConfigSource = ConfigSource.STATIC_BROKER
 
 
-def settings_of(config: BrokerConfig, node: int) -> Iterator[Setting]:
+def settings_of(config: BrokerConfig, node: Node) -> Iterator[Setting]:
     """All that is told of a broker: what it was started with, and the topics' defaults."""
     numbers = {
         "broker.session.timeout.ms": config.session_timeout_ms,
@@ -67,14 +80,16 @@ def settings_of(config: BrokerConfig, node: int) -> Iterator[Setting]:
         "group.max.session.timeout.ms": config.group_max_session_timeout_ms,
         "group.min.session.timeout.ms": config.group_min_session_timeout_ms,
         "message.max.bytes": config.message_max_bytes,
-        "node.id": node,
+        "node.id": node.id,
         "num.partitions": config.default_partitions,
         "transaction.max.timeout.ms": config.transaction_max_timeout_ms,
         "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
     own = {name: (str(value), ConfigType.INT) for name, value in numbers.items()} | {
+        "advertised.listeners": (_listener(config, (node.host, node.port)), ConfigType.LIST),
         "auto.create.topics.enable": (str(config.auto_create_topics).lower(), ConfigType.BOOLEAN),
-        "log.dirs": (config.data_dir or "", ConfigType.STRING),
+        "listeners": (_listener(config, node.bound), ConfigType.LIST),
+        "log.dirs": (config.data_dir or "", ConfigType.LIST),
         "log.retention.check.interval.ms": (str(config.retention_check_ms), ConfigType.LONG),
         "process.roles": ("broker,controller", ConfigType.LIST),
         "replica.lag.time.max.ms": (str(config.replica_lag_time_max_ms), ConfigType.LONG),
@@ -87,5 +102,10 @@ def settings_of(config: BrokerConfig, node: int) -> Iterator[Setting]:
     for topic_name, name in SYNONYMS.items():
         if name not in own:
             key = TOPIC_KEYS[topic_name]
-            default_source = ConfigSource.DEFAULT
-            yield Setting(name=name, value=key.default, type=key.type, source=default_source)
+            shown = None if name in _WITHOUT_DEFAULT else key.default
+            yield Setting(name=name, value=shown, type=key.type, source=ConfigSource.DEFAULT)
+
+
+def _listener(config: BrokerConfig, address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{config.security.protocol}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -52,8 +52,8 @@ class DynamicConfigs:
 
     def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
         """Replace what was set of a resource."""
-        self._values[kind, name] = dict(own)
         self._journal.put(kind, (name,), dict(own) or None)
+        self._values[kind, name] = dict(own)
 
     def layers(self) -> tuple[Layer, ...]:
         """The brokers' part of every topic's configs."""

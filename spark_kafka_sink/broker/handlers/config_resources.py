@@ -114,8 +114,8 @@ def _broker(context: RequestContext, name: str) -> Resource:
     if name != ALL_BROKERS:
         check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
-    own = dynamic.of(BROKER, name)
-    started = {one.name for one in settings_of(context.cluster.config, context.node)}
+    own, node = dynamic.of(BROKER, name), context.cluster.node(context.node)
+    started = {one.name for one in settings_of(context.cluster.config, node)}
     fixed = started - TOPIC_NAMES.keys()
 
     def key(config: str) -> ConfigKey | None:

@@ -12,7 +12,13 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.new_topic import TopicError, is_topic_name
-from spark_kafka_sink.broker.config_names import SYNONYMS, TOPIC_NAMES, Setting, settings_of
+from spark_kafka_sink.broker.config_names import (
+    SYNONYMS,
+    TOPIC_NAMES,
+    Setting,
+    default_synonym,
+    settings_of,
+)
 from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.handlers.config_resources import (
     ResourceType,
@@ -99,20 +105,22 @@ def _synonyms(name: str, config: TopicConfig) -> Iterable[Values]:
         for layer in config.broker:
             if name in layer.values:
                 yield _synonym(SYNONYMS[name], layer.values[name], layer.source)
-        if config.default(name) == TOPIC_KEYS[name].default or _is_dynamic(name, config):
-            yield _synonym(SYNONYMS[name], TOPIC_KEYS[name].default, ConfigSource.DEFAULT)
+        yield from _defaults(SYNONYMS[name])
 
 
-def _is_dynamic(name: str, config: TopicConfig) -> bool:
-    return any(name in layer.values for layer in config.broker)
+def _defaults(name: str) -> list[Values]:
+    """Where a broker config has its default from, at most one entry."""
+    found = default_synonym(name)
+    return [] if found is None else [_synonym(*found, ConfigSource.DEFAULT)]
 
 
 def _broker_configs(context: RequestContext) -> Iterable[Values]:
     """What the broker was started with, under what was set of it since, and of all of them."""
     dynamic = context.cluster.dynamic_configs
+    node = context.cluster.node(context.node)
     own, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, own), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
-    started = {one.name: one for one in settings_of(context.cluster.config, context.node)}
+    started = {one.name: one for one in settings_of(context.cluster.config, node)}
     for name in [*started, *(n for n in {**own, **cluster} if n not in started)]:
         said = [_synonym(name, values[name], source) for source, values in layers if name in values]
         yield _broker_entry(name, started.get(name), said)
@@ -125,11 +133,15 @@ def _broker_entry(name: str, started: Setting | None, said: list[Values]) -> Val
         entry = _entry(name, None, UNKNOWN_TYPE, first["source"])
         hidden = [one | {"value": None} for one in map(dict, said)]
         return entry | {"is_sensitive": True, "synonyms": hidden}
-    all_said = [*said, _synonym(name, started.value, started.source)]
-    key = TOPIC_KEYS.get(TOPIC_NAMES.get(name, ""))
-    if key is not None and started.source is not ConfigSource.DEFAULT:
-        all_said.append(_synonym(name, key.default, ConfigSource.DEFAULT))
-    entry = _entry(name, all_said[0]["value"], started.type, all_said[0]["source"])
+    all_said = list(said)
+    if started.source is not ConfigSource.DEFAULT:
+        all_said.append(_synonym(name, started.value, started.source))
+    if name in TOPIC_NAMES:
+        all_said += _defaults(name)
+    elif started.source is ConfigSource.DEFAULT:
+        all_said.append(_synonym(name, started.value, started.source))
+    first = said[0] if said else {"value": started.value, "source": int(started.source)}
+    entry = _entry(name, first["value"], started.type, first["source"])
     return entry | {"read_only": name not in TOPIC_NAMES, "synonyms": all_said}
 
 
@@ -158,7 +170,7 @@ def _levels() -> Iterable[Values]:
     return [_entry(name, level, UNKNOWN_TYPE, source) for name, level in levels().items()]
 
 
-def _synonym(name: str, value: str, source: ConfigSource) -> Values:
+def _synonym(name: str, value: str | None, source: ConfigSource) -> Values:
     return {"name": name, "value": value, "source": int(source)}
 
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.config_names import TOPIC_NAMES
 from spark_kafka_sink.protocol.versions import ApiKey
 from tests.broker.support.raw import TIMEOUT, RawClient, batch, create, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spark_kafka_sink import EmbeddedBroker
+    from tests.support.kafka.broker import KafkaCluster
 
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -250,6 +253,59 @@ def test_synonyms_of_a_config(any_raw: RawClient, unique_topic: str) -> None:
         ("log.flush.interval.messages", str(2**63 - 1), 5),
     ]
     assert configs_of(any_raw, unique_topic)["flush.messages"].synonyms == ()
+
+
+def _synonyms(configs: dict[str, Any]) -> dict[str, list[tuple[str, str | None]]]:
+    """Names and values; what Kafka's test server and its installer set of brokers is left out."""
+    return {
+        name: [(one.name, one.value) for one in config.synonyms if one.source not in {3, 4}]
+        for name, config in configs.items()
+    }
+
+
+def test_all_synonyms_are_those_of_kafka(
+    real_kafka: KafkaCluster, embedded_broker: EmbeddedBroker, unique_topic: str
+) -> None:
+    own: dict[str, Any] = {
+        "retention_ms": "5000",
+        "flush_ms": "77",
+        "segment_jitter_ms": "3",
+        "flush_messages": "9",
+    }
+    found: list[Any] = []
+    for kafka in (real_kafka, embedded_broker):
+        with RawClient(kafka.bootstrap_servers) as client:
+            create(client, f"{unique_topic}-plain")
+            create(client, f"{unique_topic}-own", **own)
+            topics = [
+                _synonyms(configs_of(client, f"{unique_topic}-{kind}", include_synonyms=True))
+                for kind in ("plain", "own")
+            ]
+            broker = {
+                name: one
+                for name, one in _synonyms(_broker_configs(client)).items()
+                if name in TOPIC_NAMES
+            }
+            found.append((topics, broker))
+    assert found[0] == found[1]
+
+
+def _broker_configs(client: RawClient) -> dict[str, Any]:
+    node = client.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
+    resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": None}
+    answer = client.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource], include_synonyms=True)
+    return {config.name: config for config in answer.results[0].configs}
+
+
+def test_a_broker_names_its_listeners(
+    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
+) -> None:
+    """kafka-python's administrator wants them."""
+    configs = _broker_configs(any_raw)
+    first = any_kafka.bootstrap_servers.split(",", 1)[0]
+    for name in ("advertised.listeners", "listeners"):
+        assert configs[name].value.split(",", 1)[0] == f"PLAINTEXT://{first}"
+        assert (configs[name].config_type, configs[name].config_source) == (7, 4)
 
 
 def test_configs_of_a_broker(any_raw: RawClient) -> None:
