@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -26,11 +26,16 @@ _COLUMNS: Final[list[tuple[str, pa.DataType]]] = [
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("offset", pa.int64()),
-    ("timestamp", pa.timestamp("us", "UTC")),
+    ("timestamp", pa.timestamp("ms", "UTC")),
     ("headers", pa.list_(_HEADER)),
 ]
 SCHEMA: Final = pa.schema(_COLUMNS)
-"""The columns of Spark's own Kafka source with `includeHeaders`, but for `timestampType`."""
+"""The columns of Spark's own Kafka source with `includeHeaders`, but for `timestampType`.
+
+Timestamps have Kafka's milliseconds, as microseconds do not hold all of them.
+"""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class ConsumerRecord(NamedTuple):
@@ -41,8 +46,8 @@ class ConsumerRecord(NamedTuple):
     topic: str
     partition: int
     offset: int
-    timestamp: datetime
-    """With the time zone UTC; milliseconds."""
+    timestamp: datetime | int
+    """With the time zone UTC; outside the years 1 to 9999 the milliseconds since 1970."""
     headers: list[tuple[str, bytes | None]]
 
 
@@ -61,7 +66,10 @@ class ConsumerRecords(list[ConsumerRecord]):
 
     def to_arrow(self) -> pa.Table:
         """The records as columns."""
-        rows = [{**each._asdict(), "headers": _pairs(each)} for each in self]
+        rows = [
+            {**each._asdict(), "headers": _pairs(each), "timestamp": _milliseconds(each.timestamp)}
+            for each in self
+        ]
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -80,6 +88,17 @@ class ConsumerRecords(list[ConsumerRecord]):
 
 def _pairs(record: ConsumerRecord) -> list[dict[str, str | bytes | None]] | None:
     return [{"key": key, "value": value} for key, value in record.headers] or None
+
+
+def _moment(milliseconds: int) -> datetime | int:
+    try:
+        return _EPOCH + milliseconds * _MILLISECOND
+    except OverflowError:
+        return milliseconds
+
+
+def _milliseconds(moment: datetime | int) -> int:
+    return moment if isinstance(moment, int) else (moment - _EPOCH) // _MILLISECOND
 
 
 def read_committed(
@@ -113,6 +132,6 @@ def read_committed(
                 topic=topic,
                 partition=partition,
                 offset=record.offset,
-                timestamp=datetime.fromtimestamp(record.timestamp / 1000, UTC),
+                timestamp=_moment(record.timestamp),
                 headers=list(record.headers),
             )

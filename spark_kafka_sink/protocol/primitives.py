@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import ProtocolError
@@ -107,17 +108,28 @@ def milliseconds(value: int) -> timedelta:
     return timedelta(milliseconds=max(_SHORTEST_MS, min(value, _LONGEST_MS)))
 
 
-def timestamp(value: int) -> datetime:
-    """Turn milliseconds since 1970 into UTC time; OverflowError after the year 9999.
+class FarTime(NamedTuple):
+    """A time outside the years 1 to 9999, which datetime does not have."""
+
+    milliseconds: int
+
+    def timestamp(self) -> Fraction:
+        """Seconds since 1970, as `datetime.timestamp`, but exact: writers call it."""
+        return Fraction(self.milliseconds, 1000)
+
+
+def timestamp(value: int) -> datetime | FarTime:
+    """Turn milliseconds since 1970 into UTC time.
 
     Kafka writes -1 also where the schema knows no null, for a transaction that has not begun.
     """
-    if value < -1:
-        raise ProtocolError(f"a timestamp of {value}")
-    return _EPOCH + timedelta(milliseconds=value)
+    try:
+        return _EPOCH + timedelta(milliseconds=value)
+    except OverflowError:
+        return FarTime(value)
 
 
-def optional_timestamp(value: int) -> datetime | None:
+def optional_timestamp(value: int) -> datetime | FarTime | None:
     """As `timestamp`, where Kafka's -1 is no time at all."""
     return None if value == -1 else timestamp(value)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.records.compression import decompress
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, as_int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def read_records(batch: bytes | memoryview) -> Iterator[Record]:
 def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
     body = _Cursor(cursor.take(cursor.varint()))
     body.take(1)
-    timestamp = header.base_timestamp + body.varint()
+    timestamp = as_int64(header.base_timestamp + body.varint())
     offset = header.base_offset + body.varint()
     key, value = body.nullable(), body.nullable()
     headers = tuple(_read_header(body) for _ in range(_header_count(body)))

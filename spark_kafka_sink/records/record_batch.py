@@ -46,6 +46,11 @@ TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
 
+def as_int64(value: int) -> int:
+    """Wrap a sum of two int64 as Java does: base timestamp and delta of a record may exceed it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
 class BatchHeader(NamedTuple):
     """The fields of a batch header in their order on the wire, where `length` is in bytes.
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.handlers.request_context import Answer, Handler, RequestContext
 from spark_kafka_sink.broker.handlers.request_lookups import check_transaction_coordinator
+from spark_kafka_sink.protocol.primitives import timestamp
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_metadata import TransactionMetadata
     from spark_kafka_sink.protocol.message_builder import Values
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = {"transaction_state": "", "producer_id": 0, "producer_epoch": 0}
 
 
@@ -35,7 +35,7 @@ def _describe(context: RequestContext, name: str) -> Values:
         "transactional_id": name,
         "transaction_state": str(txn.state),
         "transaction_timeout": timedelta(milliseconds=txn.timeout_ms),
-        "transaction_start_time": _EPOCH + timedelta(milliseconds=txn.started_ms),
+        "transaction_start_time": timestamp(txn.started_ms),
         "producer_id": txn.producer_id,
         "producer_epoch": txn.epoch,
         "topics": _topics(txn),

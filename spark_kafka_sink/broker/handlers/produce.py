@@ -11,7 +11,6 @@ version 12 they make it so (KIP-890).
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -45,19 +44,19 @@ from spark_kafka_sink.broker.handlers.request_lookups import (
 )
 from spark_kafka_sink.broker.partition.append_options import AppendOptions
 from spark_kafka_sink.broker.partition.log_validator import transactional_header
-from spark_kafka_sink.broker.partition.partition import NO_TIME, Partition
 from spark_kafka_sink.broker.partition.refused_batch import RefusedBatchError
+from spark_kafka_sink.protocol.primitives import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.protocol.message_builder import Values
 
 NO_OFFSET = -1
 ABORTABLE_VERSION = 11
 ADDING_VERSION = 12
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def handle(context: RequestContext) -> Answer:
@@ -190,14 +189,11 @@ def _append(
         appended = partition.append(records, options)
     except RefusedBatchError as error:
         return _refused(partition, error)
-    stamped = None
-    if appended.append_time != NO_TIME:
-        stamped = _EPOCH + timedelta(milliseconds=appended.append_time)
     return {
         "index": partition.index,
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
-        "log_append_time": stamped,
+        "log_append_time": optional_timestamp(appended.append_time),
         "log_start_offset": partition.log.start_offset,
     }
 

@@ -22,7 +22,7 @@ from spark_kafka_sink.records.column_decoder import (
     read_fields,
 )
 from spark_kafka_sink.records.decoder import records_section
-from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader
+from spark_kafka_sink.records.record_batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, as_int64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def check_records(records: memoryview | bytes, header: BatchHeader, options: App
     """Check every record of a batch.
 
     Returns:
-        The largest time of the records, in milliseconds since 1970.
+        The largest time of the records, in milliseconds since 1970; -1 if all are negative.
 
     Raises:
         RefusedBatchError: some may not be appended, or can't be read.
@@ -66,20 +66,23 @@ def _check_fields(fields: FieldColumns, header: BatchHeader, options: AppendOpti
         _check_numbers(in_order=bool((fields.offset_deltas == expected).all()))
     deltas = fields.time_deltas
     span = header.base_timestamp + int(deltas.min()), header.base_timestamp + int(deltas.max())
+    if span != (as_int64(span[0]), as_int64(span[1])):
+        times = header.base_timestamp + deltas
+        span = int(times.min()), int(times.max())
     if options.config.batch_rules.is_compacted or not _all_timely(span, options):
         _check_each(header.base_timestamp + deltas, fields.key_sizes, options)
-    return span[1]
+    return max(span[1], NO_TIMESTAMP)
 
 
 def _check_only(record: RecordFields, header: BatchHeader, options: AppendOptions) -> int:
     """As `_check_fields`: for one record columns cost more than all else."""
     if _has_to_be_numbered(header, options):
         _check_numbers(in_order=record.offset_delta == 0)
-    time = header.base_timestamp + record.time_delta
+    time = as_int64(header.base_timestamp + record.time_delta)
     if options.config.batch_rules.is_compacted or not _all_timely((time, time), options):
         times = header.base_timestamp + np.array([record.time_delta])
         _check_each(times, np.array([record.key_size]), options)
-    return time
+    return max(time, NO_TIMESTAMP)
 
 
 def _has_to_be_numbered(header: BatchHeader, options: AppendOptions) -> bool:

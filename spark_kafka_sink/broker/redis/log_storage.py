@@ -213,11 +213,18 @@ class RedisLogStorage:
         if not config.deletes:
             return
         if config.retention_ms != UNLIMITED:
-            number = self._table.first_at(now_ms - config.retention_ms)
+            number = self._expired(now_ms - config.retention_ms)
         surplus = self.size - config.retention_bytes
         if config.retention_bytes != UNLIMITED and surplus > 0:
             number = max(number, self._table.within(self._first, surplus))
         self.delete_before(self._begin(number))
+
+    def _expired(self, oldest_ms: int) -> int:
+        """The number behind the last batch that is older; those without a time age by their ids."""
+        number = self._table.first_at(oldest_ms)
+        if number > self._table.first_at(0):
+            return number
+        return min(number, self._table.holding(self._allocator.ids.offset(max(oldest_ms, 0), 0)))
 
     def flush(self) -> None:
         """Nothing: what is durable, and when, is Redis's own setting."""

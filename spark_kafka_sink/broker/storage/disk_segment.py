@@ -65,6 +65,11 @@ class DiskSegment:
         self._dirty = False
 
     @property
+    def modified_ms(self) -> int:
+        """See `LogSegment`."""
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    @property
     def index_entries(self) -> int:
         """See `LogSegment`."""
         return self._indexes.offsets.count

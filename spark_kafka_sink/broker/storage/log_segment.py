@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.broker.storage.batch_table import BatchTable
@@ -19,6 +20,11 @@ class LogSegment(Protocol):
     table: BatchTable
     first_timestamp: int | None
     """Largest timestamp of the first batch, in milliseconds: segment.ms counts from it."""
+
+    @property
+    def modified_ms(self) -> int:
+        """When a batch was last written, in milliseconds."""
+        ...
 
     @property
     def index_entries(self) -> int:
@@ -57,12 +63,13 @@ class LogSegment(Protocol):
 class MemorySegment:
     """Batches as they came, each a piece of its own. Readers get views of them, never copies."""
 
-    __slots__ = ("_batches", "base_offset", "first_timestamp", "table")
+    __slots__ = ("_batches", "base_offset", "first_timestamp", "modified_ms", "table")
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
         self.table = BatchTable()
         self.first_timestamp: int | None = None
+        self.modified_ms = 0
         self._batches: list[memoryview] = []
 
     @property
@@ -73,6 +80,7 @@ class MemorySegment:
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """See `LogSegment`."""
         self._batches.append(memoryview(b"".join(parts)))
+        self.modified_ms = time.time_ns() // 1_000_000
         self.table.add(facts)
         if self.first_timestamp is None:
             self.first_timestamp = facts.max_timestamp

@@ -205,9 +205,12 @@ class SegmentedStorage:
             self._segments.pop(0).delete()
 
     def _is_expired(self, now_ms: int) -> bool:
-        table = self._segments[0].table
-        keep = self.config.retention_ms
-        return keep != UNLIMITED and len(table) > 0 and now_ms - table.max_timestamp > keep
+        """As Kafka's LogSegment.largestTimestamp: records without a time age from their writing."""
+        segment, keep = self._segments[0], self.config.retention_ms
+        if keep == UNLIMITED or not len(segment.table):
+            return False
+        newest = segment.table.max_timestamp
+        return now_ms - (newest if newest >= 0 else segment.modified_ms) > keep
 
     def _is_surplus(self, surplus: int) -> bool:
         table = self._segments[0].table

@@ -38,8 +38,6 @@ TOPIC_IDS: Final = 13
 _CORRELATION_ID: Final = 4
 """Bytes before the tags of the header, or before the body."""
 _NO_TIME: Final = -1
-_LAST_TIME: Final = 253_402_300_799_999
-"""The end of the year 9999: later times are broken, as `codec` has it."""
 _INT32: Final = struct.Struct(">i")
 _TOPIC_ID: Final = struct.Struct(">16s")
 _NO_ID: Final = UUID(int=0)
@@ -153,7 +151,7 @@ def _read_plain(layout: _Layout, frame: memoryview) -> ProduceResponse | None:
             return None
         for _ in range(answers):
             index, code, base_offset, time, rest = unpack(frame, at)
-            if rest != behind or not _NO_TIME <= time <= _LAST_TIME:
+            if rest != behind:
                 return None
             appended = None if time == _NO_TIME else time
             partitions[key, index] = PartitionResponse(code, base_offset, appended)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.client.client import Client
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
@@ -26,7 +27,6 @@ from tests.support.kafka.admin import Admin
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink import DeliveryReport
     from spark_kafka_sink.producer.rows import Rows
 
 POSSIBLY, PERSISTED = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.PERSISTED
@@ -140,3 +140,28 @@ def test_without_doubt_every_row_is_in_the_topic_or_a_dead_letter(
     )
     assert report.persisted == report.records == COUNT
     assert bool(dead) == (rule.name != "max.message.bytes")
+
+
+@pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**62, -7])
+def test_a_lost_answer_to_a_batch_of_any_time(kafka: EmbeddedBroker, time_ms: int) -> None:
+    """The retry is answered with the time of the batch."""
+    _configure(kafka, Rule("message.timestamp.after.max.ms", str(2**63 - 1)))
+    kafka.faults.add("produce:topic=t:lose-response:next=1")
+    session = _session(kafka)
+    values: list[bytes | None] = [b"%d" % number for number in range(COUNT)]
+    try:
+        session.append(rows("t", values, timestamps=[time_ms] * COUNT, partitions=[0] * COUNT))
+        session.flush()
+        report = session.report(TaskInfo())
+    finally:
+        discard_session(session)
+    (part,) = report.partitions
+    assert (part.persisted, part.records, report.retries) == (COUNT, COUNT, 1)
+    assert DeliveryReport.from_json(report.to_json()) == report
+    assert [one.value for one in kafka.records("t")] == values
+    (found,) = {one.timestamp for one in kafka.records("t")}
+    assert found == (
+        time_ms
+        if time_ms > 0
+        else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
+    )

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.protocol.primitives import optional_timestamp
 from spark_kafka_sink.protocol.versions import ApiKey
+from spark_kafka_sink.records.decoder import read_records
+from tests.broker.support.fetching import batches, fetch, list_offset
 from tests.broker.support.raw import (
     RawClient,
     batch,
@@ -257,3 +260,25 @@ def test_old_message_formats_are_refused(
     answer = any_raw.call(ApiKey.PRODUCE, version, **values).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_record, -1)
     assert produce(any_raw, topic, batch(1)).base_offset == 0
+
+
+@pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**62, 2**63 - 1, -2, -(2**62)])
+def test_a_repeated_batch_of_any_time_is_acknowledged(
+    any_raw: RawClient, unique_topic: str, time_ms: int
+) -> None:
+    """Of a batch that it has already, Kafka answers the producer's own time, none if negative."""
+    topic = unique_topic
+    create(any_raw, topic, message_timestamp_after_max_ms=str(2**63 - 1))
+    one = batch(2, timestamp=time_ms, producer=(new_producer_id(any_raw), 0, 0))
+    assert produce(any_raw, topic, batch(1, timestamp=5)).base_offset == 0
+    for stamped in (None, optional_timestamp(max(time_ms, -1))):
+        answer = produce(any_raw, topic, one)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 1)
+        assert answer.log_append_time == stamped
+    (found,) = batches(fetch(any_raw, topic, 1).records)
+    assert [record.timestamp for record in read_records(found)] == [time_ms] * 2
+    newest = (1, time_ms) if time_ms > 5 else (0, 5)
+    assert list_offset(any_raw, topic, -3) == newest
+    assert list_offset(any_raw, topic, 5) == (0, 5)
+    assert list_offset(any_raw, topic, 6) == (newest if time_ms > 5 else (-1, -1))
+    assert list_offset(any_raw, topic, 2**63 - 1) == (newest if time_ms == 2**63 - 1 else (-1, -1))

@@ -123,6 +123,26 @@ def test_offsets_by_time(redis_raw: RawClient) -> None:
     assert list_offset(redis_raw, -3) == bases[1]
 
 
+@pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**63 - 1, -1, -(2**63)])
+def test_every_timestamp_is_kept(
+    redis_kafka: EmbeddedBroker, redis_raw: RawClient, time_ms: int
+) -> None:
+    """Records without a time age by their ids: retention does not drop them at once."""
+    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    redis_kafka.run(lambda cluster: cluster.topics.configure(topic_in(cluster), any_time))
+    one = batch(2, timestamp=time_ms, producer=(new_producer_id(redis_raw), 0, 0))
+    base = produce(redis_raw, "t", one).base_offset
+    assert produce(redis_raw, "t", one).base_offset == base
+    now = int(time.time() * 1000)
+    redis_kafka.run(lambda cluster: log_in(cluster).storage.expire(now))
+    (records,) = batches_of(fetch(redis_raw, 0).records)
+    assert [record.timestamp for record in records] == [time_ms] * 2
+    assert list_offset(redis_raw, -3) == (base if time_ms >= -1 else -1)
+    redis_kafka.run(lambda cluster: log_in(cluster).storage.expire(now + 30 * 86_400_000))
+    left = batches_of(fetch(redis_raw, base + (2 if time_ms < 0 else 0)).records)
+    assert bool(left) == (time_ms > 0)
+
+
 def test_log_append_time(
     redis_kafka: EmbeddedBroker,
     redis_raw: RawClient,

@@ -50,7 +50,8 @@ class RawClient:
         header_type = type_.__header_schema__
         header, size = entity_reader(header_type)(frame, 0)
         assert header.correlation_id == correlation_id
-        assert entity_reader(type_)(frame, size) == (response, len(frame) - size)
+        if "FarTime(" not in repr(response):  # Times that kio has no values for.
+            assert entity_reader(type_)(frame, size) == (response, len(frame) - size)
         return response
 
     def call(self, api: ApiKey, version: int, **values: Any) -> Any:

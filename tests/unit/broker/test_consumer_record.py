@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import pyarrow as pa
+import pytest
 
 from spark_kafka_sink.broker.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.records.record_batch import BatchHeader
 from tests.support.harness.batches import batch
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+YEAR_10000 = 253_402_300_800_000
 
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
@@ -36,6 +44,19 @@ def test_records_are_a_table() -> None:
     assert table.column("value").to_pylist() == [b"a", b"c", b"d"]
     assert table.column("headers").null_count == 3
     assert ConsumerRecords().to_arrow().schema == table.schema
+
+
+@pytest.mark.parametrize(
+    "time_ms", [-(2**63), -62_135_596_800_001, -1, 0, 1_700_000_000_123, YEAR_10000, 2**63 - 1]
+)
+def test_every_timestamp_is_read(time_ms: int) -> None:
+    header = BatchHeader.parse(LOG[2])._replace(base_timestamp=time_ms, max_timestamp=time_ms)
+    records = ConsumerRecords(read_committed("t", 0, [header.pack([LOG[2][61:]]) + LOG[2][61:]], 9))
+    assert records.to_arrow().column("timestamp").cast(pa.int64()).to_pylist() == [time_ms]
+    moment = records[0].timestamp
+    is_datetime = -62_135_596_800_000 <= time_ms < YEAR_10000
+    assert isinstance(moment, datetime) == is_datetime
+    assert moment == (EPOCH + timedelta(milliseconds=time_ms) if is_datetime else time_ms)
 
 
 def test_spark_is_handed_the_table() -> None:

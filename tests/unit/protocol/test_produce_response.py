@@ -15,6 +15,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.protocol.codec import encode
 from spark_kafka_sink.protocol.message_builder import build
 from spark_kafka_sink.protocol.messages import read_response, response_header
+from spark_kafka_sink.protocol.primitives import optional_timestamp
 from spark_kafka_sink.protocol.produce import response_reader
 from spark_kafka_sink.protocol.produce.response_reader import (
     PartitionResponse,
@@ -28,6 +29,7 @@ from spark_kafka_sink.protocol.versions import ApiKey, response_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+YEAR_10000 = 253_402_300_800_000
 INT64 = st.integers(-1, 2**63 - 1)
 TIMES = st.none() | st.integers(0, 2**41).map(
     lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
@@ -189,16 +191,22 @@ def test_what_is_not_plain_is_what_the_codec_says_it_is(version: int) -> None:
     assert broken
 
 
-@pytest.mark.parametrize(("time_ms", "is_read"), [(253_402_300_799_999, True), (-2, False)])
-def test_times_end_with_the_year_9999(time_ms: int, is_read: bool) -> None:
-    one = {"index": 1, "error_code": ErrorCode.none, "base_offset": 7, "log_append_time": None}
-    topic = {"name": "t", "partition_responses": [one]}
-    frame = bytes(frame_of(response_type(ApiKey.PRODUCE, 8), {"responses": [topic]}))
-    never = (7).to_bytes(8, "big") + b"\xff" * 8
-    assert frame.count(never) == 1
-    for given_ms, reads in ((time_ms, is_read), (253_402_300_800_000, False)):
-        other = frame.replace(never, never[:8] + given_ms.to_bytes(8, "big", signed=True))
-        found = outcome(produce_response_reader(8), other)
-        assert isinstance(found, ProduceResponse) == reads
-        if isinstance(found, ProduceResponse):
-            assert found.partitions["t", 1].append_time == given_ms
+@pytest.mark.parametrize("version", range(3, 14))
+def test_every_time_is_read_and_written(version: int) -> None:
+    """Kafka answers a repeated batch with the producer's own time, which can be any int64."""
+    kind = response_type(ApiKey.PRODUCE, version)
+    for time_ms in (-(2**63), -62_135_596_800_001, -2, 0, YEAR_10000 - 1, YEAR_10000, 2**63 - 1):
+        one = {
+            "index": 1,
+            "error_code": ErrorCode.none,
+            "base_offset": 7,
+            "log_append_time": optional_timestamp(time_ms),
+        }
+        topics = [{"name": "t", "topic_id": UUID(int=5), "partition_responses": [one]}]
+        frame = frame_of(kind, {"responses": topics})
+        found = produce_response_reader(version)(frame)
+        assert [each.append_time for each in found.partitions.values()] == [time_ms]
+        assert from_message(read_response(kind, frame)[1]) == found
+        plain = plain_produce_response(version, {"responses": topics})
+        assert plain is not None
+        assert bytes(frame).endswith(plain)

@@ -11,6 +11,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.protocol.primitives import FarTime
 from spark_kafka_sink.records.decoder import read_records
 from spark_kafka_sink.records.record_batch import HEADER_SIZE, BatchHeader, checksum
 
@@ -70,7 +71,7 @@ def _scalar(value: Any) -> Any:
             return sorted((plain(one) for one in value), key=_place)
         case UUID():
             return "an id" if value.int else "no id"
-        case datetime():
+        case datetime() | FarTime():
             return moment(round(value.timestamp() * 1000))
         case timedelta():
             return round(value.total_seconds() * 1000)

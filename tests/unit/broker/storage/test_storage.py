@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,17 @@ def test_segments_roll_by_the_time_of_their_first_batch(new_segment: NewSegment)
     for timestamp in (1000, 1100, 1101, 1050, 1202):
         append(log, timestamp=timestamp)
     assert bases(log) == [0, 2, 4]
+
+
+def test_records_without_a_time_age_from_their_writing(new_segment: NewSegment) -> None:
+    log = log_of(new_segment, segment_bytes=1, retention_ms=60_000)
+    now = time.time_ns() // 1_000_000
+    for timestamp in (-1, -(2**62), now):
+        append(log, timestamp=timestamp)
+    log.storage.expire(now + 50_000)
+    assert bases(log) == [0, 1, 2]
+    log.storage.expire(now + 70_000)
+    assert bases(log) == [3]
 
 
 def test_retention_by_time_takes_whole_segments(new_segment: NewSegment) -> None:
