@@ -104,13 +104,16 @@ class Journal:
             values[key] = value
 
     def _open(self, path: Path) -> None:
-        draft = _draft(path)
-        for kind, key, value in _read(path):
+        lines, self._size = _read(path)
+        for kind, key, value in lines:
             self._take(kind, tuple(key), value)
+        self._lines = len(lines)
+        draft = _draft(path)
         if os.path.lexists(draft):
             _read(draft)
             draft.unlink()
-        self._compact(path)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        os.ftruncate(self._fd, self._size)
 
     def _compact(self, path: Path) -> None:
         """Write what counts into a new file, and put that in the old one's place."""
@@ -151,20 +154,22 @@ def _line(kind: str, key: Key, value: Any) -> bytes:
     return json.dumps([kind, key, value], separators=(",", ":")).encode() + b"\n"
 
 
-def _read(path: Path) -> list[tuple[str, list[str | int], Any]]:
-    """The lines of a journal; one that a crash has truncated at the end was never acknowledged.
+def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
+    """The lines of a journal, and their bytes; a line that a crash has truncated is not among them.
 
     Raises:
         ConfigError: the file is not a journal, or is damaged.
     """
     if not os.path.lexists(path):
-        return []
+        return [], 0
     if path.is_symlink() or not path.is_file():
         raise _not_a_journal(path, "it is not a regular file")
-    *lines, rest = path.read_bytes().split(b"\n")
+    data = path.read_bytes()
+    *lines, rest = data.split(b"\n")
     if rest.strip(b"\0")[:2] not in _BEGINNINGS:
         raise _not_a_journal(path, f"line {len(lines) + 1} can't be read")
-    return [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+    parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+    return parsed, len(data) - len(rest)
 
 
 def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], Any]:
