@@ -10,7 +10,6 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigSource, Confi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.broker.cluster.cluster import Node
     from spark_kafka_sink.broker.config import BrokerConfig
 
 SYNONYMS: Mapping[str, str] = {
@@ -72,23 +71,28 @@ class Setting:
     source: ConfigSource = ConfigSource.STATIC_BROKER
 
 
-def settings_of(config: BrokerConfig, node: Node) -> Iterator[Setting]:
-    """All that is told of a broker: what it was started with, and the topics' defaults."""
+def settings_of(
+    config: BrokerConfig, node: int, listener: tuple[str, int], advertised: tuple[str, int]
+) -> Iterator[Setting]:
+    """All that is told of a broker: what it was started with, and the topics' defaults.
+
+    `listener` and `advertised` are hosts and ports: where it listens, and what clients are told.
+    """
     numbers = {
         "broker.session.timeout.ms": config.session_timeout_ms,
         "default.replication.factor": config.replication_factor,
         "group.max.session.timeout.ms": config.group_max_session_timeout_ms,
         "group.min.session.timeout.ms": config.group_min_session_timeout_ms,
         "message.max.bytes": config.message_max_bytes,
-        "node.id": node.id,
+        "node.id": node,
         "num.partitions": config.default_partitions,
         "transaction.max.timeout.ms": config.transaction_max_timeout_ms,
         "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
     own = {name: (str(value), ConfigType.INT) for name, value in numbers.items()} | {
-        "advertised.listeners": (_listener(config, (node.host, node.port)), ConfigType.LIST),
+        "advertised.listeners": (_listener(config, advertised), ConfigType.LIST),
         "auto.create.topics.enable": (str(config.auto_create_topics).lower(), ConfigType.BOOLEAN),
-        "listeners": (_listener(config, node.bound), ConfigType.LIST),
+        "listeners": (_listener(config, listener), ConfigType.LIST),
         "log.dirs": (config.data_dir or "", ConfigType.LIST),
         "log.retention.check.interval.ms": (str(config.retention_check_ms), ConfigType.LONG),
         "process.roles": ("broker,controller", ConfigType.LIST),

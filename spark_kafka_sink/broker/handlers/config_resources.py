@@ -20,6 +20,7 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, ConfigType, TopicCo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spark_kafka_sink.broker.config_names import Setting
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.topic_config import ConfigKey
 
@@ -74,6 +75,13 @@ def find_resource(context: RequestContext, kind: int, name: str) -> Resource:
     raise invalid_request(f"Unknown resource type {kind}")
 
 
+def broker_settings(context: RequestContext) -> list[Setting]:
+    """The configs that the asked node was started with."""
+    node = context.cluster.node(context.node)
+    address = node.host, node.port
+    return list(settings_of(context.cluster.config, node.id, node.bound, address))
+
+
 def check_node(context: RequestContext, name: str) -> None:
     """See whether a name is that of the node that was asked.
 
@@ -114,8 +122,8 @@ def _broker(context: RequestContext, name: str) -> Resource:
     if name != ALL_BROKERS:
         check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
-    own, node = dynamic.of(BROKER, name), context.cluster.node(context.node)
-    started = {one.name for one in settings_of(context.cluster.config, node)}
+    own = dynamic.of(BROKER, name)
+    started = {one.name for one in broker_settings(context)}
     fixed = started - TOPIC_NAMES.keys()
 
     def key(config: str) -> ConfigKey | None:

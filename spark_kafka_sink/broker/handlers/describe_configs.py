@@ -17,11 +17,11 @@ from spark_kafka_sink.broker.config_names import (
     TOPIC_NAMES,
     Setting,
     default_synonym,
-    settings_of,
 )
 from spark_kafka_sink.broker.coordinator.group_config import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.handlers.config_resources import (
     ResourceType,
+    broker_settings,
     check_node,
     invalid_request,
 )
@@ -117,10 +117,9 @@ def _defaults(name: str) -> list[Values]:
 def _broker_configs(context: RequestContext) -> Iterable[Values]:
     """What the broker was started with, under what was set of it since, and of all of them."""
     dynamic = context.cluster.dynamic_configs
-    node = context.cluster.node(context.node)
     own, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, own), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
-    started = {one.name: one for one in settings_of(context.cluster.config, node)}
+    started = {one.name: one for one in broker_settings(context)}
     for name in [*started, *(n for n in {**own, **cluster} if n not in started)]:
         said = [_synonym(name, values[name], source) for source, values in layers if name in values]
         yield _broker_entry(name, started.get(name), said)
