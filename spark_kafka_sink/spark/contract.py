@@ -6,8 +6,10 @@ write moves over by changing the format's name.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -24,6 +26,8 @@ from pyspark.sql.types import (
 from spark_kafka_sink.common.errors import ColumnError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_kafka_sink.config.model import SinkConfig
 
 _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
@@ -34,6 +38,13 @@ _TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
     "headers": ((ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
     "timestamp": ((TimestampType, TimestampNTZType), "TIMESTAMP"),
 }
+_WITHOUT: Final = {
+    "key": "records have no key",
+    "headers": "records have no headers",
+    "partition": "the partitioner chooses each record's partition",
+}
+"""What a write does without each optional column."""
+_LOG = logging.getLogger(__name__)
 _NAMES = 10
 _TYPE_LENGTH = 100
 """Columns, and characters of a type, that an error names."""
@@ -79,12 +90,14 @@ class Contract:
             raise ColumnError(
                 "Required attribute 'value' not found: the DataFrame has no column `value`, "
                 f"only {_names(schema)}",
-                hint=_hint_for_value(schema),
+                hint=_rename(schema, "value")
+                or "name one column `value`, for example to_json(struct(...)).alias('value')",
             )
         if config.topic is None and places.get("topic") is None:
             raise ColumnError(
                 "topic option required when no 'topic' attribute is present",
-                hint="set .option('topic', ...) or add a column `topic`",
+                hint=_rename(schema, "topic")
+                or "set .option('topic', ...) or add a column `topic`",
             )
         return cls(
             value=value,
@@ -124,11 +137,29 @@ def _place(schema: StructType, name: str) -> int | None:
     return schema.names.index(name)
 
 
-def _hint_for_value(schema: StructType) -> str:
-    like = next((name for name in schema.names if name.lower() == "value"), None)
-    if like is not None:
-        return f"rename `{like}` to `value`: .withColumnRenamed('{like}', 'value')"
-    return "name one column `value`, for example to_json(struct(...)).alias('value')"
+@cache
+def warn_of_misnamed_columns(*names: str) -> None:
+    """Log optional columns that are ignored because of capitals or spaces, once per process."""
+    for meant, effect in _WITHOUT.items():
+        like = _like(names, meant)
+        if like is not None:
+            _LOG.warning(
+                "column `%s` is ignored, as by format('kafka'), and %s: the sink reads `%s`. To "
+                "write it, use .withColumnRenamed('%s', '%s')",
+                *(like, effect, meant, like, meant),
+            )
+
+
+def _like(names: Sequence[str], meant: str) -> str | None:
+    """A column whose name differs from `meant` in capitals or spaces alone, if that is missing."""
+    if meant in names:
+        return None
+    return next((name for name in names if name.strip().lower() == meant), None)
+
+
+def _rename(schema: StructType, meant: str) -> str | None:
+    like = _like(schema.names, meant)
+    return like and f"rename `{like}` to `{meant}`: .withColumnRenamed('{like}', '{meant}')"
 
 
 def _hint_for_type(name: str, data_type: DataType, allowed: str) -> str:
@@ -159,7 +190,8 @@ def _timestamp(schema: StructType) -> int:
         raise ColumnError(
             "useTimestampColumn=true, but the DataFrame has no column `timestamp`, "
             f"only {_names(schema)}",
-            hint="add a column `timestamp` of type TIMESTAMP, or leave the option out",
+            hint=_rename(schema, "timestamp")
+            or "add a column `timestamp` of type TIMESTAMP, or leave the option out",
         )
     return place
 

@@ -75,7 +75,8 @@ class KafkaProdDataSource(DataSource):
             raise ConfigError(
                 "save mode overwrite: a Kafka topic can't be overwritten",
                 hint="use .mode('append'), .writeTo(t).append() or INSERT INTO; to start over, "
-                "delete and create the topic",
+                "delete and create the topic. Spark has already dropped the table if this was "
+                "saveAsTable or createOrReplace on an existing one: create it again",
             )
         from spark_kafka_sink.spark.planning.plan import batch_writer
 

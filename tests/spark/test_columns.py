@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tests.spark.support.console import Console
     from tests.support.kafka.broker import KafkaCluster
 
 ZONE = "spark.sql.session.timeZone"
@@ -237,3 +238,13 @@ def test_a_column_twice_is_refused_before_any_task(sink: Sink, topic: str) -> No
     error, jobs = sink.jobs_of(lambda: sink.write(twice, topic=topic))
     assert "ColumnError: the DataFrame has the column `value` twice" in str(error)
     assert jobs == 0
+
+
+def test_a_key_in_capitals_is_named_on_the_driver(sink: Sink, topic: str, console: Console) -> None:
+    """Spark's own sink ignores it as well, and says nothing."""
+    capitals, mark = frame(sink, "'k' AS KEY, 'v' AS value"), console.mark()
+    for each in (sink, replace(sink, format=JVM)):
+        each.write(capitals, topic=topic)
+    console.wait_for("column `KEY` is ignored, as by format('kafka')", mark)
+    found = by_confluent(sink.bootstrap_servers, topic)
+    assert [(record.key, record.value) for record in found] == [(None, b"v")] * 2

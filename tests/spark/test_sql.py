@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from chispa import assert_df_equality
 
-from spark_kafka_sink import KafkaProdDataSource
+from spark_kafka_sink import KafkaProdDataSource, error_of
 from tests.spark.support.sink import RECORD_SCHEMA, Sink, as_frame, create_topics, local_frame
 from tests.support.clients.readers import by_confluent
 
@@ -111,6 +111,34 @@ def test_insert_overwrite_is_refused(sink: Sink, topic: str, table: str) -> None
     assert "overwrit" in str(error)
     assert jobs == 0
     assert by_confluent(sink.bootstrap_servers, topic) == []
+
+
+def test_text_needs_a_cast_in_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    error, _ = sink.jobs_of(
+        lambda: sink.spark.sql(f"INSERT INTO {table} (key, value) SELECT 'k', 'v'")
+    )
+    assert error is not None
+    told = error_of(error)
+    assert told is not None
+    assert "accepts only BINARY" in told.message
+    columns = "CAST('k' AS BINARY), CAST('v' AS BINARY)"
+    sink.spark.sql(f"INSERT INTO {table} (key, value) SELECT {columns}")
+    (record,) = by_confluent(sink.bootstrap_servers, topic)
+    assert (record.key, record.value) == (b"k", b"v")
+
+
+def test_save_as_table_that_overwrites_has_lost_the_table(
+    sink: Sink, topic: str, table: str
+) -> None:
+    writer = sink.frame("value string", ("a",)).write.format("kafkaprod").option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
+    writer.mode("append").saveAsTable(table)
+    error, _ = sink.jobs_of(lambda: writer.mode("overwrite").saveAsTable(table))
+    assert "Spark has already dropped the table" in str(error)
+    assert not sink.spark.catalog.tableExists(table)
+    writer.mode("append").saveAsTable(table)
+    assert len(by_confluent(sink.bootstrap_servers, topic)) == 2
 
 
 def test_a_table_with_a_wrong_option_fails_at_the_insert(

@@ -34,6 +34,23 @@ _REFUSALS: Final = (
         "use .outputMode('append'), or .foreachBatch(micro_batch_writer(options))",
     ),
     (
+        re.compile(r'Cannot safely cast `(?:key|value)` "\w+" to "BINARY"'),
+        "a table that was created without columns accepts only BINARY in `key` and `value`",
+        (
+            "cast them: INSERT INTO t (key, value) SELECT CAST(key AS BINARY), CAST(value AS "
+            "BINARY); or create the table with columns (key STRING, value STRING), and give the "
+            "options with each write"
+        ),
+    ),
+    (
+        re.compile(
+            r"\[STREAMING_REAL_TIME_MODE\.[^\n]*(?:PythonTable|ForeachBatchSink)"
+            r"|kafkaprod does not support async progress tracking"
+        ),
+        "Spark's real-time mode accepts no Python data source as its sink",
+        "use .trigger(processingTime='0 seconds') for the least delay",
+    ),
+    (
         re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink"),
         "the Python that Spark starts does not have spark-kafka-sink",
         "install it on the driver and all executors, for the Python of PYSPARK_PYTHON",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
 from spark_kafka_sink.spark.reports.plan_file import Planned
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.stream_reports import (
@@ -50,6 +50,7 @@ def batch_writer(
     origin, options = WriteOrigin.of_write(), write_options(schema, given)
     config = SinkConfig.parse(options, batch_write=True)
     contract = Contract.of(schema, config)
+    warn_of_misnamed_columns(*schema.names)
     warn_of_shown_secrets(options)
     _check_statistics_path(config)
     check_security(config.producer)
@@ -83,6 +84,7 @@ def stream_writer(
         )
     config = _with_own_reports(config, stream)
     if _planning():
+        warn_of_misnamed_columns(*schema.names)
         _check_stream(config, contract, options)
         origin.plan_file.keep(Planned(at=origin.started_at))
     if config.exactly_once.exactly_once:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -15,7 +17,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError
 from spark_kafka_sink.config.model import SinkConfig
-from spark_kafka_sink.spark.contract import Contract
+from spark_kafka_sink.spark.contract import Contract, warn_of_misnamed_columns
 
 CONFIG = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
 STRUCT = StructType([StructField("id", LongType())])
@@ -55,3 +57,59 @@ def test_a_frame_of_many_columns_is_named_in_short() -> None:
     with pytest.raises(ColumnError, match=r"c1:bigint.*\.\.\.: column `value` must be") as caught:
         Contract.of(StructType([StructField("value", wide)]), CONFIG)
     assert len(caught.value.message) < 250
+
+
+def misnamed(caplog: pytest.LogCaptureFixture, *names: str) -> list[str]:
+    """The warnings about the columns of a frame that is written twice."""
+    warn_of_misnamed_columns.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            warn_of_misnamed_columns("value", *names)
+    return caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("name", "meant", "effect"),
+    [
+        ("KEY", "key", "records have no key"),
+        ("Key ", "key", "records have no key"),
+        ("Headers", "headers", "records have no headers"),
+        ("PARTITION", "partition", "the partitioner chooses"),
+    ],
+)
+def test_a_column_whose_name_differs_in_capitals_is_named(
+    name: str, meant: str, effect: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (told,) = misnamed(caplog, name)
+    assert f"column `{name}`" in told
+    assert effect in told
+    assert f".withColumnRenamed('{name}', '{meant}')" in told
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("id", "keys", "my_topic"),  # other columns, which are ignored as well
+        ("key", "KEY"),  # the sink's own is there
+        ("Topic",),  # the option wins over a column topic, too
+        ("Timestamp",),  # without useTimestampColumn
+        ("VALUE",),
+    ],
+)
+def test_columns_that_mean_nothing_to_the_sink_are_not_named(
+    names: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert misnamed(caplog, *names) == []
+
+
+def test_a_missing_topic_and_timestamp_name_the_column_in_capitals() -> None:
+    servers = {"kafka.bootstrap.servers": "h:9092"}
+    schema = StructType([StructField(name, StringType()) for name in ("value", "Topic")])
+    with pytest.raises(ColumnError) as caught:
+        Contract.of(schema, SinkConfig.parse(servers))
+    assert "rename `Topic` to `topic`" in (caught.value.hint or "")
+    schema = StructType([StructField(name, StringType()) for name in ("value", "TIMESTAMP")])
+    timed = SinkConfig.parse({**servers, "topic": "t", "useTimestampColumn": "true"})
+    with pytest.raises(ColumnError) as caught:
+        Contract.of(schema, timed)
+    assert "rename `TIMESTAMP` to `timestamp`" in (caught.value.hint or "")

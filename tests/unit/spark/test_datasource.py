@@ -32,3 +32,8 @@ def test_a_place_that_no_task_can_write_statistics_to_is_refused_by_the_driver()
     source = KafkaProdDataSource({**SOURCE.options, "statisticsPath": "s3a://logs/statistics"})
     with pytest.raises(ReportError, match=r"the statistics can't be written to.*write it as s3://"):
         source.writer(StructType([StructField("value", StringType())]), overwrite=False)
+
+
+def test_an_overwrite_says_what_spark_has_done_to_the_table() -> None:
+    with pytest.raises(ConfigError, match=r"overwritten.*dropped the table.*saveAsTable"):
+        SOURCE.writer(StructType([]), overwrite=True)

@@ -53,12 +53,33 @@ def test_one_of_ours_is_the_answer_and_so_is_a_cause() -> None:
         ),
         ("requirement failed: kafkaprod does not support Update mode", "micro_batch_writer"),
         ("ModuleNotFoundError: No module named 'spark_kafka_sink'", "PYSPARK_PYTHON"),
+        (
+            '[X.CANNOT_SAFELY_CAST] Cannot safely cast `key` "STRING" to "BINARY"',
+            "CAST(value AS BINARY)",
+        ),
+        (
+            "[STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST] v2.python.PythonTable",
+            "processingTime='0 seconds'",
+        ),
+        ("Sink kafkaprod does not support async progress tracking", "processingTime='0 seconds'"),
     ],
 )
 def test_what_spark_refuses_has_a_hint(text: str, hint: str) -> None:
     error = error_of(PySparkException(f"{text}. SQLSTATE: 0A000"))
     assert isinstance(error, ConfigError)
     assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'CANNOT_SAFELY_CAST] Cannot safely cast `price` "STRING" to "BINARY"',
+        'CANNOT_SAFELY_CAST] Cannot safely cast `value` "STRING" to "INT"',
+        "[STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED] Streaming real-time mode",
+    ],
+)
+def test_what_spark_refuses_of_others_has_none(text: str) -> None:
+    assert error_of(PySparkException(text)) is None
 
 
 NOT_FOUND = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. Make sure"
