@@ -28,6 +28,7 @@ from spark_kafka_sink.diagnostics.topic_settings import SETTINGS, judge_settings
 from spark_kafka_sink.diagnostics.topics import (
     Creation,
     TopicFacts,
+    judge_buffer,
     judge_partitions,
     judge_topic,
     missing_in_dry_run,
@@ -154,6 +155,7 @@ def _judge(facts: TopicFacts, intent: Intent) -> list[Finding]:
     found = [judge_topic(facts, producer)]
     if facts.name == intent.config.topic:
         found += judge_partitions(facts, intent.config.topic_creation.partitions)
+        found += judge_buffer(facts, producer, intent.has_key)
     if facts.exists:
         found += judge_settings(facts, intent.config, intent.has_key)
         found.append(judge_permissions(facts, producer))

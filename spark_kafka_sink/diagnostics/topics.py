@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.model import ProducerConfig
 
 NO_LEADER = -1
+SMALL_BATCH = 32 * 1024
+"""Bytes of a batch below which a write is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,29 @@ def judge_partitions(facts: TopicFacts, wanted: int | None) -> list[Finding]:
     return [Finding.warning(Step.TOPIC, error)]
 
 
+def judge_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None) -> list[Finding]:
+    """Whether buffer.memory has room for a full batch of each partition; with keys all are open.
+
+    Args:
+        facts: of a topic that exists.
+        config: the producer's.
+        has_key: whether the rows have a column `key`; None where that is not known.
+    """
+    count = 0 if facts.description is None else len(facts.description.partitions)
+    wanted, memory = count * config.batch_size, config.buffer_memory
+    if has_key is False or wanted <= memory:
+        return []
+    text = (
+        f"{facts.name}: a full batch.size of each of {count:,} partitions is {wanted:,} bytes, "
+        f"and kafka.buffer.memory={memory}: if keys spread the rows over all of them, batches are "
+        f"sent at about {memory // count:,} bytes"
+    )
+    if memory // count >= SMALL_BATCH:
+        return [Finding.note(Step.TOPIC, text)]
+    hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more"
+    return [Finding.warning(Step.TOPIC, ConfigError(text, topic=facts.name, hint=hint))]
+
+
 def missing_in_dry_run(facts: TopicFacts) -> Finding:
     """A topic that does not exist, and is not created either."""
     why = "without its partitions nobody knows what would go where"
@@ -212,4 +237,12 @@ def _how_to_make(facts: TopicFacts, config: ProducerConfig) -> str:
             f"correct the name, or create the topic, which topic.create=true does not: {tool}. "
             "The first row for it fails its task otherwise"
         )
-    return f"correct the name, or create the topic: topic.create=true, or {tool}"
+    option = "topic.create=true, or " if _would_create(facts.creation) else ""
+    return f"correct the name, or create the topic: {option}{tool}"
+
+
+def _would_create(creation: Creation | None) -> bool:
+    """Whether topic.create=true would help: it is not set yet, and this client may create."""
+    if creation is None:
+        return True
+    return not creation.by_sink and creation.code not in AUTHORIZATION_FAILED

@@ -134,8 +134,12 @@ def test_a_dead_letter_topic_that_is_missing_fails_the_task(topics: tuple[str, s
         "kafka.allow.auto.create.topics": "false",
         "kafka.max.block.ms": "1500",
     }
-    with pytest.raises(UnknownTopicError, match="nowhere"):
+    with pytest.raises(UnknownTopicError, match="nowhere") as caught:
         write(servers, batch(_poison(topic)), options)
+    assert "the dead letter topic could not be used" in caught.value.message
+    hint = caught.value.hint or ""
+    assert "correct errors.deadletterqueue.topic.name" in hint
+    assert "topic.create=true does not" in hint
 
 
 def test_a_job_that_only_makes_dead_letters_is_stopped(topics: tuple[str, str, str]) -> None:

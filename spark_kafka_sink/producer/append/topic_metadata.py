@@ -183,14 +183,16 @@ class TopicMetadata:
             return self._unreachable()
         if code == ErrorCode.topic_authorization_failed:
             return self._acls.refused_topic(topic)
+        of_dead_letters = topic == self._acls.dead_letter_topic
+        kind = "dead letter topic" if of_dead_letters else "topic"
         return UnknownTopicError(
-            f"the topic could not be used, and waiting for it took max.block.ms = {waited}"
+            f"the {kind} could not be used, and waiting for it took max.block.ms = {waited}"
             if not is_fatal(cluster, topic)
-            else "the brokers refuse the topic",
+            else f"the brokers refuse the {kind}",
             topic=topic,
             error=error_name(code),
-            hint="correct the name, or create the topic: topic.create=true, or kafka-topics; "
-            "brokers create topics by themselves only with auto.create.topics.enable=true and "
+            hint=_how_to_create(of_dead_letters=of_dead_letters)
+            + "; brokers create topics by themselves only with auto.create.topics.enable=true and "
             "kafka.allow.auto.create.topics=true",
         )
 
@@ -204,3 +206,16 @@ class TopicMetadata:
             hint="check kafka.bootstrap.servers, and that the brokers can be reached from the "
             "machine that runs this task",
         )
+
+
+def _how_to_create(*, of_dead_letters: bool) -> str:
+    """topic.create=true creates the topic that the option `topic` names, and no other."""
+    if of_dead_letters:
+        return (
+            "correct errors.deadletterqueue.topic.name, or create the topic with kafka-topics, "
+            "which topic.create=true does not"
+        )
+    return (
+        "correct the name, or create the topic: topic.create=true if the option `topic` names it, "
+        "or kafka-topics"
+    )

@@ -15,7 +15,7 @@ from spark_kafka_sink.diagnostics.connecting import judge_connection, judge_unre
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, Step
 from spark_kafka_sink.diagnostics.permissions import judge_permissions
 from spark_kafka_sink.diagnostics.topic_settings import judge_settings
-from spark_kafka_sink.diagnostics.topics import Creation, TopicFacts, judge_topic
+from spark_kafka_sink.diagnostics.topics import Creation, TopicFacts, judge_buffer, judge_topic
 from spark_kafka_sink.protocol.error_codes import ErrorCode
 
 _WRITE, _DESCRIBE, _IDEMPOTENT_WRITE = 1 << 4, 1 << 8, 1 << 12
@@ -152,6 +152,60 @@ def test_a_topic_that_is_not_there(
     finding = judge_topic(about, config().producer)
     assert finding.severity is severity
     assert says in finding.text
+
+
+@pytest.mark.parametrize(
+    ("creation", "helps"),
+    [
+        (Creation(auto_create=False), True),
+        (Creation(auto_create=None, code=int(ErrorCode.policy_violation)), True),
+        (Creation(by_sink=True, code=int(ErrorCode.policy_violation)), False),  # set already
+        (Creation(auto_create=True, code=int(ErrorCode.topic_authorization_failed)), False),
+        (Creation(by_sink=True, code=int(ErrorCode.cluster_authorization_failed)), False),
+    ],
+)
+def test_topic_create_is_recommended_only_where_it_would_create(
+    creation: Creation, helps: bool
+) -> None:
+    code = int(ErrorCode.unknown_topic_or_partition)
+    about = TopicFacts(name="t", code=code, creation=creation)
+    hint = judge_topic(about, config().producer).hint or ""
+    assert ("topic.create=true" in hint) == helps
+    assert "kafka-topics --bootstrap-server kafka:9092 --create --topic t" in hint
+    letters = TopicFacts(name="t", code=code, creation=creation, of_dead_letters=True)
+    hint = judge_topic(letters, config().producer).hint or ""
+    assert "which topic.create=true does not" in hint
+
+
+@pytest.mark.parametrize(
+    ("partitions", "options", "has_key", "severity"),
+    [
+        (64, {}, None, None),
+        (200, {}, None, Severity.NOTE),
+        (200, {"kafka_batch_size": "16384"}, None, None),
+        (3000, {}, True, Severity.WARNING),
+        (200, {"kafka_buffer_memory": "1000000"}, None, Severity.WARNING),
+        (200, {"kafka_buffer_memory": "1000000"}, False, None),
+    ],
+)
+def test_a_buffer_without_room_for_a_batch_of_each_partition(
+    partitions: int, options: dict[str, str], has_key: bool | None, severity: Severity | None
+) -> None:
+    one = PartitionDescription(index=0, leader=1, replicas=(1,), in_sync=(1,))
+    found = judge_buffer(
+        TopicFacts(
+            name="t",
+            description=TopicDescription(
+                name="t", partitions=(one,) * partitions, operations=_WRITE
+            ),
+        ),
+        config(**options).producer,
+        has_key,
+    )
+    assert [each.severity for each in found] == ([] if severity is None else [severity])
+    for finding in found:
+        assert f"batch.size of each of {partitions:,} partitions" in finding.text
+        assert "kafka.buffer.memory" in finding.text
 
 
 @pytest.mark.parametrize(
