@@ -96,6 +96,7 @@ class ProducerConfig:
             ("linger.ms", str(self.linger_ms)),
             ("max.in.flight.requests.per.connection", str(self.max_in_flight)),
             ("max.request.size", str(self.max_request_size)),
+            ("partitioner", self.partitioner.name.lower()),
         )
 
     @classmethod

@@ -62,6 +62,10 @@ class TopicMetrics:
     """The topic."""
     partitions: int = 0
     """Partitions that the topic has, those without records included; 0 where it is unknown."""
+    keyed_records: int = 0
+    """Rows whose partition the hash of the key decided."""
+    assigned_records: int = 0
+    """Rows whose partition the column `partition` named."""
     retried_records: int = 0
     """Records of batches that were sent again, each time."""
     batch_size: Histogram = field(default_factory=Histogram)
@@ -172,6 +176,8 @@ class ProducerMetrics:
 
 _KEYS = ("node_id", "name", "topic")
 """Fields that say what a part is about."""
+_LATER = ("partitions", "keyed_records", "assigned_records")
+"""Fields that were added to the parts of a report."""
 
 Part = TypeVar("Part", BrokerMetrics, TopicMetrics)
 
@@ -226,9 +232,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """`partitions` of a topic is missing in older reports."""
+    """Older reports lack the fields in `_LATER`."""
     return {
         name: _READERS[type_name](data[name])
         for name, type_name in _columns(kind)
-        if name in data or name != "partitions"
+        if name in data or name not in _LATER
     }

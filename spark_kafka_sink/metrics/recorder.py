@@ -108,11 +108,20 @@ class BrokerMeter:
 class TopicMeter:
     """One topic's batches; see `TopicMetrics`."""
 
-    __slots__ = ("batch_records", "batch_size", "partitions", "retried_records", "topic")
+    __slots__ = (
+        "assigned_records",
+        "batch_records",
+        "batch_size",
+        "keyed_records",
+        "partitions",
+        "retried_records",
+        "topic",
+    )
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.partitions = self.retried_records = 0
+        self.keyed_records = self.assigned_records = 0
         self.batch_size = HistogramBuilder()
         self.batch_records = HistogramBuilder()
 

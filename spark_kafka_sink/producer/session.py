@@ -174,6 +174,8 @@ class ProducerSession:
         self._accumulator.pool.measure(meters)
         for name, meter in meters.topics.copy().items():
             meter.partitions = self._topics.partition_count(name) or meter.partitions
+            meter.keyed_records = self._partitioner.keyed[name]
+            meter.assigned_records = self._partitioner.assigned[name]
         report = self.context.report.build(task, int(duration * 1000))
         return replace(report, poison=self.context.bad_rows.build()).of_task(task)
 
@@ -231,6 +233,7 @@ class ProducerSession:
         return size
 
     def _route(self, chunk: Chunk) -> RoutedChunk:
+        self._partitioner.count(chunk.rows, chunk.topics)
         route = self._partitioner.assign(chunk.rows, chunk.topics)
         route = self._sticky.assign(route, chunk.sizes)
         return RoutedChunk(chunk.rows, chunk.sizes, route, chunk.size)

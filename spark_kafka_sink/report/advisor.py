@@ -8,17 +8,18 @@ partitions, and so on.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.quantity import plural
-from spark_kafka_sink.report.advice.advice import MB, WORTHWHILE, Advice, Direction
+from spark_kafka_sink.report.advice.advice import MB, Advice, Direction
 from spark_kafka_sink.report.advice.arrow_batches import (
     measured_arrow_batches,
     short_arrow_batches,
     unbounded_arrow_batches,
 )
-from spark_kafka_sink.report.pipeline import PipelineFacts
+from spark_kafka_sink.report.advice.spread import FEW_BATCHES, SMALL_BATCH, row_by_row, skew
+from spark_kafka_sink.report.pipeline import WORTHWHILE, PipelineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Advice", "advise"]
 
-FEW_BATCHES = 20
-"""Fewer batches than this say nothing about a setting."""
-SMALL_BATCH = 32 * 1024
 SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT
 SHORT_LINGER_MS = 5
 """Kafka's default: a shorter time is somebody's choice."""
 MANY_FULL = 0.8
+MANY_EARLY = 0.1
+"""The share of batches that closed early for room which tells of a small buffer."""
+ALWAYS = 0.9
+"""The share of the time from which on a thread is at work without a break."""
+IN_FLIGHT = "max.in.flight.requests.per.connection"
+_NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
+"""Errors of batches that are divided, or of single rows."""
+_TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
 LONGEST_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
@@ -75,7 +81,10 @@ def _retries(facts: PipelineFacts) -> Advice | None:
         return None
     if _are_new(facts):
         return _new_partitions(facts)
-    name, times = max(facts.report.errors, key=lambda pair: pair[1], default=("an error", 0))
+    errors = [pair for pair in facts.report.errors if pair[0] not in _NOT_RETRIED]
+    name, times = max(errors, key=itemgetter(1), default=("an error", 0))
+    if name in _TIMEOUTS and facts.throttled >= WORTHWHILE:
+        return None  # answers that a quota delays, which _throttling names
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
@@ -109,15 +118,19 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
 
 def _compression(facts: PipelineFacts) -> Advice | None:
     """CPU-bound: the codec thread is always at work, and batches wait for it."""
-    if facts.compressing < 0.6:
-        return None
     spent = facts.metrics.compression_time.mean / 1000
+    waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
+    if facts.compressing < 0.6 or (facts.compressing < ALWAYS and not waits):
+        return None
+    is_quick = facts.codec in {"lz4", "snappy"}
     return Advice(
-        setting="compression.type",
-        direction=Direction.LOWER,
+        setting="the number of tasks" if is_quick else "compression.type",
+        direction=Direction.RAISE if is_quick else Direction.LOWER,
         figure=f"{facts.codec} was at work {facts.compressing:.0%} of the time, {spent:,.1f} ms "
         f"a batch, which spent {facts.queue_time * 1000:,.1f} ms in the queue",
-        sentence="CPU-bound: take a faster codec or a lower level, or more tasks",
+        sentence="CPU-bound: hardly any codec is faster, but each task has a thread that compresses"
+        if is_quick
+        else "CPU-bound: take a faster codec or a lower level, or more tasks",
     )
 
 
@@ -155,9 +168,11 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.compressing >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
         return None
-    in_flight = facts.number("max.in.flight.requests.per.connection")
+    if _splits(facts) is not None or row_by_row(facts) is not None:
+        return None
+    in_flight = facts.number(IN_FLIGHT)
     return Advice(
-        setting="batch.size" if in_flight >= 5 else "max.in.flight.requests.per.connection",
+        setting=_larger_requests(facts),
         direction=Direction.RAISE,
         figure=f"{plural(in_flight, 'request')} of {plural(facts.request, 'byte')} to "
         f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms make "
@@ -166,10 +181,26 @@ def _ceiling(facts: PipelineFacts) -> Advice | None:
     )
 
 
+def _larger_requests(facts: PipelineFacts) -> str:
+    """What would put more under way: requests, or what makes batches larger.
+
+    Without idempotence more than one request in flight may reorder records.
+    """
+    if facts.number(IN_FLIGHT) < 5 and facts.is_idempotent:
+        return IN_FLIGHT
+    metrics = facts.metrics
+    early = max(metrics.closed_linger, metrics.closed_memory)
+    if early <= metrics.closed_full:
+        return "batch.size"
+    return "linger.ms" if early == metrics.closed_linger else "buffer.memory"
+
+
 def _small_batches(facts: PipelineFacts) -> Advice | None:
     """Batches are full too soon; of a few KiB also those that the next row has no room in."""
     limit, full = facts.number("batch.size"), facts.metrics.closed_full
-    if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT:
+    if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_held_back:
+        return None
+    if _splits(facts) is not None:
         return None
     as_good_as_full = limit <= TINY_LIMIT and facts.batch > limit / 2
     if full < MANY_FULL * facts.metrics.closed and not as_good_as_full:
@@ -197,6 +228,8 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         )
     if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
         return None
+    if not facts.is_held_back or row_by_row(facts) is not None:
+        return None
     if facts.batch > min(limit / 2, SMALL_BATCH):
         return None
     wanted = min(LONGEST_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
@@ -220,7 +253,9 @@ def _next_is_linger(facts: PipelineFacts) -> bool:
 def _buffer(facts: PipelineFacts) -> Advice | None:
     """Open batches of all partitions do not fit into the buffer together, or next to nothing."""
     memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
-    partitions, early = len(facts.report.partitions), facts.metrics.closed_memory
+    partitions, early = facts.open_batches, facts.metrics.closed_memory
+    if facts.throttled >= WORTHWHILE:
+        return None
     if memory < SMALL_BUFFER and facts.blocked >= 0.2:
         return Advice(
             setting="buffer.memory",
@@ -230,7 +265,7 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
             sentence="so few bytes are under way that each round trip is waited for; Kafka's "
             "default is 33,554,432",
         )
-    if batch * partitions <= memory or not (early or facts.metrics.buffer_waits):
+    if batch * partitions <= memory or early < MANY_EARLY * facts.metrics.closed:
         return None
     return Advice(
         setting="buffer.memory",
@@ -244,8 +279,10 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
 
 def _blocked(facts: PipelineFacts) -> Advice | None:
     """Spark waits for Kafka, with a buffer that is large enough."""
-    if facts.blocked < 0.2 or _buffer(facts) is not None:
+    if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
+    if facts.throttled >= WORTHWHILE or _are_new(facts):
+        return None  # other advice names what comes after the buffer
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
@@ -264,7 +301,8 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.compressing >= 0.6 or facts.throttled >= WORTHWHILE:
         return None
-    if _ceiling(facts) is not None or _small_batches(facts) is not None or _are_new(facts):
+    others = (_ceiling, _small_batches, skew, row_by_row)
+    if _are_new(facts) or any(rule(facts) is not None for rule in others):
         return None
     return Advice(
         setting="the brokers",
@@ -275,26 +313,12 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
     )
 
 
-def _skew(facts: PipelineFacts) -> Advice | None:
-    largest = facts.largest_partition(FEW_BATCHES)
-    if largest is None or largest[1] < 3:
-        return None
-    part, excess = largest
-    return Advice(
-        setting="the keys",
-        direction=Direction.CHECK,
-        figure=f"{part.topic}-{part.partition} got {part.bytes_uncompressed / MB:,.1f} MB, "
-        f"{excess:,.1f} times the mean of its topic's partitions",
-        sentence="one partition gets most of the data; the others wait for it",
-    )
-
-
 def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     tasks = facts.report.tasks
     if tasks < TINY_TASKS:
         return None
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy / tasks
-    if size > TINY_BYTES or max(seconds, facts.each) > TINY_SECONDS:
+    if size > TINY_BYTES or max(seconds, facts.each) > TINY_SECONDS or facts.is_of_several_writes:
         return None
     return Advice(
         setting="the number of tasks",
@@ -329,7 +353,8 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _small_batches,
     _linger,
     _brokers,
-    _skew,
+    skew,
+    row_by_row,
     _tiny_tasks,
     _blocked,
     measured_arrow_batches,
@@ -341,7 +366,8 @@ _DRY_RUN_RULES = (
     _codec,
     _small_batches,
     _linger,
-    _skew,
+    skew,
+    row_by_row,
     _tiny_tasks,
     measured_arrow_batches,
     short_arrow_batches,

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics
+    from spark_kafka_sink.metrics.producer_metrics import ProducerMetrics, TopicMetrics
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
 
 MICROS = 1_000_000
+WORTHWHILE = 0.05
+"""A share of the time below which nothing is advised."""
+MANY_BATCHES = 200
+"""Batches a second of one task, which take 5 % of the sender's time or more."""
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """How Spark cuts the batches that it hands over: in a report of a Spark task, as plain numbers."""
 _WITHOUT_LEADER = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
     "LEADER_NOT_AVAILABLE",
 )
 """What brokers say of a partition that they are still making."""
@@ -43,6 +49,38 @@ class PipelineFacts:
     def codec(self) -> str:
         """compression.type."""
         return dict(self.metrics.settings).get("compression.type", "none")
+
+    @property
+    def partitioner(self) -> str:
+        """The partitioner's name; empty in a report that does not have it."""
+        return dict(self.metrics.settings).get("partitioner", "")
+
+    def decided_by(self, topic: str) -> str | None:
+        """What decided the partitions of most rows; None if it was the sink's own choice."""
+        if not self.partitioner:
+            return "the keys"  # a report of an earlier version
+        meter = self._topics.get(topic)
+        keyed, assigned = (meter.keyed_records, meter.assigned_records) if meter else (0, 0)
+        records = sum(part.records for part in self.report.partitions if part.topic == topic)
+        if 2 * (keyed + assigned) >= records:
+            return "the keys" if keyed >= assigned else "the column partition"
+        return "the function of kafka.partitioner" if self.partitioner == "function" else None
+
+    @property
+    def open_batches(self) -> int:
+        """Batches that a task fills at once, at most.
+
+        One for each topic if the sink chooses the partitions, as that fills one batch after the
+        other; else one for each partition.
+        """
+        if self.partitioner in {"round_robin", "random"}:
+            return len(self.report.partitions)
+        counts = Counter(part.topic for part in self.report.partitions)
+        return sum(count if self.decided_by(topic) else 1 for topic, count in counts.items())
+
+    @property
+    def _topics(self) -> dict[str, TopicMetrics]:
+        return {each.topic: each for each in self.metrics.topics}
 
     @property
     def busy(self) -> float:
@@ -91,9 +129,9 @@ class PipelineFacts:
 
     @property
     def lingered_bytes(self) -> float:
-        """What comes to a partition's batch of one task within linger.ms."""
+        """What comes to an open batch of one task within linger.ms."""
         rate = self.report.bytes_uncompressed / self.busy if self.busy else 0.0
-        return rate / max(1, len(self.report.partitions)) * self.number("linger.ms") / 1000
+        return rate / max(1, self.open_batches) * self.number("linger.ms") / 1000
 
     @property
     def arrow_rows(self) -> float:
@@ -162,6 +200,39 @@ class PipelineFacts:
     def blocked(self) -> float:
         """The share of the time in which write() waited for room in the buffer."""
         return self.metrics.buffer_wait / MICROS / self.busy if self.busy else 0.0
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the producers numbered their batches."""
+        return any(part.next_ack_seq is not None for part in self.report.partitions)
+
+    @property
+    def is_of_several_writes(self) -> bool:
+        """Whether reports of several writes were added up, as of the micro-batches of a folder.
+
+        Of one write, each partition of the DataFrame has one task that counts.
+        """
+        ids = [each.task.partition_id for each in self.report.slowest]
+        return len(set(ids)) < len(ids)
+
+    @property
+    def waits_for_kafka(self) -> bool:
+        """Whether rows wait for Kafka, so that getting them sooner would not help."""
+        return self.blocked >= 0.2
+
+    @property
+    def has_large_rows(self) -> bool:
+        """Whether some rows are far larger than the mean: alone in a batch, or refused."""
+        largest = max((each.batch_size.high for each in self.metrics.topics), default=0)
+        oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
+        return oversized or largest > max(self.number("batch.size"), 16 * self.batch)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether batches cost time: they wait to be sent, rows wait for room, or they are many."""
+        each_second = self.batches / self.busy if self.busy else 0.0
+        waits = self.wait_after_close >= self.round_trip / 2
+        return waits or self.blocked >= WORTHWHILE or each_second >= MANY_BATCHES
 
     @property
     def throttled(self) -> float:

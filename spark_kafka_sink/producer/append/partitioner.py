@@ -6,6 +6,7 @@ Source: ``BuiltInPartitioner`` (KIP-480, KIP-794), ``RoundRobinPartitioner``, li
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,9 @@ class Partitioner:
         self._rule = KEY_RULES.get(self._kind)
         self._random = random
         self._next_round: dict[str, int] = {}
+        self.keyed: Counter[str] = Counter()
+        self.assigned: Counter[str] = Counter()
+        """Rows that `count` has seen, by topic: with a key that is hashed, with a partition."""
         name = config.partitioner_function
         self._function = None if name is None else UserPartitioner(name)
         self._is_sticky = name is None and self._kind not in {Kind.ROUND_ROBIN, Kind.RANDOM}
@@ -90,6 +94,18 @@ class Partitioner:
         keys = None if self._ignore_keys else rows.columns.key
         keyless = keys is None or keys.null_count == len(keys)
         return keyless and (asked is None or asked.null_count == len(asked))
+
+    def count(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> None:
+        """Count what decides the partitions of n rows, whose `topics` match by position."""
+        column, rule = rows.partition, None if self._ignore_keys else self._rule
+        named = np.zeros(len(rows), np.bool_) if column is None else np.asarray(column.is_valid())
+        _count(self.assigned, named, rows, topics)
+        if rule is None or (rows.columns.key is None and rule.keyless is not Keyless.NONE):
+            return
+        keys = rows.columns.key
+        keyless = None if keys is None else rule.without_key(keys)
+        keyed = ~named if keyless is None else ~named & ~keyless
+        _count(self.keyed, keyed, rows, topics)
 
     def assign(self, rows: Rows, topics: tuple[TopicInfo, ...]) -> Route:
         """Choose a target for each row.
@@ -188,6 +204,21 @@ class Partitioner:
             key, value = None if key is None else key.take(picked), value.take(picked)
         answer = function.assign(topic, key, value)
         return np.where(answer == UNASSIGNED, np.int32(topic.partition_count), answer)
+
+
+def _count(
+    counter: Counter[str],
+    mask: NDArray[np.bool_],
+    rows: Rows,
+    topics: tuple[TopicInfo, ...],
+) -> None:
+    if rows.topic_of is None:
+        counter[topics[0].name] += int(np.count_nonzero(mask))
+        return
+    for topic, count in zip(
+        topics, np.bincount(rows.topic_of[mask], minlength=len(topics)), strict=True
+    ):
+        counter[topic.name] += int(count)
 
 
 def _asked(rows: Rows, column: pa.Int32Array, topics: tuple[TopicInfo, ...]) -> NDArray[np.int32]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MB = 1_000_000
-WORTHWHILE = 0.05
-"""A share of the time below which nothing is advised."""
 
 
 class Direction(StrEnum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.quantity import plural
-from spark_kafka_sink.report.advice.advice import MB, WORTHWHILE, Advice, Direction
-from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.advice.advice import MB, Advice, Direction
+from spark_kafka_sink.report.pipeline import ARROW_BYTES, ARROW_RECORDS, WORTHWHILE
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.pipeline import PipelineFacts
@@ -20,8 +20,9 @@ MEASURING = 0.09e-6
 SHORT_ARROW_BATCH = 1_000
 """Rows of an Arrow batch above which its own cost is too small to tell."""
 HANDING_OVER = 70e-6
-"""Seconds that a batch costs by itself, however few rows it has: 50 us of the Python worker's CPU
-time and 20 to 60 of the JVM's, which work side by side where they have a core each."""
+"""Seconds that a batch costs at least, however few rows it has: 50 us of the Python worker's CPU
+time and 20 to 60 of the JVM's, which work side by side where they have a core each. On a machine
+that is busy with other work it takes longer."""
 
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
@@ -41,6 +42,8 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
 def measured_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Small rows, many a second: what Spark spends on measuring its batch shows."""
     if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy:
+        return None
+    if facts.waits_for_kafka or facts.has_large_rows:
         return None
     share = facts.share(facts.report.records * MEASURING)
     if share < WORTHWHILE or 4 * facts.arrow_batch > SAFE_ARROW_BATCH:
@@ -62,12 +65,12 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
         return None
     batches = facts.report.records / rows
     share = min(1.0, facts.share(batches * HANDING_OVER))
-    if share < WORTHWHILE:
+    if share < WORTHWHILE or facts.waits_for_kafka:
         return None
     return Advice(
         setting=ARROW_RECORDS,
         direction=Direction.RAISE,
         figure=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
-        f"about {share:.0%} of the time",
+        f"at least {share:.0%} of the time, more where the machine is busy",
         sentence="10,000, Spark's default and in conf/spark-defaults.conf, costs less a row",
     )

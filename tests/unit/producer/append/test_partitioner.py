@@ -171,3 +171,26 @@ def test_target_numbers_across_topics_at_the_border() -> None:
         route = assign(given, (20_001, second))
         assert route.targets.dtype == kind
         assert places(route) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "keyed", "assigned"),
+    [
+        ({}, {"a": 1, "b": 1}, {"a": 1}),
+        ({"partitioner": "murmur2"}, {"a": 1, "b": 2}, {"a": 1}),  # hashes null keys as well
+        ({"partitioner": "consistent_random"}, {"a": 1}, {"a": 1}),  # an empty key is none
+        ({"partitioner": "random"}, {}, {"a": 1}),
+        ({"partitioner_ignore_keys": True}, {}, {"a": 1}),
+    ],
+)
+def test_what_decides_the_partition_is_counted(
+    options: dict[str, object], keyed: dict[str, int], assigned: dict[str, int]
+) -> None:
+    one = partitioner(**options)
+    given = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_of=[0, 0, 1, 1])
+    one.count(given, topics(7, 7))
+    assert +one.keyed == keyed
+    assert +one.assigned == assigned
+    one.count(rows(3), topics(7))
+    one.count(rows(2, partitions=[0, 1]), topics(7))
+    assert one.assigned["a"] == assigned["a"] + 2
