@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.extras import import_extra
 
@@ -38,9 +39,13 @@ def assert_written(
 
     Raises:
         AssertionError: rows are missing, are too many or differ; of chispa's own classes.
-        ConfigError: chispa is not installed, or there is neither a topic nor a column `topic`.
+        ConfigError: an argument is wrong, chispa is not installed, or there is neither a topic nor
+            a column `topic`.
         UnknownTopicError: there is no such topic.
     """
+    call = "assert_written(frame, broker)"
+    check_argument(call, frame, FRAME, ("columns", "sparkSession"))
+    check_argument(call, broker, "an EmbeddedBroker", ("records",))
     chispa_package = import_extra("testing", "chispa", "assert_written()")
     names = [name for name in COMPARED if name in frame.columns]
     if topic is not None:

@@ -14,6 +14,7 @@ from spark_kafka_sink.broker.faults.faults import Faults
 from spark_kafka_sink.broker.listeners import reachable
 from spark_kafka_sink.broker.runtime import BrokerRuntime
 from spark_kafka_sink.broker.security.controls import SecurityControls
+from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
 from spark_kafka_sink.common.similarity import did_you_mean
 
@@ -66,6 +67,12 @@ class EmbeddedBroker(SecurityControls):
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         _refuse_unknown(options)
+        check_argument(
+            "EmbeddedBroker(topics=...)",
+            options.get("topics", {}),
+            "a dict of topics and their numbers of partitions",
+            ("items",),
+        )
         self.config = BrokerConfig(**options)
         super().__init__(self.config.security)
         self.faults = Faults()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.quantity import plural
 from spark_kafka_sink.report.advice.advice import MB, Advice, Direction
 from spark_kafka_sink.report.advice.arrow_batches import (
@@ -33,6 +34,7 @@ TINY_LIMIT = 4 * 1024
 SMALL_BUFFER = 2 * SMALL_LIMIT
 SHORT_LINGER_MS = 5
 """Kafka's default: a shorter time is somebody's choice."""
+HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
 """The share of batches that closed early for room which tells of a small buffer."""
@@ -56,6 +58,7 @@ MUCH = 1.1
 
 def advise(report: DeliveryCounters) -> list[Advice]:
     """Everything there is to say about a report, most important first; nothing of an old one."""
+    check_argument("advise(report)", report, REPORT, ("metrics",), HINT)
     if not report.metrics.settings or not report.duration_sum_ms:
         return []
     facts = PipelineFacts(report)

@@ -375,6 +375,8 @@ def _merge_errors(reports: Iterable[DeliveryCounters]) -> tuple[tuple[str, int],
 
 
 def _load(text: str | bytes) -> dict[str, Any]:
+    if not isinstance(text, str | bytes):
+        raise ReportError(f"not the text of a delivery report, but {type(text).__name__}")
     if not text.strip():
         raise ReportError("not a delivery report, but empty")
     try:

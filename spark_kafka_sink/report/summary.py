@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.quantity import plural, size_text
-from spark_kafka_sink.report.advisor import advise
+from spark_kafka_sink.report.advisor import HINT, advise
 from spark_kafka_sink.report.delivery_counters import WriteStatus
 from spark_kafka_sink.report.dry_run import dry_run_rows, dry_run_title
 
@@ -31,6 +32,7 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
         duration_ms: time of the whole write as the driver saw it, instead of the report's own;
             where both are missing the rate is computed from the slowest task.
     """
+    check_argument("summarize(report)", report, REPORT, ("metrics",), HINT)
     rows = summary_rows(report, duration_ms)
     return "\n".join([title(report), *(f"  {name:<16}{text}" for name, text in rows)])
 

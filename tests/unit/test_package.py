@@ -9,14 +9,18 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import spark_kafka_sink
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.producer.dead_letter import SINK_CLASS
 from spark_kafka_sink.producer.row_errors import RowError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMES = [name for name in spark_kafka_sink.__all__ if name != "__version__"]
 HEAVY = {"kio", "numpy", "pyarrow", "pyspark", "rich", "typer"}
@@ -161,3 +165,50 @@ def test_every_module_says_in_a_sentence_what_it_is() -> None:
     modules = Path(str(files(spark_kafka_sink))).rglob("*.py")
     found = {file: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in modules}
     assert [file.name for file, text in found.items() if len(text) < 10] == []
+
+
+class Other:
+    """No object of PySpark's or of this package."""
+
+
+SINK: Any = spark_kafka_sink
+KAFKA = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
+CALLS: dict[str, list[Callable[[Any], object]]] = {
+    "EmbeddedBroker": [lambda other: SINK.EmbeddedBroker(topics=other)],
+    "advise": [SINK.advise],
+    "assert_written": [lambda other: SINK.assert_written(other, other)],
+    "error_of": [lambda other: SINK.error_of(other or "text")],
+    "last_report": [
+        lambda other: SINK.last_report(other or 1),
+        lambda other: SINK.last_report(spark=other or 1),
+    ],
+    "micro_batch_writer": [
+        SINK.micro_batch_writer,
+        lambda other: SINK.micro_batch_writer({**KAFKA, other: "x"}),
+        lambda _: SINK.micro_batch_writer({**KAFKA, "topic": None}),
+    ],
+    "progress": [
+        lambda other: SINK.progress(other or 1).__enter__(),
+        lambda _: SINK.progress(interval_s=0).__enter__(),
+        lambda other: SINK.progress(show=other or 1).__enter__(),
+    ],
+    "register": [SINK.register],
+    "repartition_by_kafka_partition": [
+        lambda other: SINK.repartition_by_kafka_partition(other, KAFKA),
+        lambda other: SINK.repartition_by_kafka_partition(other, other),
+    ],
+    "summarize": [SINK.summarize],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("other", [None, Other()], ids=["None", "another object"])
+def test_a_wrong_argument_is_named(name: str, other: object) -> None:
+    for call in CALLS[name]:
+        with pytest.raises(ConfigError, match=rf"{name}\(.*(needs|is|:)"):
+            call(other)
+
+
+def test_every_public_function_checks_its_arguments() -> None:
+    functions = {name for name in NAMES if not isinstance(getattr(spark_kafka_sink, name), type)}
+    assert CALLS.keys() - {"EmbeddedBroker"} == functions

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_kafka_sink.admin.client_pool import borrowed_client
+from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
 from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.producer.append.hash_partitioners import KEY_RULES
@@ -36,7 +37,7 @@ def repartition_by_kafka_partition(
     options: Mapping[str, str],
     *,
     partitions: int | Mapping[str, int] | None = None,
-    topics: Sequence[str] = (),
+    topics: Sequence[str] | str = (),
     tasks: int | None = None,
 ) -> DataFrame:
     """Say in a column `partition` where each row goes, and put each Kafka partition into one task.
@@ -63,6 +64,13 @@ def repartition_by_kafka_partition(
         UnknownTopicError: a topic does not exist.
         KafkaProdError: the brokers can't be asked.
     """
+    call = "repartition_by_kafka_partition(df, options)"
+    check_argument(call, df, FRAME, ("schema", "withColumn", "repartitionById"))
+    check_options(call, options)
+    if isinstance(topics, str):
+        topics = (topics,)
+    if tasks is not None and tasks < 1:
+        raise ConfigError(f"{call}: tasks={tasks}", hint="Give a number above 0, or leave it out.")
     config = SinkConfig.parse(dict(options))
     Contract.of(df.schema, config)
     if config.producer.partitioner_function is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.arguments import check_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark.reports.stream_reports import micro_batch_path
@@ -33,9 +34,10 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
         options: those of `format("kafkaprod")`, names in any case.
 
     Raises:
-        ConfigError: there is a `batchId`.
+        ConfigError: there is a `batchId`, or the options are no dict of names and values.
     """
-    given = {name.lower(): str(value) for name, value in options.items()}
+    check_options("micro_batch_writer(options)", options)
+    given = {name.lower(): _text(value) for name, value in options.items()}
     if _BATCH_ID in given:
         raise ConfigError(
             "option batchId: each micro-batch has a number of its own", hint="Leave it out."
@@ -46,6 +48,11 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
         frame.write.format("kafkaprod").options(**of_batch).mode("append").save()
 
     return write
+
+
+def _text(value: object) -> str:
+    """As Spark's `option` takes values."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def batch_options(given: Mapping[str, str], batch_id: int) -> dict[str, str]:

@@ -16,6 +16,7 @@ from weakref import WeakSet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 
@@ -41,9 +42,17 @@ def register(spark: SparkSession | ConnectSession) -> None:
         spark: a session, classic or of Spark Connect, where threads need nothing.
 
     Raises:
-        ConfigError: `--py-files` has shipped the package as a wheel, or the session is stopped.
+        ConfigError: it is no session, or a stopped one; or `--py-files` has shipped the package as
+            a wheel.
         PySparkException: Spark refuses the data source.
     """
+    check_argument(
+        "register(spark)",
+        spark,
+        SESSION,
+        ("dataSource",),
+        "Pass the session: SparkSession.builder.getOrCreate() returns it.",
+    )
     refuse_wheel(__file__)
     if _is_stopped(spark):
         raise ConfigError(

@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.error_text import parse_error
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 
@@ -59,7 +60,7 @@ _REFUSALS: Final = (
 """How a text of Spark's looks, what it means, and what to do."""
 
 
-def error_of(exception: BaseException) -> KafkaProdError | None:
+def error_of(exception: BaseException | None) -> KafkaProdError | None:
     """The error of this package that a write's exception tells of; None if there is none.
 
     It has the class, the message and the hint, the topic, partition, broker and Kafka's name of
@@ -73,8 +74,14 @@ def error_of(exception: BaseException) -> KafkaProdError | None:
                 create(error.topic)
 
     Args:
-        exception: what `save`, `awaitTermination` or `insertInto` raised, or `query.exception()`.
+        exception: what `save`, `awaitTermination` or `insertInto` raised, or `query.exception()`,
+            which is None of a query that has not failed.
+
+    Raises:
+        ConfigError: it is no exception.
     """
+    if exception is not None:
+        check_argument("error_of(exception)", exception, "an exception", ("__cause__",))
     texts = []
     for each in _chain(exception):
         if isinstance(each, KafkaProdError):

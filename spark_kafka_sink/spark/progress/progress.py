@@ -10,7 +10,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql.utils import is_remote
 
-from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.common.arguments import SESSION, check_argument
+from spark_kafka_sink.common.errors import ConfigError, ReportError
 from spark_kafka_sink.spark.progress.address import ProgressAddress
 from spark_kafka_sink.spark.progress.line_display import NotebookLine, line_display
 from spark_kafka_sink.spark.progress.listener import ProgressListener
@@ -48,8 +49,15 @@ def progress(
         show: called instead with each `WriteProgress`, in a thread of its own.
 
     Raises:
+        ConfigError: an argument is wrong.
         ReportError: there is no Spark application in this process, as with Spark Connect.
     """
+    if spark is not None:
+        check_argument("progress(spark)", spark, SESSION, ("dataSource",))
+    if interval_s <= 0:
+        raise ConfigError(f"progress(): interval_s is {interval_s}, and must be above 0")
+    if show is not None:
+        check_argument("progress(show=...)", show, "a function", ("__call__",))
     folder = ReportFolder.here()
     context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way
     remote = is_remote() if spark is None else is_connect_session(spark)

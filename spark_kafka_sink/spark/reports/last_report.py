@@ -9,6 +9,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
 from spark_kafka_sink.spark.reports.session_reports import is_connect_session, session_reports
@@ -49,8 +50,19 @@ def last_report(
         spark: the session; None for the active one. Only Spark Connect asks for it.
 
     Raises:
+        ConfigError: an argument is no query or session.
         ReportError: there is none, or no Spark session; or a Spark Connect server does not give it.
     """
+    if query is not None and not isinstance(query, str):
+        check_argument(
+            "last_report(query)",
+            query,
+            "a StreamingQuery, or its name or id",
+            ("id", "name"),
+            "A session is given by name: last_report(spark=spark).",
+        )
+    if spark is not None:
+        check_argument("last_report(spark=...)", spark, SESSION, ("dataSource",))
     reports = _reports(spark, queries=query is not None)
     if isinstance(query, str):
         found = latest(reports, query_id=query) or latest(reports, query_name=query)
