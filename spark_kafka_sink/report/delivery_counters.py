@@ -85,7 +85,9 @@ class DeliveryCounters:
     """Tasks that wrote."""
     retried_tasks: int = 0
     """Tasks whose report comes from a second or later attempt: what the first one got into Kafka
-    before it failed is not in here."""
+    before it failed is not in here. A stage that Spark runs again, as after the loss of an executor
+    with shuffle files, numbers attempts from 0, and PySpark does not pass on the number of the
+    stage's attempt: such tasks are not counted."""
     partitions: tuple[PartitionReport, ...] = ()
     """By topic and partition, each once."""
     retries: int = 0

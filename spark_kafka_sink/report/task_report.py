@@ -16,7 +16,7 @@ class TaskInfo:
     partition_id: int = 0
     """The partition of the DataFrame."""
     attempt: int = 0
-    """The number of the attempt, 0 for the first."""
+    """The number of the attempt, 0 for the first; counted anew if Spark runs the stage again."""
     task_attempt_id: int = 0
     """Spark's id of this attempt, which no other has."""
 

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
 from spark_kafka_sink.common.arguments import check_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.spark.reports.stream_reports import micro_batch_path
+from spark_kafka_sink.spark.reports.report_folder import ReportFolder
+from spark_kafka_sink.spark.reports.stream_reports import (
+    StreamIdentity,
+    micro_batch_path,
+    own_report_path,
+    warn_of_own_path,
+)
+from spark_kafka_sink.spark.session_conf import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,8 +36,9 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
 
         counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
 
-    `reportPath` means what it means to a stream, and with `deliveryGuarantee=exactly-once` the
-    micro-batch's number is the `batchId`.
+    `reportPath` means what it means to a stream: of two queries of an application that name the
+    same one, the second gets a subfolder, except with Spark Connect. With
+    `deliveryGuarantee=exactly-once` the micro-batch's number is the `batchId`.
 
     Args:
         options: those of `format("kafkaprod")`, names in any case.
@@ -44,10 +54,29 @@ def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int],
         )
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        of_batch = batch_options(given, batch_id)
+        of_batch = batch_options(_with_own_reports(given, frame), batch_id)
         frame.write.format("kafkaprod").options(**of_batch).mode("append").save()
 
     return write
+
+
+def _with_own_reports(given: dict[str, str], frame: DataFrame) -> dict[str, str]:
+    """The options, with a place for reports that no other query of the application has."""
+    path, folder, query = given.get(_REPORT), ReportFolder.here(), _query_of(frame)
+    if path is None or folder is None or not query:
+        return given
+    own = own_report_path(path, StreamIdentity("", query), folder.application)
+    if own != path:
+        warn_of_own_path(path, own, folder.application)
+    return {**given, _REPORT: own}
+
+
+def _query_of(frame: DataFrame) -> str:
+    """The id of the query whose micro-batch this is; empty with Spark Connect, which hides it."""
+    session = getattr(frame, "sparkSession", None)
+    if not isinstance(session, SparkSession):
+        return ""
+    return session.sparkContext.getLocalProperty(QUERY_ID) or ""
 
 
 def _text(value: object) -> str:

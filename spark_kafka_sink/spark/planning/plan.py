@@ -132,7 +132,7 @@ def _with_own_reports(config: SinkConfig, stream: StreamIdentity) -> SinkConfig:
     if path == config.report_path:
         return config
     if _planning():
-        warn_of_own_path(config.report_path, path)
+        warn_of_own_path(config.report_path, path, folder.application)
     return replace(config, report_path=path)
 
 

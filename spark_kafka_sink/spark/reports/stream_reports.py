@@ -15,7 +15,6 @@ import re
 import uuid
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.credentials import redacted
@@ -97,9 +96,20 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
     return _within(path, stream.folder) if stream.is_other_than(owner) else path
 
 
-@cache
-def warn_of_own_path(path: str, own: str) -> None:
-    """Say, once per process, that reports go to a path of the stream's own."""
+def warn_of_own_path(path: str, own: str, owners: Path) -> None:
+    """Say, once per application, that reports go to a path of the stream's own.
+
+    Spark plans the micro-batches of a stream in more than one process.
+
+    Args:
+        path: of the option `reportPath`.
+        own: where the reports go.
+        owners: as for `own_report_path`.
+    """
+    try:
+        (owners / f"{_digest(own)}.warned").touch(exist_ok=False)
+    except OSError:  # it exists, or the folder is being deleted
+        return
     _LOG.warning(
         "reportPath %s holds the reports of another stream of this application: those of this "
         "stream go to %s. Give each stream a folder of its own.",

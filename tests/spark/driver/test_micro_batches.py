@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink import micro_batch_writer
+from spark_kafka_sink import DeliveryReport, micro_batch_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,3 +38,29 @@ def test_update_mode_writes_what_has_changed(
         query.stop()
     assert embedded_broker.end_offsets("update-mode") == [2]
     assert [path.name for path in reports.iterdir()] == ["batch-0.json"]
+
+
+def test_queries_that_name_the_same_report_path_keep_apart(
+    spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "a.txt").write_text("x\ny\n")
+    reports = tmp_path / "reports"
+    embedded_broker.create_topic("same-path", 1)
+    options = {
+        "kafka.bootstrap.servers": embedded_broker.bootstrap_servers,
+        "topic": "same-path",
+        "reportPath": str(reports),
+    }
+    for name in ("one", "two", "two"):
+        lines = spark.readStream.text(str(tmp_path / "input"))
+        stream = lines.writeStream.foreachBatch(micro_batch_writer(options))
+        stream = stream.option("checkpointLocation", str(tmp_path / name))
+        query = stream.trigger(availableNow=True).start()
+        assert query.awaitTermination(_WAIT_S), "the query did not end"
+        (tmp_path / "input" / f"{name}.txt").write_text("z\n")
+    own = next(path for path in reports.iterdir() if path.is_dir())
+    assert [path.name for path in reports.iterdir() if path.is_file()] == ["batch-0.json"]
+    assert sorted(path.name for path in own.iterdir()) == ["batch-0.json", "batch-1.json"]
+    assert DeliveryReport.read(reports / "batch-0.json").persisted == 2
+    assert DeliveryReport.read(own).persisted == 4

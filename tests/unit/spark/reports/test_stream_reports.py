@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,11 +43,29 @@ def test_the_second_stream_gets_a_subfolder(
     assert len(list(owners.iterdir())) == 2
 
 
-def test_the_subfolder_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_subfolder_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        warn_of_own_path("told-reports", "told-reports/second")
+        warn_of_own_path("told-reports", "told-reports/second", tmp_path)
     (message,) = (record.getMessage() for record in caplog.records)
     assert "those of this stream go to told-reports/second." in message
+
+
+def test_other_processes_of_the_application_say_nothing(tmp_path: Path) -> None:
+    """Spark plans the micro-batches of one stream in several processes."""
+    code = (
+        "from pathlib import Path; from spark_kafka_sink.spark.reports import stream_reports; "
+        f"stream_reports.warn_of_own_path('r', 'r/second', Path({str(tmp_path)!r}))"
+    )
+    told = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert [
+        "those of this stream go to r/second" in " ".join(each.stderr.split()) for each in told
+    ] == [
+        True,
+        False,
+    ]
 
 
 def test_a_folder_that_is_none_is_no_trouble(tmp_path: Path) -> None:
