@@ -94,8 +94,8 @@ _DELIVERY = (
         TRANSACTION_TIMEOUT,
         60_000,
         "With exactly-once: time from a task's first row to the driver's decision, after which the "
-        "broker aborts the transaction; 0: the longest that it allows, its "
-        "transaction.max.timeout.ms.",
+        "broker aborts the transaction; at least 60000 unless atomicBatch is set. 0: the longest "
+        "that the broker allows, its transaction.max.timeout.ms.",
         bulk=0,
         importance=LOW,
     ),

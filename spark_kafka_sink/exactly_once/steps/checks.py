@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 MIN_LEFT_MS: Final = 30_000
-"""Time that each transaction must have left, or a quarter of a timeout below two minutes."""
+"""Time that each transaction must have left when the driver checks it before the decision.
+
+Whatever its timeout: a driver that is paused after the check can commit its decision up to 25 s
+later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval), and then commits the tasks'.
+"""
+MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
+"""The shortest safe transaction.timeout.ms, which leaves a batch half of it for its tasks."""
 _ABORTED_WITHIN_MS: Final = 20_000
 """Twice Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _CLOCKS: Final = (
@@ -79,7 +85,7 @@ def _problems(
             started_ms = min(task.started_ms, told.started_ms or task.started_ms)
             timeout_ms = told.timeout_ms
         left_ms = timeout_ms - max(0, now_ms - started_ms)
-        if left_ms < min(MIN_LEFT_MS, timeout_ms // 4):
+        if left_ms < MIN_LEFT_MS:
             left = f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
             overdue = descriptions is not None and left_ms < -_ABORTED_WITHIN_MS
             yield left + (_CLOCKS.format(-left_ms / 1000) if overdue else "")

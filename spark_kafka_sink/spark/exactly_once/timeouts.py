@@ -10,6 +10,7 @@ from spark_kafka_sink.admin.client_pool import borrowed_client
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
+from spark_kafka_sink.exactly_once.steps.checks import MIN_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,8 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     """The timeout of each task's transaction.
 
     Raises:
-        ConfigError: the option asks for more than the brokers allow.
+        ConfigError: the option asks for more than the brokers allow, or the timeout is so short
+            that a pause of the driver could leave a batch partially committed.
         KafkaProdError: no broker can be reached.
     """
     options = config.exactly_once
@@ -64,7 +66,26 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
             f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}, and the brokers allow {cap}",
             hint=f"Lower it, leave it out, or raise {MAX_TIMEOUT} of the brokers.",
         )
-    return wanted or cap
+    timeout_ms = wanted or cap
+    if timeout_ms < MIN_TIMEOUT_MS and not options.atomic_batch:
+        raise _too_short(wanted, cap)
+    return timeout_ms
+
+
+def _too_short(wanted: int | None, cap: int) -> ConfigError:
+    """The error for a timeout within which the driver cannot decide safely."""
+    raise_cap = f"raise {MAX_TIMEOUT} of the brokers, which is {cap}"
+    if wanted is None:
+        where, hint = f"{MAX_TIMEOUT} of the brokers is {cap}", f"{raise_cap.capitalize()}."
+    else:
+        where = f"option kafka.{TRANSACTION_TIMEOUT} is {wanted}"
+        hint = "Raise it, or leave it out for the longest that the brokers allow"
+        hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
+    return ConfigError(
+        f"{where}; deliveryGuarantee=exactly-once needs {MIN_TIMEOUT_MS} at least: with a shorter "
+        "timeout a pause of the driver could leave a batch partially committed",
+        hint=hint,
+    )
 
 
 def warn_of_long_transactions(name: str, results: Sequence[TaskResult], now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""A transaction that times out behind the decision: said loudly, and what is lost is named."""
+"""A transaction that is aborted after the decision: an error names what is lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from spark_kafka_sink.exactly_once.log.decision import Fate
 from spark_kafka_sink.exactly_once.log_state import Done
 from spark_kafka_sink.exactly_once.protocol import Caller
 from spark_kafka_sink.exactly_once.scope import Scope
+from spark_kafka_sink.exactly_once.steps.checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.driver import connected_driver
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
-from spark_kafka_sink.protocol.transaction_state import TransactionState
 from tests.integration.exactly_once.crashing import CrashError, crashing_driver
 from tests.integration.exactly_once.writing import (
     PARTITIONS,
@@ -38,29 +38,27 @@ if TYPE_CHECKING:
     from tests.integration.exactly_once.writing import Writes
     from tests.support.kafka.broker import KafkaCluster
 
-TIMEOUT_MS = 4_000
-
 
 @pytest.fixture
 def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
-    """A stream whose transactions time out soon."""
+    """A stream with a topic and a prefix of its own."""
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    made = stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
-    return replace(made, timeout_ms=TIMEOUT_MS)
+    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
 def tear(query: Writes) -> tuple[TaskTransaction, ...]:
-    """Decide batch 0, commit its first transaction alone, and let the others time out."""
+    """Decide batch 0, commit its first transaction alone, and abort the others.
+
+    Their coordinators would do so when they time out.
+    """
     tasks = tuple(each.transaction for each in query.tasks("0") if each.transaction is not None)
     with pytest.raises(CrashError), crashing_driver(query, "between two EndTxns") as driver:
         commit_batch(driver, Caller(query=QUERY, batch="0"), tasks)
-    lost = [each.transactional_id for each in tasks[1:]]
+    lost = [each.transaction for each in tasks[1:]]
     with borrowed_client(query.config.producer) as client:
         deadline = client.deadline(SETTLE_SECONDS)
-        admin, states = TransactionAdmin(client), {TransactionState.ONGOING}
-        while states != {TransactionState.COMPLETE_ABORT}:
-            client.pause(0.1, deadline)
-            states = {each.state for each in admin.describe(lost, deadline).values()}
+        assert not any(TransactionAdmin(client).end(lost, commit=False, deadline=deadline).values())
+    query.settle()
     return tasks
 
 
@@ -124,9 +122,8 @@ def test_by_hand_a_torn_batch_keeps_no_other_from_being_committed(query: Writes)
 
 
 def test_transactions_without_time_left_fail_before_the_decision(query: Writes) -> None:
-    results = query.tasks("0")
-    with borrowed_client(query.config.producer) as client:
-        client.pause(0.8 * TIMEOUT_MS / 1000, None)
+    short = replace(query, timeout_ms=MIN_LEFT_MS - 1)
+    results = short.tasks("0")
     with pytest.raises(TransactionError, match="can't be committed safely"):
         query.committer.commit("0", results)
     assert query.visible() == rows_of()

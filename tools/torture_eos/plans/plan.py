@@ -39,7 +39,7 @@ _ACCOMPANYING = (
 _FURTHER = 0.35
 """How many of the runs have another fault beside that of their kind."""
 _NAP_MS = 12
-_UNLISTED_TIMEOUT_MS = 45_000
+_UNLISTED_TIMEOUT_MS = 60_000
 _MANY_ROWS = (45, 80, 110)
 _ROWS = (0, 1, 3, 30, 70, 150)
 

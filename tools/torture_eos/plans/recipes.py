@@ -61,7 +61,7 @@ class Recipe:
 _TASK = (*TASK, *OPENING)
 _COMMIT = (*COMMIT, *PLANNING, *DECIDING)
 _ANY = (*LOG, *_TASK, *_COMMIT)
-_TIMEOUT_MS = 12_000
+_TIMEOUT_MS, _SHARED_TIMEOUT_MS = 60_000, 12_000
 _EXECUTORS = Profile(executors=True)
 _LONE_WORKERS = Profile(executors=True, lone_workers=True)
 
@@ -141,7 +141,7 @@ RECIPES: dict[Kind, Recipe] = {
         steps=(Step.CHECKED, Step.APPENDING, Step.APPENDED_UNCOMMITTED, Step.END_TXN),
         deed=Deed.OUTLAST,
         sinks=SHARED,
-        timeout_ms=_TIMEOUT_MS,
+        timeout_ms=_SHARED_TIMEOUT_MS,
     ),
     Kind.TORN: Recipe(
         steps=(Step.APPENDED, Step.END_TXN),

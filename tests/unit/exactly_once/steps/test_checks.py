@@ -6,7 +6,8 @@ import pytest
 
 from spark_kafka_sink.admin.transaction_states import TransactionDescription
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.steps.checks import check_alive
+from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS
+from spark_kafka_sink.exactly_once.steps.checks import MIN_LEFT_MS, MIN_TIMEOUT_MS, check_alive
 from spark_kafka_sink.protocol.transaction_state import TransactionState
 from tests.unit.exactly_once.log.decisions import task_transactions
 
@@ -24,6 +25,8 @@ ALIVE = {
     for each in TASKS
 }
 NAME = TASKS[1].transactional_id
+COORDINATOR_INTERVAL_MS = 10_000
+"""Kafka's default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 
 
 def test_open_transactions_with_time_left_may_be_decided() -> None:
@@ -48,13 +51,16 @@ def test_the_coordinator_s_start_counts_where_it_is_earlier() -> None:
         check_alive(TASKS, earlier, STARTED)
 
 
-def test_a_short_timeout_needs_a_quarter() -> None:
-    short = [replace(each, timeout_ms=10_000) for each in TASKS]
-    told = {name: replace(each, timeout_ms=10_000) for name, each in ALIVE.items()}
+@pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 99_000, 120_000])
+def test_a_pause_of_the_driver_outlasts_no_transaction(timeout_ms: int) -> None:
+    """Between the check and the commit of the decision, however short the timeout is."""
+    short = [replace(each, timeout_ms=timeout_ms) for each in TASKS]
+    told = {name: replace(each, timeout_ms=timeout_ms) for name, each in ALIVE.items()}
+    latest = STARTED + timeout_ms - DRIVER_TIMEOUT_MS - COORDINATOR_INTERVAL_MS
     for described in (told, None):
-        check_alive(short, described, STARTED + 7_500)
-        with pytest.raises(TransactionError, match="has 2 of 10 s left"):
-            check_alive(short, described, STARTED + 7_501)
+        with pytest.raises(TransactionError, match="can't be committed safely"):
+            check_alive(short, described, latest)
+    check_alive(TASKS, ALIVE, STARTED + MIN_TIMEOUT_MS - MIN_LEFT_MS)
 
 
 def test_the_coordinator_s_timeout_counts() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.model import SinkConfig
 from spark_kafka_sink.exactly_once.task_transaction import (
     TaskOutcome,
     TaskResult,
@@ -9,10 +11,13 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 )
 from spark_kafka_sink.protocol.open_transaction import OpenTransaction
 from spark_kafka_sink.protocol.transaction_version import TransactionVersion
-from spark_kafka_sink.spark.exactly_once.timeouts import oldest, warn_of_long_transactions
-
-if TYPE_CHECKING:
-    import pytest
+from spark_kafka_sink.spark.exactly_once import timeouts
+from spark_kafka_sink.spark.exactly_once.timeouts import (
+    NEVER_MS,
+    oldest,
+    transaction_timeout_ms,
+    warn_of_long_transactions,
+)
 
 
 def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
@@ -44,3 +49,32 @@ def test_half_of_the_timeout_is_warned_of(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.messages[0].startswith(
         "micro-batch 7: its oldest transaction was open for 30 s of the 60 s"
     )
+
+
+def _config(**more: str) -> SinkConfig:
+    return SinkConfig.parse(
+        {
+            "kafka.bootstrap.servers": "unreachable:9092",
+            "deliveryGuarantee": "exactly-once",
+            "transactionalIdPrefix": "orders",
+            **{name.replace("__", "."): value for name, value in more.items()},
+        }
+    )
+
+
+def test_a_timeout_in_which_nothing_can_be_decided_safely_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 900_000)
+    assert transaction_timeout_ms(_config()) == 900_000
+    assert transaction_timeout_ms(_config(profile="java")) == 60_000
+    with pytest.raises(ConfigError, match=r"is 59999; .* needs 60000 at least") as caught:
+        transaction_timeout_ms(_config(kafka__transaction__timeout__ms="59999"))
+    assert "leave it out for the longest that the brokers allow." in str(caught.value)
+    short = {"kafka__transaction__timeout__ms": "20000", "atomicBatch": "true"}
+    assert transaction_timeout_ms(_config(**short)) == 20_000  # one EndTxn is the decision
+    monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 30_000)
+    assert transaction_timeout_ms(_config(twoPhaseCommit="true")) == NEVER_MS
+    for more in ({}, {"kafka__transaction__timeout__ms": "20000"}):
+        with pytest.raises(ConfigError, match=r"transaction\.max\.timeout\.ms of the brokers"):
+            transaction_timeout_ms(_config(**more))
