@@ -4,12 +4,15 @@
 key                   value
 ====================  ===========================================================================
 ``orders/stream``     a record, see `decision_format`; or null: the scope is forgotten
-``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``
+``orders/stream#2``   ``{"version": 1, "set": "1f…", "chunk": 2, "chunks": 3, "text": "…"}``;
+                      or null: a later record has replaced that of the chunk
 ====================  ===========================================================================
 
 All chunks of a record are appended in one transaction and have a random id in common. The latest
-complete record of a scope is the one that holds. Compaction leaves the latest value of each key:
-chunks without their first or last ones are of a record that a later one has replaced.
+complete record of a scope is the one that holds. A record that replaces it is appended with a null
+for each chunk's key that it does not use itself, so that compaction removes the chunks. Compaction
+leaves the latest value of each key: chunks without their first or last ones are of a record that a
+later one has replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from spark_kafka_sink.exactly_once.log.json_object import VERSION, malformed, pa
 from spark_kafka_sink.exactly_once.transactional_id import driver_id, parse_driver_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from spark_kafka_sink.exactly_once.log.decision import Record
     from spark_kafka_sink.exactly_once.scope import Scope
@@ -60,16 +63,26 @@ def messages_of(scope: Scope, record: Record, limit: int = MAX_VALUE) -> list[Me
     ]
 
 
-def forgetting(scope: Scope, chunks: int = 0) -> list[Message]:
-    """What has to be appended, in one transaction, for the scope to have no record any more.
+def replacing(scope: Scope, record: Record | None, chunks: Collection[int]) -> list[Message]:
+    """What has to be appended, in one transaction, for the scope to have this record alone.
 
     Args:
-        scope: which to forget.
-        chunks: how many chunks its records have had at most. Each key is taken back, or they would
-            count again when compaction has removed the null under the scope's own key.
+        scope: whose record it is.
+        record: as `messages_of` has it; None for the scope to have no record any more.
+        chunks: the chunks that the log may have under the scope's keys. Each key that the record
+            does not use is set to null, or the log would keep the chunk forever.
     """
     key = driver_id(scope)
-    return [(name.encode(), None) for name in (key, *(f"{key}#{each}" for each in range(chunks)))]
+    messages = [(key.encode(), None)] if record is None else messages_of(scope, record)
+    used = {name for name, _ in messages}
+    unused = (f"{key}#{chunk}".encode() for chunk in sorted(chunks))
+    return [*messages, *((name, None) for name in unused if name not in used)]
+
+
+def chunks_of(messages: Iterable[Message]) -> frozenset[int]:
+    """The chunks that are in the log once these messages are, if no other message follows."""
+    keys = (_parse_key(key) for key, value in messages if value is not None)
+    return frozenset(found[1] for found in keys if found is not None and found[1] is not None)
 
 
 @dataclass(slots=True)
@@ -97,13 +110,13 @@ class DecisionRecords:
     error for that scope, until a readable record follows.
     """
 
-    __slots__ = ("_chunks", "_latest", "_most_chunks", "_topic")
+    __slots__ = ("_chunk_keys", "_chunks", "_latest", "_topic")
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._latest: dict[Scope, _Latest] = {}
         self._chunks: dict[Scope, _Chunks] = {}
-        self._most_chunks: dict[Scope, int] = {}
+        self._chunk_keys: dict[Scope, set[int]] = {}
 
     def add(self, messages: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
         """Take the messages that follow those taken before: offset, key, value."""
@@ -138,9 +151,9 @@ class DecisionRecords:
                 hint=error.hint,
             ) from error
 
-    def most_chunks(self, scope: Scope) -> int:
-        """How many keys of chunks the scope may have in the log."""
-        return self._most_chunks.get(scope, 0)
+    def chunk_keys(self, scope: Scope) -> frozenset[int]:
+        """The chunks whose keys have a value in the log."""
+        return frozenset(self._chunk_keys.get(scope, ()))
 
     def scopes(self, prefix: str) -> Iterator[Scope]:
         """The scopes under a prefix that have a record."""
@@ -148,7 +161,7 @@ class DecisionRecords:
 
     def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
         if chunk is not None:
-            self._most_chunks[scope] = max(self.most_chunks(scope), chunk + 1)
+            self._note_chunk_key(scope, chunk, exists=value is not None)
         if value is None:
             self._chunks.pop(scope, None)
             if chunk is None:
@@ -163,6 +176,14 @@ class DecisionRecords:
             self._latest[scope] = _Latest(offset, text)
         elif (whole := self._add_chunk(scope, chunk, text)) is not None:
             self._latest[scope] = _Latest(offset, whole)
+
+    def _note_chunk_key(self, scope: Scope, chunk: int, *, exists: bool) -> None:
+        if exists:
+            self._chunk_keys.setdefault(scope, set()).add(chunk)
+        elif scope in self._chunk_keys:
+            self._chunk_keys[scope].discard(chunk)
+            if not self._chunk_keys[scope]:
+                del self._chunk_keys[scope]
 
     def _add_chunk(self, scope: Scope, chunk: int, text: str) -> str | None:
         """The text of the record that this chunk completes."""

@@ -19,7 +19,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.end_outcome import EndOutcome, commit_outcome, is_ended
 from spark_kafka_sink.exactly_once.log.decision_log import DRIVER_TIMEOUT_MS, DecisionLog
-from spark_kafka_sink.exactly_once.log.decision_records import forgetting, messages_of
+from spark_kafka_sink.exactly_once.log.decision_records import chunks_of, replacing
 from spark_kafka_sink.exactly_once.steps.checks import check_alive
 from spark_kafka_sink.exactly_once.steps.stopwatch import Stopwatch
 from spark_kafka_sink.exactly_once.transactional_id import abort_flag_id, driver_id, nonces_of
@@ -65,8 +65,8 @@ class Driver:
         self.admin = TransactionAdmin(client, acl_prefix(scope.prefix))
         self.watch = Stopwatch(client.now)
         self._log = DecisionLog(client, self.admin, config.exactly_once)
-        self._chunks = 0
-        """How many keys of chunks the scope has in the log, as far as this driver knows."""
+        self._chunks: frozenset[int] = frozenset()
+        """The chunks that the scope has in the log, as far as this driver knows."""
         self._first: _FirstLook | None = None
         """What was read behind the fence, until an append has made sure of it."""
         self._deadline = self._new_deadline()
@@ -154,8 +154,8 @@ class Driver:
         return record
 
     def note_chunks(self, records: DecisionRecords) -> None:
-        """See how many keys the scope's records take in the log, for `append` to take them back."""
-        self._chunks = max(self._chunks, records.most_chunks(self.scope))
+        """See which chunks the scope has in the log, for `append` to set their keys to null."""
+        self._chunks |= records.chunk_keys(self.scope)
 
     def read_unfenced(self, *, create: bool = True) -> DecisionRecords:
         """The decision log, as far as it goes without ending what its drivers are about.
@@ -199,11 +199,7 @@ class Driver:
             BrokerUnavailableError: too late, and it may be appended or not; or what was read behind
                 the fence was old, and only a new epoch and a new look can tell.
         """
-        if record is None:
-            messages = forgetting(self.scope, self._chunks)
-        else:
-            messages = messages_of(self.scope, record)
-            self._chunks = max(self._chunks, len(messages))
+        messages = replacing(self.scope, record, self._chunks)
         deadline = self.client.deadline(seconds) if seconds else self._deadline
 
         def look() -> None:
@@ -213,7 +209,7 @@ class Driver:
 
         with self.watch.step(step):
             owner = self._append(owner, messages, deadline, look)
-        self._first = None
+        self._first, self._chunks = None, chunks_of(messages)
         return owner
 
     def check_alive(

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
+
+import pytest
 
 from spark_kafka_sink.admin.appender import TransactionalAppender
 from spark_kafka_sink.admin.log_reader import LogReader
 from spark_kafka_sink.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.config.model import SinkConfig
+from spark_kafka_sink.exactly_once.log.decision import Record
+from spark_kafka_sink.exactly_once.log_state import Decided
+from spark_kafka_sink.exactly_once.scope import Scope, ScopeKind
+from spark_kafka_sink.exactly_once.steps.driver import Driver
+from spark_kafka_sink.exactly_once.transactional_id import driver_id
 from tests.integration.admin.conftest import connected
 from tests.integration.admin.opening import open_transaction
 from tests.support.clients.readers import by_confluent
 from tests.support.kafka.broker import KafkaCluster
+from tests.unit.exactly_once.log.decisions import decided
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spark_kafka_sink.admin.blocking_client import BlockingClient
     from spark_kafka_sink.admin.log_reader import LogRead
 
-LOG = "decisions"
+LOG, LARGE_LOG = "decisions", "large-decisions"
 ROLLING = {"segment.ms": "20", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "0"}
 KEYS, ROUNDS = (b"a", b"b", b"c"), 6
 State = dict[bytes | None, bytes | None]
@@ -54,8 +64,15 @@ def fill(client: BlockingClient, start: int) -> State:
     return expected
 
 
-def test_a_compacted_log_says_the_same() -> None:
-    with KafkaCluster(config={"log.cleaner.backoff.ms": "50"}) as kafka, connected(kafka) as client:
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaCluster]:
+    """A broker that compacts soon."""
+    with KafkaCluster(config={"log.cleaner.backoff.ms": "50"}) as cluster:
+        yield cluster
+
+
+def test_a_compacted_log_says_the_same(kafka: KafkaCluster) -> None:
+    with connected(kafka) as client:
         TopicAdmin(client).create_compacted(LOG, None, ROLLING, client.deadline(60))
         reader = LogReader(client, LOG)
         expected = fill(client, 0)
@@ -73,3 +90,43 @@ def test_a_compacted_log_says_the_same() -> None:
     assert not second.restarted
     assert state((record.key, record.value) for record in foreign) == more
     assert whole.position.pending == ()
+
+
+def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope]) -> None:
+    """Decide a batch of each scope that takes several records, and finish it."""
+    config = SinkConfig.parse(
+        {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "deliveryGuarantee": "exactly-once",
+            "transactionalIdPrefix": "orders",
+            "decisionLogTopic": LARGE_LOG,
+        }
+    )
+    for scope in scopes:
+        driver = Driver(client, config, scope)
+        record = decided(20, partitions=3_000)
+        owner = driver.append(driver.fence(), record, "decide")
+        assert isinstance(record.state, Decided)
+        done = None if scope.kind is ScopeKind.RUN else Record.done(record.state, 0)
+        driver.append(owner, done, "done")
+
+
+def test_of_batches_that_are_done_compaction_leaves_one_small_record_each(
+    kafka: KafkaCluster,
+) -> None:
+    prefix, jobs = "orders", [Scope.batch("orders", str(number)) for number in range(10)]
+    with connected(kafka) as client:
+        configs = ROLLING | {"min.cleanable.dirty.ratio": "0.001"}
+        TopicAdmin(client).create_compacted(LARGE_LOG, None, configs, client.deadline(60))
+        finish(client, kafka, [*jobs, Scope.run(prefix), Scope.run(prefix), Scope.stream(prefix)])
+        reader, deadline = LogReader(client, LARGE_LOG), time.monotonic() + 60
+        while True:
+            finish(client, kafka, [Scope.stream("roll")])  # nothing compacts the last segment
+            read = [each for each in reader.read(None, client.deadline(60)).records if each.key]
+            old = [each for each in read if not (each.key or b"").startswith(b"roll/")]
+            if all(not (each.key and b"#" in each.key and each.value) for each in old):
+                break
+            assert time.monotonic() < deadline, Counter(each.key for each in old)
+    left = {each.key: each.value for each in old if each.value is not None}
+    assert left.keys() == {driver_id(each).encode() for each in [*jobs, Scope.stream(prefix)]}
+    assert max(len(value) for value in left.values()) < 250

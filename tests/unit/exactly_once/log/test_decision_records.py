@@ -1,27 +1,27 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import TransactionError
+from spark_kafka_sink.exactly_once.log.decision import Record
 from spark_kafka_sink.exactly_once.log.decision_records import (
     MAX_VALUE,
     DecisionRecords,
     Message,
-    forgetting,
+    chunks_of,
     messages_of,
+    replacing,
 )
+from spark_kafka_sink.exactly_once.log_state import Done
 from spark_kafka_sink.exactly_once.scope import Scope
 from tests.unit.exactly_once.log.decisions import ORDERS, decided, records
 
-if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once.log.decision import Record
-
 SMALL = 400
+DONE = Record(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)
 
 
 def read(*batches: list[Message]) -> DecisionRecords:
@@ -32,14 +32,29 @@ def read(*batches: list[Message]) -> DecisionRecords:
     return found
 
 
-def test_a_forgotten_scope_stays_so_when_compaction_has_removed_the_nulls() -> None:
+@pytest.mark.parametrize("record", [None, DONE, decided(2)])
+def test_compaction_removes_the_chunks_of_a_record_that_is_replaced(record: Record | None) -> None:
     chunks = messages_of(ORDERS, decided(9), SMALL)
     log = read(chunks)
-    assert log.most_chunks(ORDERS) == len(chunks)
-    nulls = forgetting(ORDERS, log.most_chunks(ORDERS))
-    assert all(value is None for _, value in nulls)
-    assert {key for key, _ in chunks} <= {key for key, _ in nulls}
-    assert read(chunks, nulls).latest(ORDERS) is None
+    assert log.chunk_keys(ORDERS) == chunks_of(chunks) == set(range(len(chunks)))
+    later = replacing(ORDERS, record, log.chunk_keys(ORDERS))
+    latest = dict([*chunks, *later])
+    left = {key: value for key, value in latest.items() if value is not None}
+    assert left.keys() == (set() if record is None else {b"orders/stream"})
+    for remaining in (read(chunks, later), read(list(left.items()))):
+        assert remaining.latest(ORDERS) == record
+    assert read(chunks, later).chunk_keys(ORDERS) == chunks_of(later) == frozenset()
+
+
+def test_a_record_keeps_the_chunks_that_it_writes_anew() -> None:
+    large = decided(9_000)
+    later = replacing(ORDERS, large, frozenset(range(40)))
+    written = chunks_of(later)
+    assert 1 < len(written) < 40
+    assert read(messages_of(ORDERS, decided(300), SMALL), later).latest(ORDERS) == large
+    assert sorted(key for key, value in later if value is None) == sorted(
+        f"orders/stream#{chunk}".encode() for chunk in set(range(40)) - written
+    )
 
 
 @settings(max_examples=60, deadline=None)
